@@ -1,0 +1,32 @@
+# Two commands are enough: `make demo` runs a real sweep, `make test` passes the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench index
+
+# With each change of the requirements the environment is brought up to date.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples,test]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/hpometrics run configs/quickstart.yaml
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/panel.py
+	$(BIN)/python benchmarks/adapter_overhead.py
+
+# Regenerate what is printed from the registry.
+index: $(VENV)/.installed
+	$(BIN)/python -m hpometrics.metrics.catalogue

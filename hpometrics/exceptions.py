@@ -1,0 +1,73 @@
+"""What can go wrong, by name: every error is an HpometricsError and stays catchable by a builtin."""
+
+from __future__ import annotations
+
+
+class HpometricsError(Exception):
+    """The parent of every error this package raises on purpose."""
+
+
+class ObjectiveError(HpometricsError, ValueError):
+    """A direction is missing, unknown or stated twice in different words."""
+
+
+class NoFiniteValueError(HpometricsError, ValueError):
+    """There is no finite value to choose from."""
+
+
+class MetricNameError(HpometricsError, ValueError):
+    """A metric's name does not follow the grammar, or its parameters do not fit the metric."""
+
+
+class UnknownMetricError(HpometricsError, KeyError):
+    """No metric of this name exists for this output feature."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the repr
+
+
+class RegistrationError(HpometricsError, ValueError):
+    """A metric cannot be registered: its facts are missing, disagree or are taken."""
+
+
+class MetricInputError(HpometricsError, ValueError):
+    """A batch is not what the metric reads."""
+
+
+class NonFiniteError(MetricInputError):
+    """A model output or target holds nan or infinity."""
+
+
+class StateError(HpometricsError, ValueError):
+    """A stored or foreign state does not fit the metric that should take it in."""
+
+
+class SpaceError(HpometricsError, ValueError):
+    """A search space is not well formed, or does not fit the params it is given."""
+
+
+class RunError(HpometricsError, ValueError):
+    """A run is used in an order or with values that have no meaning."""
+
+
+class RecordError(HpometricsError, ValueError):
+    """A record on disk does not read back, or belongs to another sweep."""
+
+
+class ConfigError(HpometricsError, ValueError):
+    """A sweep file has errors; the message lists all of them, one per line."""
+
+
+class NotYetError(HpometricsError, ValueError):
+    """A setting that the schema knows and this version does not carry out."""
+
+
+class MissingExtraError(HpometricsError, ImportError):
+    """A feature needs a package that is not installed; the message has the pip line."""
+
+
+def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
+    """Build the one sentence that names what needs which package and how to get it."""
+    return MissingExtraError(
+        f"{what} needs {package}, which is not installed: pip install 'hpometrics[{extra}]'"
+    )

@@ -1,0 +1,1 @@
+"""Measuring: model outputs in, exact values out. Nothing here knows of trials."""

@@ -1,0 +1,291 @@
+"""MetricCollection: several metrics measured in one pass, over statistics that equal needs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError, StateError
+from ..objective import Objective
+from .checks import Gate
+from .features import InputType, OutputFeature, parse_feature
+from .metric import AnyOutput, MeanMetric, Metric, overrides_update, world_size
+from .names import MetricName
+from .outputs import Outputs
+from .registry import get_metric, registered_types
+from .statistics.statistic import Statistic
+
+Named = str | MetricName | Metric | type[Metric]
+
+
+class MetricCollection:
+    """Metrics of one output feature, updated together.
+
+    Per batch each model output is derived once and each statistic updated once, however many metrics read it. Under
+    `torch.distributed`, `compute` gathers the states of all ranks once and gives every rank the value of all the data.
+
+    Args:
+        metrics: names (`"f1(average=macro)"`), metric objects or classes; the same name twice is one metric.
+        output: what the model predicts; may be left out when every metric is an object that knows its own.
+
+    Raises:
+        UnknownMetricError, MetricNameError: a name that does not fit the output.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> panel = MetricCollection(["accuracy", "brier"], output=Binary())
+    >>> panel.update(probabilities=torch.tensor([0.9, 0.2]), target=torch.tensor([1, 1]))
+    >>> {name: round(value.item(), 3) for name, value in panel.compute().items()}
+    {'accuracy': 0.5, 'brier': 0.325}
+    """
+
+    def __init__(self, metrics: Iterable[Named], output: OutputFeature | str | None = None) -> None:
+        feature = None if output is None else parse_feature(output)
+        self._metrics = _by_name(_instance(metric, feature) for metric in metrics)
+        self.output = feature or _common_output(self._metrics.values())
+        self._statistics = _share(self._metrics.values())
+        members = self._metrics.values()
+        self._means = [m for m in members if isinstance(m, MeanMetric) and not overrides_update(m)]
+        self._alone = [m for m in members if overrides_update(m)]
+        self._gate = Gate()
+        self._readable: set[frozenset[InputType]] = set()
+        self.rows = 0
+        self.reasons: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"MetricCollection({list(self._metrics)}, output={self.output})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The canonical names, in the order given."""
+        return tuple(self._metrics)
+
+    @property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """What is kept, each once, in the order of first need."""
+        return tuple(self._statistics.values())
+
+    def __getitem__(self, name: str) -> Metric:
+        return self._metrics[name]
+
+    def objective_of(self, name: str) -> Objective | None:
+        """The direction of one of its metrics."""
+        return self._metrics[name].objective
+
+    def update(
+        self,
+        *,
+        logits: Any = None,
+        probabilities: Any = None,
+        predictions: Any = None,
+        target: Any = None,
+        **extras: Any,
+    ) -> None:
+        """Add one batch to every metric.
+
+        Args:
+            logits, probabilities, predictions: what the model gave, in the shapes of the output feature.
+            target: what was right.
+            extras: further keywords; each must be wanted by at least one metric.
+
+        Raises:
+            MetricInputError: the batch is not what the metrics read. No metric has then taken any of it.
+        """
+        batch = Outputs(
+            self.output,
+            logits=logits,
+            probabilities=probabilities,
+            predictions=predictions,
+            target=target,
+            **extras,
+        )
+        self._check_readable(batch)
+        self._gate.admit(batch)
+        if len(batch):
+            with torch.inference_mode(False), torch.no_grad():
+                self._observe(batch)
+
+    def compute(self) -> dict[str, Tensor]:
+        """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
+
+        `reasons` then says, by name, why a value is nan.
+        """
+        if world_size() > 1:
+            merged = self._over_all_ranks()
+            values, self.reasons = merged._compute_here(), merged.reasons
+            return values
+        return self._compute_here()
+
+    def reset(self) -> None:
+        """Forget everything measured."""
+        for statistic in self._statistics.values():
+            statistic.reset()
+        for metric in self._metrics.values():
+            metric.reset_own()
+        self._gate.reset()
+        self.rows = 0
+        self.reasons = {}
+
+    def fresh(self) -> Self:
+        """Return the same collection with nothing measured."""
+        return type(self)([metric.alone() for metric in self._metrics.values()], self.output)
+
+    def merge(self, other: MetricCollection) -> None:
+        """Take in what another collection of the same metrics has measured; the other one stays as it is.
+
+        Raises:
+            StateError: the other collection has other metrics.
+        """
+        self.merge_state(other.state_dict())
+
+    def merge_state(self, state: Mapping[str, Any]) -> None:
+        """Take in what `state_dict` of another collection of the same metrics gave."""
+        self._check_state(state)
+        for name, statistic in self._by_repr().items():
+            statistic.merge_state(state["statistics"][name])
+        for name, metric in self._metrics.items():
+            metric.merge_own(state["metrics"][name], state["updates"])
+        self.rows += state["rows"]
+        self._gate.recall(state["complaint"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything measured, as plain tensors and numbers: fit for `torch.save` and `weights_only` loading."""
+        return {
+            "rows": self.rows,
+            "updates": max((metric.update_count for metric in self._metrics.values()), default=0),
+            "complaint": self._gate.verdict(),
+            "statistics": {name: statistic.state() for name, statistic in self._by_repr().items()},
+            "metrics": {name: metric.own_state() for name, metric in self._metrics.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Replace everything measured by what `state_dict` gave.
+
+        Raises:
+            StateError: the state is of other metrics.
+        """
+        self.fresh().merge_state(state)  # what does not fit is refused before anything is forgotten
+        self.reset()
+        self.merge_state(state)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move every state to a device."""
+        for statistic in self._statistics.values():
+            statistic.to(device)
+        for metric in self._metrics.values():
+            metric.to(device)
+        return self
+
+    def _observe(self, batch: Outputs) -> None:
+        """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
+        for statistic in self._statistics.values():
+            statistic.check(batch)
+        contributions = [(metric, metric.contribution(batch)) for metric in self._means]
+        self._observe_alone(batch)
+        for statistic in self._statistics.values():
+            statistic.update(batch)
+        for metric, (total, weight) in contributions:
+            metric.add(total, weight)
+        for metric in self._metrics.values():
+            metric.count()
+        self.rows += len(batch)
+
+    def _observe_alone(self, batch: Outputs) -> None:
+        """Update the metrics that measure on their own; if one of them refuses, put back those before it."""
+        before = [(metric, metric.snapshot()) for metric in self._alone]
+        try:
+            for metric in self._alone:
+                metric.observe(batch)
+        except Exception:
+            for metric, snapshot in before:
+                metric.restore(snapshot)
+            raise
+
+    def _check_readable(self, batch: Outputs) -> None:
+        given = frozenset(batch.given)
+        if given not in self._readable and not isinstance(self.output, AnyOutput):
+            for name, metric in self._metrics.items():
+                batch.require(metric.inputs, name)
+            self._readable.add(given)
+        unwanted = [
+            key for key in batch.extras if not any(m.wanted({key: 0}) for m in self._metrics.values())
+        ]
+        if unwanted:
+            raise MetricInputError(
+                f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}; leave it out, or name a metric "
+                "whose update takes it"
+            )
+
+    def _compute_here(self) -> dict[str, Tensor]:
+        complaint = self._gate.verdict()
+        values: dict[str, Tensor] = {}
+        self.reasons = {}
+        for name, metric in self._metrics.items():
+            value = metric.undefined(complaint) if complaint else torch.as_tensor(metric.compute())
+            values[name] = value.double()
+            if value.ndim == 0 and value.isnan():
+                self.reasons[name] = metric.undefined_reason or "the metric gave nan"
+        return values
+
+    def _over_all_ranks(self) -> Self:
+        states: list[Any] = [None] * world_size()
+        torch.distributed.all_gather_object(states, self.state_dict())
+        merged = self.fresh()
+        for state in states:
+            merged.merge_state(state)
+        return merged
+
+    def _by_repr(self) -> dict[str, Statistic]:
+        return {repr(statistic): statistic for statistic in self._statistics.values()}
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        metrics, statistics = state.get("metrics", {}), state.get("statistics", {})
+        if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_repr()):
+            raise StateError(f"a state of {', '.join(metrics) or 'nothing'} does not fit {self}")
+
+
+def _instance(metric: Named, output: OutputFeature | None) -> Metric:
+    if isinstance(metric, (str, MetricName)):
+        return get_metric(metric, output)
+    made = metric() if isinstance(metric, type) else metric
+    if not isinstance(made, Metric):
+        raise MetricInputError(
+            f"{made!r} is no hpometrics metric; as_metric({type(made).__name__}(...), objective=..., inputs=...) makes one"
+        )
+    if made.kept_by_others or made.update_count:
+        raise StateError(f"{made.name} has measured already or belongs to a collection; give the collection one of its own")
+    if output is not None:
+        types = registered_types(type(made))
+        if types and output.type not in types:
+            raise MetricInputError(f"{made.name} is a metric of {', '.join(types)}, the output is {output}")
+        made.output = output
+    return made
+
+
+def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:
+    named: dict[str, Metric] = {}
+    for metric in metrics:
+        held = named.setdefault(metric.name, metric)
+        if type(held) is not type(metric):
+            raise MetricInputError(f"two different metrics are called {metric.name!r}; give one of them another .name")
+    return named
+
+
+def _common_output(metrics: Iterable[Metric]) -> OutputFeature:
+    outputs = {metric.output for metric in metrics}
+    if len(outputs) != 1:
+        raise MetricInputError(
+            f"give output=: the metrics serve {', '.join(map(str, outputs)) or 'no output'}"
+        )
+    return outputs.pop()
+
+
+def _share(metrics: Iterable[Metric]) -> dict[Any, Statistic]:
+    """Give every metric the one statistic of each identity that it needs."""
+    shared: dict[Any, Statistic] = {}
+    for metric in metrics:
+        needs = metric.statistics()
+        metric.share({name: shared.setdefault(statistic.key, statistic) for name, statistic in needs.items()})
+    return shared

@@ -1,0 +1,151 @@
+"""A metric's name as a value: `test:convai2/intent.f1(average=macro)@10`, parsed and printed alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+from ..exceptions import MetricNameError
+
+Scalar = str | int | float | bool
+
+SPLITS = ("train", "validation", "test")
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_NAME = re.compile(
+    r"(?:(?P<split>train|validation|test):)?"
+    r"(?:(?P<task>[^/:()@\s]+)/)?"
+    r"(?:(?P<feature>[A-Za-z_][A-Za-z0-9_-]*)\.)?"
+    r"(?P<metric>[A-Za-z][A-Za-z0-9_-]*)"
+    r"(?:\((?P<params>.*)\))?"
+    r"(?:@(?P<k>[0-9]+))?\Z",
+    re.DOTALL,
+)
+_PARAM = re.compile(r'\s*(?P<key>[A-Za-z_]\w*)\s*=\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s",()=]+)\s*(?:,|\Z)')
+_IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)\Z")
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_MAX_LENGTH = 256
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """The identity of a metric: `[split:][task/][feature.]metric[(param=value, ...)][@k]`.
+
+    >>> name = MetricName.parse("test:intent.f1(average=macro)")
+    >>> name.split, name.feature, name.metric, name.params
+    ('test', 'intent', 'f1', (('average', 'macro'),))
+    >>> str(MetricName.parse("ndcg( gain=exp )@10"))
+    'ndcg(gain=exp)@10'
+    """
+
+    metric: str
+    params: tuple[tuple[str, Scalar], ...] = ()
+    k: int | None = None
+    feature: str | None = None
+    task: str | None = None
+    split: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", tuple(sorted(self.params)))
+
+    @classmethod
+    def parse(cls, text: str | MetricName) -> MetricName:
+        """Read a name.
+
+        Raises:
+            MetricNameError: the text does not follow the grammar; the message says where.
+        """
+        if isinstance(text, MetricName):
+            return text
+        if not isinstance(text, str):
+            raise MetricNameError(f"a metric's name is text, got {text!r} ({type(text).__name__})")
+        match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
+        if match is None:
+            raise MetricNameError(
+                f"{text[:80]!r} is no metric name; the form is [split:][task/][feature.]metric[(param=value, ...)][@k], "
+                "as in f1(average=macro) or ndcg@10"
+            )
+        return cls(
+            metric=match["metric"],
+            params=_parse_params(match["params"], text),
+            k=int(match["k"]) if match["k"] else None,
+            feature=match["feature"],
+            task=match["task"],
+            split=match["split"],
+        )
+
+    def __str__(self) -> str:
+        front = "".join(
+            part + end for part, end in ((self.split, ":"), (self.task, "/"), (self.feature, ".")) if part
+        )
+        params = ", ".join(f"{key}={_print_value(value)}" for key, value in self.params)
+        return (
+            f"{front}{self.metric}{f'({params})' if params else ''}{'' if self.k is None else f'@{self.k}'}"
+        )
+
+    @property
+    def bare(self) -> MetricName:
+        """The metric without split, task and feature: what the registry knows."""
+        return replace(self, split=None, task=None, feature=None)
+
+
+def parse_import_path(text: str) -> tuple[str, str] | None:
+    """Split `package.module:Class` into its two parts; None if the text is no such path.
+
+    A split is no module: `test:accuracy` is a metric's name.
+    """
+    match = _IMPORT_PATH.match(text)
+    if match is None or match["module"] in SPLITS or "__" in text:
+        return None
+    return match["module"], match["attribute"]
+
+
+def _parse_params(text: str | None, whole: str) -> tuple[tuple[str, Scalar], ...]:
+    found: dict[str, Scalar] = {}
+    position = 0
+    while text and position < len(text):
+        match = _PARAM.match(text, position)
+        if match is None:
+            raise MetricNameError(f"{whole!r}: cannot read {text[position:]!r} as param=value")
+        if match["key"] in found:
+            raise MetricNameError(f"{whole!r}: {match['key']!r} is given twice")
+        found[match["key"]] = _parse_value(match["value"], whole)
+        position = match.end()
+    return tuple(found.items())
+
+
+def _parse_value(text: str, whole: str) -> Scalar:
+    if text in ("true", "false"):
+        return text == "true"
+    if text.startswith('"'):
+        return _parse_quoted(text, whole)
+    if _INTEGER.match(text):
+        return int(text)
+    if _FLOAT.match(text):
+        return float(text)
+    if not _WORD.match(text):
+        raise MetricNameError(
+            f"{whole!r}: {text!r} is neither a number, true, false nor a word; put it in double quotes"
+        )
+    return text
+
+
+def _parse_quoted(text: str, whole: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError as err:
+        raise MetricNameError(f"{whole!r}: {text} does not read as quoted text: {err}") from err
+
+
+def _print_value(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and not _reads_back_as_text(value):
+        return json.dumps(value)
+    return str(value) if isinstance(value, str) else repr(value)
+
+
+def _reads_back_as_text(value: str) -> bool:
+    return bool(_WORD.match(value)) and value not in ("true", "false")

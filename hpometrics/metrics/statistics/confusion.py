@@ -1,0 +1,128 @@
+"""Confusion counts: which class was taken for which; every decision metric is a closed form of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..features import BINARY, SET, OutputFeature
+from ..outputs import Outputs
+from .statistic import Reduction, Statistic
+
+_FEW = 64  # up to here one bincount over class pairs beats index_add_ into the matrix
+
+
+@dataclass(frozen=True)
+class Counts:
+    """True and false positives and negatives per class, float64 of shape (C,)."""
+
+    tp: Tensor
+    fp: Tensor
+    fn: Tensor
+    tn: Tensor
+
+    @property
+    def support(self) -> Tensor:
+        """Rows whose target is the class."""
+        return self.tp + self.fn
+
+    @property
+    def present(self) -> Tensor:
+        """Which classes occur in target or predictions, bool."""
+        return self.tp + self.fp + self.fn > 0
+
+    def pooled(self) -> Counts:
+        """The counts of all classes together, shape (1,)."""
+        return Counts(*(part.sum(0, keepdim=True) for part in (self.tp, self.fp, self.fn, self.tn)))
+
+
+class Confusion(Statistic):
+    """Confusion matrix of a binary or category output: `matrix[target, prediction]`, (C, C) int64.
+
+    Without a stated number of classes it grows with the labels it meets.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"matrix": "sum"}
+
+    @property
+    def matrix(self) -> Tensor:
+        """The counts as float64, exact up to 2^53 rows."""
+        return self.derived("matrix", lambda own: own._state["matrix"].double())
+
+    @property
+    def counts(self) -> Counts:
+        """Per-class counts."""
+        return self.derived("counts", _counts_of_matrix)
+
+    def update(self, batch: Outputs) -> None:
+        """Count one batch."""
+        classes = batch.block("num_classes", _num_classes)
+        if self._state and classes < len(self._state["matrix"]):
+            classes = len(self._state["matrix"])
+        pairs = batch.index * classes + batch.predictions.long()
+        self.merge_state({"matrix": _count(pairs, classes * classes).view(classes, classes)})
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take in another matrix; the smaller one is padded."""
+        if self._state and state:
+            size = max(len(self._state["matrix"]), len(state["matrix"]))
+            self._state["matrix"] = _padded(self._state["matrix"], size)
+            state = {"matrix": _padded(state["matrix"], size)}
+        super().merge_state(state)
+
+
+class LabelConfusion(Statistic):
+    """Confusion counts of each label of a set output: rows are tp, fp, fn, tn; (4, L) int64."""
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"counted": "sum"}
+
+    @property
+    def counts(self) -> Counts:
+        """Per-label counts."""
+        return self.derived("counts", lambda own: Counts(*own._state["counted"].double()))
+
+    def update(self, batch: Outputs) -> None:
+        """Count one batch."""
+        predicted, right = batch.predictions.bool(), batch.target.bool()
+        tp = (predicted & right).sum(0)
+        positives, actual = predicted.sum(0), right.sum(0)
+        fp, fn = positives - tp, actual - tp
+        self.add(counted=torch.stack([tp, fp, fn, len(batch) - tp - fp - fn]))
+
+
+def confusion_of(output: OutputFeature) -> Confusion | LabelConfusion:
+    """The confusion statistic that fits an output feature."""
+    return LabelConfusion() if output.type == SET else Confusion()
+
+
+def _num_classes(batch: Outputs) -> int:
+    if batch.feature.type == BINARY:
+        return 2
+    for given in batch.given.values():
+        if given.ndim == 2:
+            return int(given.shape[1])
+    stated: int | None = batch.feature.num_classes  # type: ignore[attr-defined]
+    return stated or int(torch.stack([batch.index.amax(), batch.predictions.long().amax()]).amax()) + 1
+
+
+def _count(codes: Tensor, size: int) -> Tensor:
+    if size <= _FEW * _FEW:
+        return torch.bincount(codes, minlength=size)
+    counts = torch.zeros(size, dtype=torch.int64, device=codes.device)
+    return counts.index_add_(0, codes, torch.ones_like(codes))
+
+
+def _padded(matrix: Tensor, size: int) -> Tensor:
+    missing = size - len(matrix)
+    return torch.nn.functional.pad(matrix, (0, missing, 0, missing)) if missing else matrix
+
+
+def _counts_of_matrix(own: Confusion) -> Counts:
+    matrix = own.matrix
+    tp = matrix.diagonal()
+    fp, fn = matrix.sum(0) - tp, matrix.sum(1) - tp
+    return Counts(tp, fp, fn, matrix.sum() - tp - fp - fn)

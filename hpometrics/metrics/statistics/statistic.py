@@ -1,0 +1,146 @@
+"""Statistic: what is kept over batches. Several metrics share one; it merges exactly, however the data was split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError, StateError
+from ..outputs import Outputs
+
+T = TypeVar("T")
+Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides merge_state
+
+
+class Statistic:
+    """Base class: named state tensors that merge by adding, unless the subclass merges in its own way.
+
+    Two statistics of the same class and parameters are the same statistic: a collection keeps one and updates it once
+    per batch. Tensors are made at the first update, when device and number of classes are known; an empty statistic
+    holds none. Counts are int64, sums float64. Nothing that was handed in is kept: states are copies.
+
+    A subclass gives `reductions` and `update`, and passes its parameters to `__init__`.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]]
+
+    def __init__(self, **params: Any) -> None:
+        self.params = params
+        self._state: dict[str, Tensor] = {}
+        self._derived: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in sorted(self.params.items()))})"
+
+    @property
+    def key(self) -> tuple[type[Statistic], tuple[tuple[str, Any], ...]]:
+        """The identity by which a collection shares: class and parameters, never values."""
+        return type(self), tuple(sorted(self.params.items()))
+
+    @property
+    def empty(self) -> bool:
+        """True until the first row."""
+        return not self._state
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse a batch that does not fit what is kept; called for every statistic before any is updated.
+
+        Raises:
+            MetricInputError: the batch does not fit.
+        """
+
+    def update(self, batch: Outputs) -> None:
+        """Add one batch that has passed the gate."""
+        raise NotImplementedError(f"{type(self).__name__} has no update")
+
+    def fresh(self) -> Self:
+        """Return an empty statistic of the same class and parameters."""
+        return type(self)(**self.params)
+
+    def reset(self) -> None:
+        """Forget every row."""
+        self._state = {}
+        self._derived = {}
+
+    def add(self, **values: Tensor) -> None:
+        """Add to the states of reduction `sum`; the first time the values become the states."""
+        for name, value in values.items():
+            held = self._state.get(name)
+            if held is None:
+                self._state[name] = value.clone()
+            else:
+                held += value
+        self._derived = {}
+
+    def derived(self, name: str, make: Callable[[Self], T]) -> T:
+        """Return what follows from the state, computed once until the next update."""
+        if name not in self._derived:
+            self._derived[name] = make(self)
+        return self._derived[name]  # type: ignore[no-any-return]
+
+    def merge(self, other: Statistic) -> None:
+        """Take in the rows of another statistic of the same identity, which stays as it is.
+
+        Raises:
+            StateError: the other one is of another class, has other parameters or other shapes.
+        """
+        if other.key != self.key:
+            raise StateError(
+                f"{self} cannot take in {other}: only the same statistic with the same parameters merges"
+            )
+        self.merge_state(other.state())
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take in what `state()` of another statistic of the same identity gave."""
+        self._check_state(state)
+        if self._state:
+            self._check_shapes(state)
+            state = {name: value.to(self._state[name].device) for name, value in state.items()}
+        self.add(**state)
+
+    def state(self) -> dict[str, Tensor]:
+        """The states by name; empty before the first row."""
+        return dict(self._state)
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the states by a copy of those given.
+
+        Raises:
+            StateError: names that are not this statistic's.
+        """
+        self._check_state(state)
+        self.reset()
+        self._state = {name: value.clone() for name, value in state.items()}
+
+    def to(self, device: torch.device | str) -> None:
+        """Move the states to a device."""
+        self._state = {name: value.to(device) for name, value in self._state.items()}
+        self._derived = {}
+
+    def _check_state(self, state: Mapping[str, Tensor]) -> None:
+        if state and set(state) != set(self.reductions):
+            raise StateError(
+                f"{self} holds {', '.join(self.reductions)}; got a state of {', '.join(state) or 'nothing'}"
+            )
+
+    def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
+        for name, value in state.items():
+            held = self._state[name]
+            if held.shape != value.shape:
+                raise StateError(
+                    f"{self}: {name} has shape {tuple(held.shape)}, the other's {tuple(value.shape)}"
+                )
+
+
+def refuse_other_width(batch: Outputs, width: int | None) -> None:
+    """Refuse a batch whose scores have another number of classes than those kept.
+
+    Raises:
+        MetricInputError: naming both numbers.
+    """
+    given = next((x.shape[1] for x in batch.given.values() if x.ndim == 2), 1)
+    if width not in (None, given):
+        raise MetricInputError(f"earlier batches had scores of {width} classes, this one has {given}")

@@ -1,0 +1,89 @@
+"""Objective: which of two scores is better. The only place where scores are compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import StrEnum
+
+from .exceptions import NoFiniteValueError, ObjectiveError
+
+_SYNONYMS = {"min": "minimize", "max": "maximize", "minimise": "minimize", "maximise": "maximize"}
+
+
+class Objective(StrEnum):
+    """A metric's direction; its values are Optuna's words, so a study takes it as it is.
+
+    A value that is not finite (nan, inf) never wins; the earliest of equal values wins.
+
+    >>> Objective.MINIMIZE.better(0.1, 0.2), Objective.MAXIMIZE.better(0.1, 0.2)
+    (True, False)
+    >>> Objective.MAXIMIZE.best_index([0.1, float("nan"), 0.7, 0.7])
+    2
+    """
+
+    MINIMIZE = "minimize"
+    MAXIMIZE = "maximize"
+
+    @classmethod
+    def parse(cls, text: str | Objective) -> Objective:
+        """Read `minimize`, `maximize` or Ray's `min`, `max`.
+
+        Raises:
+            ObjectiveError: any other text; nothing is taken as a default.
+        """
+        word = str(text).strip().lower()
+        try:
+            return cls(_SYNONYMS.get(word, word))
+        except ValueError:
+            raise ObjectiveError(f"an objective is 'minimize' or 'maximize', got {text!r}") from None
+
+    @property
+    def mode(self) -> str:
+        """Ray Tune's word: `min` or `max`."""
+        return self.value[:3]
+
+    @property
+    def worst(self) -> float:
+        """The value that every finite score beats: inf when minimizing, -inf when maximizing."""
+        return math.inf if self is Objective.MINIMIZE else -math.inf
+
+    def better(self, a: float, b: float, tol: float = 0.0) -> bool:
+        """Say whether `a` beats `b` by more than `tol` (in the metric's own unit).
+
+        What is not finite beats nothing and is beaten by every finite value.
+        """
+        if not math.isfinite(a):
+            return False
+        if not math.isfinite(b):
+            return True
+        gain = b - a if self is Objective.MINIMIZE else a - b
+        return gain > tol
+
+    def best_index(self, values: Iterable[float], tol: float = 0.0) -> int:
+        """Return the index of the best value; among equal ones (within `tol`) the earliest.
+
+        Raises:
+            NoFiniteValueError: no value is finite, or there is none.
+        """
+        best, best_value, count = -1, math.nan, 0
+        for index, value in enumerate(values):
+            count += 1
+            if self.better(value, best_value, tol):
+                best, best_value = index, value
+        if best < 0:
+            raise NoFiniteValueError(
+                f"none of {count} values to {self.value} is a finite number; "
+                "each one is nan, infinite or missing, so there is no best"
+            )
+        return best
+
+    def sort_key(self, value: float) -> float:
+        """Give the key that sorts values best first; what is not finite comes last."""
+        if not math.isfinite(value):
+            return math.inf
+        return value if self is Objective.MINIMIZE else -value
+
+
+MINIMIZE = Objective.MINIMIZE
+MAXIMIZE = Objective.MAXIMIZE

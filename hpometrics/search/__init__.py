@@ -1,0 +1,1 @@
+"""Searching: params in, epochs and floats out. Nothing here knows of tensors."""

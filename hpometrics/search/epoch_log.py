@@ -1,0 +1,119 @@
+"""EpochLog: `epochs.jsonl`, one line per epoch, on disk before the next epoch begins."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from ..exceptions import RecordError
+from .record import TRIAL_FILE, EpochRecord, TrialRecord
+
+EPOCHS_FILE = "epochs.jsonl"
+Fsync = Literal["epoch", "trial"]
+
+
+class EpochLog:
+    """The epochs of one trial in its directory; opening it cuts off a last line that a crash left torn.
+
+    Args:
+        directory: the trial's own; made if it is missing.
+        fsync: `epoch` forces each line to the disk, `trial` leaves that to `close`.
+
+    Raises:
+        RecordError: a line other than the last is damaged; the message names file and line.
+    """
+
+    def __init__(self, directory: Path, fsync: Fsync = "epoch") -> None:
+        if fsync not in ("epoch", "trial"):
+            raise RecordError(f"fsync is 'epoch' or 'trial', got {fsync!r}")
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory / EPOCHS_FILE
+        self._fsync = fsync
+        _cut_torn_line(self.path)
+        written = _read_all(self.path)
+        self.attempt = 1 + max((record.attempt for record in written), default=0)
+        self._file = self.path.open("ab")
+
+    def append(self, record: EpochRecord) -> EpochRecord:
+        """Write one epoch as part of this attempt and return it as written."""
+        record = replace(record, attempt=self.attempt)
+        self._file.write(f"{record.to_line()}\n".encode())
+        self._file.flush()
+        if self._fsync == "epoch":
+            os.fsync(self._file.fileno())
+        return record
+
+    def read(self) -> tuple[EpochRecord, ...]:
+        """Return the epochs that count, in order: see `read_epochs`."""
+        return _current(_read_all(self.path))
+
+    def close(self) -> None:
+        """Force what was written to the disk and close the file."""
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+def read_epochs(directory: Path) -> tuple[EpochRecord, ...]:
+    """Return the epochs of a trial that count, in order; none if it wrote none.
+
+    An attempt that began again at an epoch voids what earlier ones wrote from that epoch on.
+
+    Raises:
+        RecordError: a line is damaged.
+    """
+    return _current(_read_all(directory / EPOCHS_FILE))
+
+
+def read_trial(directory: Path) -> TrialRecord | None:
+    """Return the record of the trial in a directory with its epochs; None if there is none yet.
+
+    Raises:
+        RecordError: a file of it is damaged; the message names it.
+    """
+    path = directory / TRIAL_FILE
+    try:
+        told = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as err:
+        raise RecordError(f"{path}: is no JSON: {err}") from err
+    try:
+        return TrialRecord.from_json(told, read_epochs(directory), directory)
+    except RecordError as err:
+        raise RecordError(f"{path}: {err}") from err
+
+
+def _current(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
+    kept: list[EpochRecord] = []
+    for record in records:
+        while kept and kept[-1].epoch >= record.epoch:
+            kept.pop()
+        kept.append(record)
+    return tuple(kept)
+
+
+def _read_all(path: Path) -> list[EpochRecord]:
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    found = []
+    for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is still being written
+        try:
+            found.append(EpochRecord.from_line(line.decode()))
+        except (RecordError, UnicodeDecodeError) as err:
+            raise RecordError(f"{path}:{number}: {err}") from err
+    return found
+
+
+def _cut_torn_line(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)

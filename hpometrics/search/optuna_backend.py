@@ -1,0 +1,93 @@
+"""Optuna as a host: a trial as a reporter; with it what `optuna_study` and `optuna_samplers` offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import optuna
+from optuna.trial import BaseTrial
+
+from ..objective import Objective
+from .optuna_samplers import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler
+from .optuna_study import (
+    check_direction,
+    check_study,
+    claim,
+    close_storage,
+    open_storage,
+    open_study,
+    reclaim,
+    reserve,
+    study_records,
+    tell,
+    write_result,
+)
+from .seeds import derive_seed
+
+__all__ = [
+    "PRUNERS",
+    "SAMPLERS",
+    "OptunaReporter",
+    "SeededSampler",
+    "check_direction",
+    "check_study",
+    "claim",
+    "close_storage",
+    "derive_seed",
+    "make_pruner",
+    "make_sampler",
+    "open_storage",
+    "open_study",
+    "reclaim",
+    "reserve",
+    "study_records",
+    "tell",
+    "write_result",
+]
+
+
+class OptunaReporter:
+    """Reports a run to an Optuna trial, one step per epoch counted from 0, and raises `TrialPruned`.
+
+    Epochs that the trial already has (it was killed and goes on) are left as they are.
+
+    Args:
+        trial: of `study.optimize`, `study.ask`, `claim`; a `FixedTrial` works too and never stops.
+    """
+
+    def __init__(self, trial: BaseTrial) -> None:
+        self.trial = trial
+        self.number: int | None = trial.number
+        self.params: Mapping[str, Any] | None = None  # the trial may not have drawn them yet
+        self.stops: tuple[type[BaseException], ...] = (optuna.TrialPruned,)
+        # A Trial's public properties read the storage anew; its own copy has what was there at the start.
+        known = getattr(trial, "_cached_frozen_trial", trial)
+        self._known: frozenset[int] = frozenset(getattr(known, "intermediate_values", ()))
+
+    def check(self, metric: str, objective: Objective) -> None:
+        """Refuse a metric whose objective is not the direction of the trial's study.
+
+        Raises:
+            ObjectiveError: they differ; both are named.
+            NotYetError: the study has several objectives.
+        """
+        study = getattr(self.trial, "study", None)
+        if study is not None:
+            check_direction(study, metric, objective)
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Report the current value of an epoch and let the pruner stop the trial.
+
+        Raises:
+            optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.
+        """
+        if epoch in self._known:
+            return
+        self.trial.report(value, epoch)
+        if not final and self.trial.should_prune():
+            raise optuna.TrialPruned(
+                f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}"
+            )

@@ -1,0 +1,158 @@
+"""Samplers and pruners by name, each trial with a random stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.pruners import BasePruner, NopPruner
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.trial import FrozenTrial, TrialState
+
+from ..exceptions import ConfigError
+from .plugins import PlugIn, find_class, read_spec
+from .seeds import derive_seed
+
+T = TypeVar("T")
+
+_SEEDED = ("seed",)
+_PERCENTILE = {"warmup": "n_warmup_steps", "min_trials": "n_startup_trials", "interval": "interval_steps"}
+_HALVING = {"min_epochs": "min_resource", "eta": "reduction_factor"}
+
+SAMPLERS: Mapping[str, PlugIn] = {
+    "tpe": PlugIn("optuna.samplers:TPESampler", hidden=_SEEDED),
+    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),
+    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),  # its points are enqueued
+    "gp": PlugIn("optuna.samplers:GPSampler", needs=("scipy",), hidden=_SEEDED),
+    "cmaes": PlugIn("optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED),
+    "qmc": PlugIn("optuna.samplers:QMCSampler", needs=("scipy",), hidden=(*_SEEDED, "independent_sampler")),
+    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED),
+}
+
+PRUNERS: Mapping[str, PlugIn] = {
+    "none": PlugIn("optuna.pruners:NopPruner"),
+    "median": PlugIn("optuna.pruners:MedianPruner", _PERCENTILE),
+    "percentile": PlugIn("optuna.pruners:PercentilePruner", _PERCENTILE),
+    "asha": PlugIn("optuna.pruners:SuccessiveHalvingPruner", _HALVING),
+    "hyperband": PlugIn("optuna.pruners:HyperbandPruner", _HALVING),
+    "patient": PlugIn("optuna.pruners:PatientPruner", {"pruner": "wrapped_pruner"}),
+    "threshold": PlugIn(
+        "optuna.pruners:ThresholdPruner", {"warmup": "n_warmup_steps", "interval": "interval_steps"}
+    ),
+}
+
+
+class SeededSampler(BaseSampler):
+    """A sampler whose random stream for a trial is a function of (seed, trial number) alone.
+
+    Workers with one seed never draw the same point, and a sweep that goes on does not repeat its start.
+
+    Args:
+        make: builds the sampler of one trial from its seed; what it knows, it knows from the study.
+        seed: of the sweep.
+    """
+
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
+        self._make, self._seed = make, seed
+        self._by_trial: dict[int, BaseSampler] = {}
+
+    def of(self, trial: FrozenTrial) -> BaseSampler:
+        """Return the sampler of a trial."""
+        if trial.number not in self._by_trial:
+            self._by_trial[trial.number] = self._make(derive_seed(self._seed, trial.number))
+        return self._by_trial[trial.number]
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Pass on to the trial's sampler."""
+        return self.of(trial).infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Pass on to the trial's sampler."""
+        return self.of(trial).sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Pass on to the trial's sampler."""
+        return self.of(trial).sample_independent(study, trial, param_name, param_distribution)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Pass on to the trial's sampler."""
+        self.of(trial).before_trial(study, trial)
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Pass on to the trial's sampler, and forget it."""
+        self.of(trial).after_trial(study, trial, state, values)
+        self._by_trial.pop(trial.number, None)
+
+
+def make_sampler(spec: object, seed: int | None = None) -> BaseSampler:
+    """Build a sampler: a name (see `SAMPLERS`), `{name: {argument: value}}`, `module:Class` or an object.
+
+    `grid` draws nothing itself: enqueue the points of `space.grid()` (see `reserve`).
+
+    Raises:
+        ConfigError: no such sampler or argument.
+        MissingExtraError: it needs a package that is not installed.
+    """
+    if isinstance(spec, BaseSampler):
+        return spec
+    found, arguments = find_class("sampler", spec, SAMPLERS)
+    make: Callable[..., BaseSampler] = partial(found, **arguments)
+    if seed is None:
+        return _built("sampler", make)
+    if read_spec("sampler", spec)[0] == "qmc":  # one sequence for all workers; what it cannot draw is random
+        return SeededSampler(partial(_make_qmc, make, seed), seed)
+    _built("sampler", partial(make, seed=0))  # errors now, not at the first trial
+    return SeededSampler(partial(_make_seeded, make), seed)
+
+
+def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
+    """Build a pruner: a name (see `PRUNERS`), `{name: {argument: value}}`, `module:Class` or an object.
+
+    Args:
+        spec: None means no pruning.
+        epochs: the most epochs a run can have; hyperband needs them to set up its brackets.
+
+    Raises:
+        ConfigError: no such pruner or argument.
+    """
+    if spec is None:
+        return NopPruner()
+    if isinstance(spec, BasePruner):
+        return spec
+    name, _ = read_spec("pruner", spec)
+    found, arguments = find_class("pruner", spec, PRUNERS)
+    if name == "hyperband" and epochs is not None:
+        arguments.setdefault("max_resource", epochs)
+    if name == "asha":
+        arguments.setdefault("min_resource", 1)
+    if name == "patient":
+        inner = arguments.get("wrapped_pruner")
+        arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
+    make: Callable[..., BasePruner] = partial(found, **arguments)
+    return _built("pruner", make)
+
+
+def _built(what: str, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except (TypeError, ValueError) as err:
+        raise ConfigError(f"{what}: {err}") from err
+
+
+def _make_seeded(make: Callable[..., BaseSampler], seed: int) -> BaseSampler:
+    return make(seed=seed)
+
+
+def _make_qmc(make: Callable[..., BaseSampler], shared_seed: int, seed: int) -> BaseSampler:
+    return make(seed=shared_seed, independent_sampler=RandomSampler(seed))

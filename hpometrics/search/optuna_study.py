@@ -1,0 +1,257 @@
+"""Studies: opened safely by many processes, checked against the metric, each slot claimed by one worker."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+from filelock import FileLock
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
+from optuna.trial import FrozenTrial, Trial
+from optuna.trial import TrialState as OptunaState
+
+from ..exceptions import NotYetError, ObjectiveError, RecordError
+from ..objective import Objective
+from .record import EpochRecord, TrialRecord, TrialState
+
+PREFIX = "hpometrics:"
+RESULT = f"{PREFIX}result"
+REASON = f"{PREFIX}reason"
+
+_SQLITE = "sqlite:///"
+_STATES = {
+    OptunaState.WAITING: TrialState.WAITING,
+    OptunaState.RUNNING: TrialState.RUNNING,
+    OptunaState.COMPLETE: TrialState.COMPLETE,
+    OptunaState.PRUNED: TrialState.PRUNED,
+    OptunaState.FAIL: TrialState.FAILED,
+}
+
+
+def open_storage(place: str | Path) -> BaseStorage:
+    """Open a storage: `memory`, an SQLite file (a path or `sqlite:///path`), or any URL that Optuna knows.
+
+    An SQLite file is created under a file lock beside it, with a write-ahead log, so that any number of
+    processes may open it at the same moment.
+
+    Raises:
+        NotYetError: a journal file or a gRPC address.
+    """
+    text = str(place)
+    if text == "memory":
+        return InMemoryStorage()
+    if text.startswith(("journal:", "grpc:")):
+        raise NotYetError(
+            f"storage {text!r}: journal files and gRPC are not built yet; give a path for SQLite"
+        )
+    if "://" in text and not text.startswith(_SQLITE):
+        return RDBStorage(text)
+    path = Path(text.removeprefix(_SQLITE)).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{path}.lock"):
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.close()
+        return RDBStorage(f"{_SQLITE}{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+
+
+def close_storage(storage: BaseStorage) -> None:
+    """Close the connections of a storage; the files stay."""
+    storage.remove_session()
+    engine = getattr(getattr(storage, "_backend", storage), "engine", None)
+    if engine is not None:
+        engine.dispose()
+
+
+def open_study(
+    storage: BaseStorage,
+    name: str,
+    metric: str,
+    objective: Objective,
+    sampler: BaseSampler | None = None,
+    pruner: BasePruner | None = None,
+    facts: Mapping[str, str] | None = None,
+) -> optuna.Study:
+    """Create a study, or go on with the one of that name if it is about the same; see `check_study`.
+
+    Raises:
+        ObjectiveError: the stored study has another direction.
+        RecordError: it is about another metric or other facts.
+    """
+    with _locked(storage):
+        study = optuna.create_study(
+            storage=storage,
+            study_name=name,
+            sampler=sampler,
+            pruner=pruner,
+            direction=objective.value,
+            load_if_exists=True,
+        )
+        check_study(study, metric, objective, facts)
+    return study
+
+
+def check_direction(study: optuna.Study, metric: str, objective: Objective) -> None:
+    """Refuse a study that does not search in the metric's direction.
+
+    Raises:
+        ObjectiveError: it searches in the other one; both facts are named.
+        NotYetError: it has several objectives.
+    """
+    directions = [direction.name.lower() for direction in study.directions]
+    if len(directions) > 1:
+        raise NotYetError(f"the study has {len(directions)} objectives; several objectives are not built yet")
+    if directions != [objective.value]:
+        raise ObjectiveError(
+            f"{metric} is to {objective.value}, but the study {study.study_name!r} is set to "
+            f"{directions[0]}; create it with direction={objective.value!r}"
+        )
+
+
+def check_study(
+    study: optuna.Study,
+    metric: str,
+    objective: Objective,
+    facts: Mapping[str, str] | None = None,
+    extend: bool = False,
+) -> None:
+    """Refuse a study that is about something else; note on a new one what it is about.
+
+    Args:
+        study: new or stored.
+        metric: its canonical name.
+        objective: the metric's.
+        facts: what else must stay the same, as in `{"space": space.fingerprint()}`.
+        extend: accept changed facts and note the new ones.
+
+    Raises:
+        ObjectiveError: the direction differs.
+        RecordError: the metric or a fact differs.
+    """
+    check_direction(study, metric, objective)
+    stored = study.user_attrs
+    for name, fact in {"metric": metric, **(facts or {})}.items():
+        key = f"{PREFIX}{name}"
+        if key in stored and stored[key] != fact and not (extend and name != "metric"):
+            raise RecordError(
+                f"the study {study.study_name!r} was made with {name} {stored[key]!r}, now it is {fact!r}"
+            )
+        if stored.get(key) != fact:
+            study.set_user_attr(key, fact)
+
+
+def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]] = ()) -> int:
+    """Fill the study up to `total` trials with waiting slots and return how many were added.
+
+    Args:
+        study: one process at a time adds to it.
+        total: all trials that shall be, whatever their state; a study that has them gets none.
+        points: stored points (see `Space.encode`) for the first trials; the rest is drawn when claimed.
+    """
+    with _locked(study._storage):
+        present = len(study.get_trials(deepcopy=False))
+        for number in range(present, total):
+            study.enqueue_trial(dict(points[number]) if number < len(points) else {})
+        return max(0, total - present)
+
+
+def claim(study: optuna.Study, take: Callable[[int], bool] | None = None) -> Trial | None:
+    """Take the next waiting slot for this worker alone; None when there is none.
+
+    Args:
+        study: its slots come from `reserve`.
+        take: called with a trial's number before it is claimed; False leaves it to others. A worker locks the
+            trial's directory here, so that nobody takes the trial for an orphan.
+    """
+    for waiting in study.get_trials(deepcopy=False, states=(OptunaState.WAITING,)):
+        if take is None or take(waiting.number):
+            if _claimed(study._storage, waiting):
+                return _live_trial(study, waiting)
+    return None
+
+
+def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
+    """Take a running trial whose worker died, to go on under its own number; None when there is none.
+
+    Args:
+        study: of the sweep.
+        take: called with the number of a running trial: True if this worker now holds the lock that the
+            trial's worker would hold if it lived.
+    """
+    for running in study.get_trials(deepcopy=False, states=(OptunaState.RUNNING,)):
+        if take(running.number):
+            now = study._storage.get_trial(
+                running._trial_id
+            )  # it may have finished just before its lock fell
+            if now.state is OptunaState.RUNNING:
+                return _live_trial(study, running)
+    return None
+
+
+def write_result(trial: Trial, record: TrialRecord) -> None:
+    """Keep what Optuna has no field for with the trial: params as received, picked epoch, reason, seed."""
+    trial.set_user_attr(RESULT, record.to_json())
+    if record.reason:
+        trial.set_user_attr(REASON, record.reason)
+
+
+def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
+    """Finish a trial the way its record says; an interrupted one stays running, to be reclaimed."""
+    write_result(trial, record)
+    if record.state is TrialState.COMPLETE:
+        study.tell(trial, record.value)
+    elif record.state is TrialState.PRUNED:
+        study.tell(trial, state=OptunaState.PRUNED)
+    elif record.state.finished:
+        study.tell(trial, state=OptunaState.FAIL)
+
+
+def study_records(study: optuna.Study) -> list[TrialRecord]:
+    """Read all trials of a study; epochs hold the one value that Optuna was told."""
+    metric = study.user_attrs.get(f"{PREFIX}metric", "value")
+    return [_record(trial, metric) for trial in study.get_trials(deepcopy=False)]
+
+
+def _record(trial: FrozenTrial, metric: str) -> TrialRecord:
+    epochs = tuple(
+        EpochRecord(step, {metric: value}) for step, value in sorted(trial.intermediate_values.items())
+    )
+    told = trial.user_attrs.get(RESULT)
+    if told is not None and trial.state.is_finished():
+        return TrialRecord.from_json({**told, "number": trial.number}, epochs)
+    return TrialRecord(
+        number=trial.number,
+        params=dict(trial.params),
+        state=_STATES[trial.state],
+        value=trial.value if trial.state is OptunaState.COMPLETE else None,
+        epochs=epochs,
+        reason=trial.user_attrs.get(REASON),
+    )
+
+
+def _claimed(storage: BaseStorage, waiting: FrozenTrial) -> bool:
+    try:
+        return storage.set_trial_state_values(waiting._trial_id, OptunaState.RUNNING)
+    except optuna.exceptions.UpdateFinishedTrialError:
+        return False  # another worker claimed and finished it
+
+
+def _live_trial(study: optuna.Study, frozen: FrozenTrial) -> Trial:
+    study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
+    return Trial(study, frozen._trial_id)
+
+
+@contextmanager
+def _locked(storage: BaseStorage) -> Iterator[None]:
+    url = str(getattr(getattr(storage, "_backend", storage), "url", ""))
+    if not url.startswith(_SQLITE):
+        yield
+        return
+    with FileLock(f"{url.removeprefix(_SQLITE)}.lock"):
+        yield

@@ -1,0 +1,160 @@
+"""The record of a trial: what it was given, every epoch's values, how it ended; strict JSON both ways."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ..exceptions import RecordError
+from .atomic import atomic_write
+
+TRIAL_FILE = "trial.json"
+
+
+class TrialState(StrEnum):
+    """How a trial stands or how it ended."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    PRUNED = "pruned"
+    FAILED = "failed"
+    INFEASIBLE = "infeasible"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will come of it; an interrupted trial goes on one day."""
+        return self not in (TrialState.WAITING, TrialState.RUNNING, TrialState.INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch: all its values by name, and for each value that is nan the reason.
+
+    `epoch` counts from 0, `attempt` from 1; `seconds` is the epoch's wall time.
+
+    >>> EpochRecord(0, {"auc": math.nan}, {"auc": "one class"}).to_line()
+    '{"attempt": 1, "epoch": 0, "reasons": {"auc": "one class"}, "seconds": 0.0, "values": {"auc": null}}'
+    """
+
+    epoch: int
+    values: Mapping[str, float]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    attempt: int = 1
+
+    def to_line(self) -> str:
+        """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
+        odd = {name: str(value) for name, value in self.values.items() if not math.isfinite(value)}
+        return _dumps(
+            {
+                "attempt": self.attempt,
+                "epoch": self.epoch,
+                "seconds": round(self.seconds, 6),
+                "values": {name: None if name in odd else value for name, value in self.values.items()},
+                "reasons": {**odd, **self.reasons},
+            }
+        )
+
+    @classmethod
+    def from_line(cls, line: str) -> EpochRecord:
+        """Read what `to_line` wrote.
+
+        Raises:
+            RecordError: the line is something else.
+        """
+        try:
+            told = json.loads(line)
+            values = {str(k): math.nan if v is None else float(v) for k, v in told["values"].items()}
+            return cls(
+                int(told["epoch"]),
+                values,
+                dict(told["reasons"]),
+                float(told["seconds"]),
+                int(told["attempt"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            raise RecordError(f"no epoch record: {line[:80]!r}") from err
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial, on any backend.
+
+    `value` and `epoch` are those of the picked epoch (None before there is one), `reason` says why a trial
+    that is not complete ended, `checkpoint` is the state at the end of the picked epoch, if one was kept.
+    """
+
+    number: int
+    params: Mapping[str, Any]
+    state: TrialState = TrialState.WAITING
+    value: float | None = None
+    epoch: int | None = None
+    epochs: tuple[EpochRecord, ...] = ()
+    reason: str | None = None
+    seed: int | None = None
+    threads: int | None = None
+    started: datetime | None = None
+    seconds: float = 0.0
+    checkpoint: Path | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def picked_values(self) -> Mapping[str, float]:
+        """All values of the picked epoch, by name."""
+        return next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
+
+    def to_json(self, home: Path | None = None) -> dict[str, Any]:
+        """Write all but the epochs as plain JSON; a checkpoint below `home` relative to it."""
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "epochs"}
+        told["state"] = self.state.value
+        told["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
+        told["started"] = self.started.isoformat() if self.started else None
+        told["seconds"] = round(self.seconds, 6)
+        told["checkpoint"] = _relative(self.checkpoint, home)
+        return told
+
+    @classmethod
+    def from_json(
+        cls, told: Mapping[str, Any], epochs: tuple[EpochRecord, ...] = (), home: Path | None = None
+    ) -> TrialRecord:
+        """Read what `to_json` wrote; fields that a later version added are left aside.
+
+        Raises:
+            RecordError: a field is missing or not what it should be.
+        """
+        try:
+            known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
+            known["state"] = TrialState(told["state"])
+            if known.get("started"):
+                known["started"] = datetime.fromisoformat(known["started"])
+            if known.get("checkpoint"):
+                known["checkpoint"] = (home or Path()) / known["checkpoint"]
+            return cls(**{**known, "epochs": epochs})
+        except (ValueError, KeyError, TypeError) as err:
+            raise RecordError(f"no trial record ({err}): {str(told)[:80]}") from err
+
+
+def write_trial(directory: Path, record: TrialRecord) -> None:
+    """Write `trial.json` whole or not at all."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with atomic_write(directory / TRIAL_FILE) as file:
+        file.write(f"{_dumps(record.to_json(directory), indent=1)}\n".encode())
+
+
+def _relative(path: Path | None, home: Path | None) -> str | None:
+    if path is None:
+        return None
+    inside = home is not None and path.is_relative_to(home)
+    return str(path.relative_to(home)) if home is not None and inside else str(path)
+
+
+def _dumps(told: Mapping[str, Any], indent: int | None = None) -> str:
+    return json.dumps(told, allow_nan=False, sort_keys=True, indent=indent)

@@ -1,0 +1,98 @@
+"""Reporter: where a run's epoch values go. One report per epoch; the host's stop raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+from ..exceptions import RunError
+from ..objective import Objective
+
+if TYPE_CHECKING:
+    import optuna
+
+
+@runtime_checkable
+class Reporter(Protocol):
+    """A host as a run sees it.
+
+    Attributes:
+        number: the trial's number, if the host counts trials.
+        params: the trial's params, if the host knows them.
+        stops: the exceptions that mean the host has stopped this run.
+    """
+
+    number: int | None
+    params: Mapping[str, Any] | None
+    stops: tuple[type[BaseException], ...]
+
+    def check(self, metric: str, objective: Objective) -> None:
+        """Refuse a run whose direction is not the host's.
+
+        Raises:
+            ObjectiveError: they differ; both facts are named.
+        """
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Tell one epoch, then let the host stop the run.
+
+        Args:
+            epoch: counted from 0.
+            value: this epoch's value of the metric; nan where it has none.
+            picked: the value of the picked epoch so far; nan before there is one.
+            values: all values of this epoch by name.
+            final: no epoch follows, so there is nothing to stop.
+
+        Raises:
+            BaseException: one of `stops`, after the report is recorded.
+        """
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report as it was made; see `Reporter.report`."""
+
+    epoch: int
+    value: float
+    picked: float
+    values: Mapping[str, float]
+    final: bool
+
+
+@dataclass
+class ListReporter:
+    """Keeps the reports and never stops a run: for a list of params, a test, a notebook."""
+
+    number: int | None = None
+    params: Mapping[str, Any] | None = None
+    reports: list[Report] = field(default_factory=list)
+    stops: tuple[type[BaseException], ...] = ()
+
+    def check(self, metric: str, objective: Objective) -> None:
+        """Accept any direction: a list has none."""
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Keep the report."""
+        self.reports.append(Report(epoch, value, picked, dict(values), final))
+
+
+def as_reporter(host: object) -> Reporter:
+    """Return a reporter for what a user has in hand: None, a reporter, or an Optuna trial.
+
+    Raises:
+        RunError: it is none of these.
+    """
+    if host is None:
+        return ListReporter()
+    if any(base.__module__.startswith("optuna.trial") for base in type(host).__mro__):
+        from .optuna_backend import OptunaReporter  # whoever holds a trial has loaded optuna
+
+        return OptunaReporter(cast("optuna.trial.BaseTrial", host))
+    if isinstance(host, Reporter):
+        return host
+    raise RunError(f"a run reports to an Optuna trial or a Reporter, got {type(host).__name__}")

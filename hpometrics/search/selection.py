@@ -1,0 +1,130 @@
+"""Selection: which epoch's value counts for a run, and which trial is the best. One rule for everyone."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ..exceptions import NoFiniteValueError
+from ..objective import Objective
+from .record import TrialRecord, TrialState
+
+
+class At(StrEnum):
+    """Which epoch's value counts for a run: its best one or its last one."""
+
+    BEST = "best"
+    LAST = "last"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best trial: what it was given, what it reached and where its state is kept.
+
+    `value` and `values` are those of `epoch` (counted from 0); `checkpoint` is the state at its end, if kept.
+    """
+
+    params: Mapping[str, Any]
+    value: float
+    epoch: int
+    checkpoint: Path | None
+    trial: int
+    metric: str
+    objective: Objective
+    values: Mapping[str, float]
+
+
+class Picker:
+    """Follows a run and knows its picked epoch at any time, in constant work per epoch.
+
+    >>> picker = Picker(Objective.MAXIMIZE)
+    >>> [picker.add(value) for value in (0.1, 0.9, 0.2)], picker.index, picker.value
+    ([True, True, False], 1, 0.9)
+    """
+
+    def __init__(self, objective: Objective, at: At = At.BEST, tol: float = 0.0) -> None:
+        self.objective, self.at, self.tol = objective, at, tol
+        self.index: int | None = None
+        self.value = math.nan
+        self.count = 0
+
+    def add(self, value: float) -> bool:
+        """Take the next epoch's value and say whether that epoch is now the picked one."""
+        picked = self.at is At.LAST or self.objective.better(value, self.value, self.tol)
+        if picked:
+            self.index, self.value = self.count, value
+        self.count += 1
+        return picked
+
+
+def pick_epoch(values: Iterable[float], objective: Objective, at: At = At.BEST, tol: float = 0.0) -> int:
+    """Return the index of the epoch whose value counts; of equal ones (within `tol`) the earliest.
+
+    Raises:
+        NoFiniteValueError: the picked value is not finite, or there is none.
+    """
+    picker = Picker(objective, at, tol)
+    for value in values:
+        picker.add(value)
+    if picker.index is None or not math.isfinite(picker.value):
+        what = "the last" if at is At.LAST else "none"
+        verb = "is not" if at is At.LAST else "is"
+        raise NoFiniteValueError(
+            f"{what} of {picker.count} epochs {verb} a finite number to {objective.value}"
+        )
+    return picker.index
+
+
+def ranked(records: Iterable[TrialRecord], objective: Objective) -> list[TrialRecord]:
+    """Sort trials best first: the complete ones by value, then the rest; equals by number."""
+
+    def key(record: TrialRecord) -> tuple[bool, float, int]:
+        complete = record.state is TrialState.COMPLETE and record.value is not None
+        value = record.value if complete and record.value is not None else math.nan
+        return not complete, objective.sort_key(value), record.number
+
+    return sorted(records, key=key)
+
+
+def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRecord:
+    """Return the complete trial with the best value; of equal ones the earliest.
+
+    Raises:
+        NoFiniteValueError: no trial is complete; the message says what they were.
+    """
+    complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=lambda r: r.number)
+    if not complete:
+        states = Counter(record.state.value for record in records)
+        told = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
+        raise NoFiniteValueError(f"no trial is complete, so there is no best: {told}{_last_reason(records)}")
+    return complete[objective.best_index(math.nan if r.value is None else r.value for r in complete)]
+
+
+def best_of(records: Sequence[TrialRecord], metric: str, objective: Objective) -> Best:
+    """Pick the best trial and say all about it.
+
+    Raises:
+        NoFiniteValueError: as in `pick_trial`.
+    """
+    record = pick_trial(records, objective)
+    value, epoch = record.value, record.epoch
+    return Best(
+        params=record.params,
+        value=math.nan if value is None else value,
+        epoch=-1 if epoch is None else epoch,
+        checkpoint=record.checkpoint,
+        trial=record.number,
+        metric=metric,
+        objective=objective,
+        values=record.picked_values,
+    )
+
+
+def _last_reason(records: Sequence[TrialRecord]) -> str:
+    reasons = [f" (trial {record.number}: {record.reason})" for record in records if record.reason]
+    return reasons[-1] if reasons else ""

@@ -1,0 +1,249 @@
+"""Space: the params of a trial and what each may be, meaning the same on every backend."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from ..exceptions import SpaceError
+from .conditions import check_allowed, check_when, holds, parents_first
+from .dimensions import Choice, Dimension, Float, Int, Value, describe
+from .values import is_scalar
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["Choice", "Float", "Int", "Space", "Value"]
+
+_MOST_POINTS = 100_000
+
+
+class Space:
+    """A mapping from param to dimension; a bare scalar is a constant.
+
+    *Params* are what `train` receives: constants included, bundles unpacked, inactive params absent.
+    The *stored* form is what a storage keeps: searched dimensions only, bundles by label.
+
+    >>> space = Space({"lr": Float(1e-4, 1e-1, log=True), "optimizer": Choice(["sgd", "adam"]),
+    ...                "momentum": Float(0.0, 0.9, when={"optimizer": "sgd"}), "epochs": 5})
+    >>> space.decode({"lr": 0.01, "optimizer": "adam"})
+    {'lr': 0.01, 'optimizer': 'adam', 'epochs': 5}
+
+    Raises:
+        SpaceError: a dimension, a `when` or a bundle is not well formed; the message names `space.<param>`.
+    """
+
+    def __init__(self, dimensions: Mapping[str, Any]) -> None:
+        if not isinstance(dimensions, Mapping):
+            raise SpaceError(f"a space is a mapping from param to dimension, got {type(dimensions).__name__}")
+        found = {name: _as_dimension(name, dimension) for name, dimension in dimensions.items()}
+        _check_owners(found)
+        for name, dimension in found.items():
+            check_when(name, dimension, found)
+        self.dimensions: Mapping[str, Dimension] = found
+        self._order = parents_first(found)
+
+    def __repr__(self) -> str:
+        return f"Space({dict(self.dimensions)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.fingerprint() == other.fingerprint()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Any]:
+        """Draw params from an Optuna trial; a param whose `when` does not hold is not drawn."""
+        return self._unpack(self._pick(lambda name, dimension: _suggest(trial, name, dimension)))
+
+    def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn a stored point into the params of a trial. What is inactive is dropped.
+
+        Raises:
+            SpaceError: a param is missing, unknown or not what its dimension allows.
+        """
+        for name in stored:
+            self._check_known(name)
+        return self._unpack(self._pick(_reader(stored)))
+
+    def encode(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn params, all of them or some, into a stored point; a bundle may be given by its label too.
+
+        Raises:
+            SpaceError: a param is unknown, inactive beside the others, or not what its dimension allows.
+        """
+        stored: dict[str, Any] = {}
+        left = dict(params)
+        for name in self._order:
+            dimension = self.dimensions[name]
+            value = _pop(name, dimension, left)
+            if value is _ABSENT:
+                continue
+            check_allowed(name, dimension, stored)
+            taken = _taken(name, dimension, value)
+            if not isinstance(dimension, Value):
+                stored[name] = taken
+        for name in left:
+            self._check_known(name)
+        return stored
+
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Refuse params that this space cannot give; constants may be left out.
+
+        Raises:
+            SpaceError: as in `encode`, or one is missing.
+        """
+        stored = self.encode(params)
+        picked = self._pick(_reader(stored))
+        for name in stored:
+            if name not in picked:
+                raise SpaceError(f"space.{name}: does not exist beside the other params")
+
+    def grid(self) -> list[dict[str, Any]]:
+        """List every stored point, the last dimension varying fastest.
+
+        Raises:
+            SpaceError: a dimension is continuous, or there are more than 100000 points.
+        """
+        searched = [name for name in self._order if not isinstance(self.dimensions[name], Value)]
+        points = []
+        for point in self._points(searched, {}):
+            points.append({name: point[name] for name in self.dimensions if name in point})
+            if len(points) > _MOST_POINTS:
+                raise SpaceError(f"the grid of this space has more than {_MOST_POINTS} points; widen a step")
+        return points
+
+    def to_ray(self) -> dict[str, Any]:
+        """Return Ray Tune domains for a Tuner of your own, whose trainable calls `decode` on its config."""
+        from .ray_backend import ray_domain  # ray takes seconds to import: only for those who ask
+
+        return {name: ray_domain(dimension) for name, dimension in self.dimensions.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Describe the space in plain JSON, in the order it was given."""
+        return {name: describe(dimension) for name, dimension in self.dimensions.items()}
+
+    def fingerprint(self) -> str:
+        """Return 16 hex digits that stay the same as long as the meaning of the space does."""
+        text = json.dumps(self.to_json(), sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _pick(self, pick: Callable[[str, Dimension], Any]) -> dict[str, Any]:
+        picked: dict[str, Any] = {}
+        for name in self._order:
+            if holds(self.dimensions[name], picked):
+                picked[name] = pick(name, self.dimensions[name])
+        return picked
+
+    def _unpack(self, picked: Mapping[str, Any]) -> dict[str, Any]:
+        params: dict[str, Any] = {}
+        for name, dimension in self.dimensions.items():
+            if name in picked:
+                params.update(_unpacked(name, dimension, picked[name]))
+        return params
+
+    def _check_known(self, name: str) -> None:
+        if name not in self.dimensions:
+            close = get_close_matches(str(name), self.dimensions, 1)
+            raise SpaceError(
+                f"space.{name}: no such param" + (f"; did you mean {close[0]!r}?" if close else "")
+            )
+
+    def _points(self, names: list[str], picked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if not names:
+            yield picked
+            return
+        name, rest = names[0], names[1:]
+        if not holds(self.dimensions[name], {**self._constants(), **picked}):
+            yield from self._points(rest, picked)
+            return
+        for value in _located(name, self.dimensions[name].points):
+            yield from self._points(rest, {**picked, name: value})
+
+    def _constants(self) -> dict[str, Any]:
+        return {name: d.value for name, d in self.dimensions.items() if isinstance(d, Value)}
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "absent"
+
+
+_ABSENT = _Absent()
+
+
+def _as_dimension(name: object, given: object) -> Dimension:
+    if not isinstance(name, str) or not name:
+        raise SpaceError(f"a param's name is text, got {name!r}")
+    if isinstance(given, (Float, Int, Choice, Value)):
+        return given
+    if not is_scalar(given):
+        raise SpaceError(
+            f"space.{name}: a dimension is Float, Int, Choice, Value or a constant, got {given!r}; "
+            "Choice(...) searches a list, Value(...) keeps it as it is"
+        )
+    return Value(given)
+
+
+def _check_owners(dimensions: Mapping[str, Dimension]) -> None:
+    owner: dict[str, str] = dict.fromkeys(dimensions, "the space itself")
+    for name, dimension in dimensions.items():
+        for param in dimension.owned if isinstance(dimension, Choice) else ():
+            if param in owner:
+                raise SpaceError(f"space.{name}: its bundles set {param!r}, which {owner[param]} sets too")
+            owner[param] = f"the bundle {name!r}"
+
+
+def _suggest(trial: optuna.trial.BaseTrial, name: str, dimension: Dimension) -> Any:
+    if isinstance(dimension, Float):
+        return trial.suggest_float(
+            name, dimension.low, dimension.high, step=dimension.step, log=dimension.log
+        )
+    if isinstance(dimension, Int):
+        return trial.suggest_int(name, dimension.low, dimension.high, step=dimension.step, log=dimension.log)
+    if isinstance(dimension, Choice):
+        return trial.suggest_categorical(name, dimension.options)
+    return dimension.value
+
+
+def _reader(stored: Mapping[str, Any]) -> Callable[[str, Dimension], Any]:
+    return lambda name, dimension: _taken(name, dimension, stored.get(name, _ABSENT))
+
+
+def _taken(name: str, dimension: Dimension, value: object) -> Any:
+    if value is _ABSENT and isinstance(dimension, Value):
+        return dimension.value
+    if value is _ABSENT:
+        raise SpaceError(f"space.{name}: is missing")
+    return _located(name, lambda: dimension.take(value))
+
+
+def _located(name: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except SpaceError as err:
+        raise SpaceError(f"space.{name}: {err}") from None
+
+
+def _unpacked(name: str, dimension: Dimension, value: Any) -> Mapping[str, Any]:
+    bundles = dimension.bundles if isinstance(dimension, Choice) else None
+    return deepcopy(dict(bundles[value])) if bundles else {name: deepcopy(value)}
+
+
+def _pop(name: str, dimension: Dimension, params: dict[str, Any]) -> Any:
+    """Take what concerns a dimension out of `params`: its value, or the bundle that they spell out."""
+    given = params.pop(name, _ABSENT)
+    bundles = dimension.bundles if isinstance(dimension, Choice) else None
+    if bundles is None:
+        return given
+    spelled = {param: params.pop(param) for bundle in bundles.values() for param in bundle if param in params}
+    if not spelled:
+        return given
+    for label, bundle in bundles.items():
+        if spelled == dict(bundle) and given in (_ABSENT, label):
+            return label
+    raise SpaceError(f"space.{name}: no bundle sets {spelled!r}; the labels are {', '.join(bundles)}")

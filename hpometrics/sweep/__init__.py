@@ -1,0 +1,1 @@
+"""Sweeps: one YAML file in, a directory of results out."""

@@ -1,0 +1,218 @@
+"""The sweep file as a model: seven small sections, each answering one question; unknown keys are errors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_serializer, model_validator
+
+from .dimensions import SpaceForm
+from .forms import Duration, MetricForm, Name, Params, PluginForm, Strict, Target, one_key, wrong
+
+BACKENDS = ("optuna", "ray", "list")
+
+
+class Engine(Strict):
+    """What is trained."""
+
+    target: Target | None = None
+    """`module:function`, called as `train(params, run)`; the file's own folder is on the import path."""
+    command: Annotated[list[str], Field(min_length=1)] | None = None
+    """A program to run instead of a function."""
+    output: str | dict[str, Any] | None = None
+    """What the engine predicts: `category`, `category(num_classes=10)`, `binary`, `number` and so on."""
+    params: Params = Field(default_factory=dict)
+    """Fixed params, the same in every trial."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
+    """Base of the per-trial seeds; `search.seed` unless given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_way_to_train(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            one_key(value, ("target", "command"), "an engine")
+        return value
+
+
+def _one_or_more(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+class Metrics(Strict):
+    """What is good."""
+
+    optimize: Annotated[
+        list[MetricForm],
+        BeforeValidator(_one_or_more, json_schema_input_type=MetricForm | list[MetricForm]),
+        Field(min_length=1),
+    ]
+    """The metric to optimise; its direction is the metric's own."""
+    constraints: list[str] = Field(default_factory=list)
+    """Conditions such as `ece <= 0.05`."""
+    track: list[MetricForm] = Field(default_factory=list)
+    """Metrics to measure beside it."""
+    at: Literal["best", "last"] = "best"
+    """Which epoch's value counts for a trial."""
+
+
+class Search(Strict):
+    """How to look."""
+
+    sampler: PluginForm | None = None
+    """tpe (default), gp, cmaes, random, grid, qmc, nsga2."""
+    pruner: PluginForm | None = None
+    """median, percentile, asha, hyperband, patient, threshold, none (default)."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Seed of the sampler and, unless `engine.seed` is given, of the trials."""
+    start: list[Params] = Field(default_factory=list)
+    """Points to try first; what a point leaves open is sampled."""
+
+
+class OptunaBackend(Strict):
+    """Trials in this process, drawn by Optuna."""
+
+    storage: str = "sqlite"
+    """`sqlite` (study.db in the run directory), `memory`, or a URL."""
+    workers: Annotated[int, Field(ge=1)] = 1
+    """Trials at the same time."""
+
+
+class Resources(Strict):
+    """What one trial needs of a Ray cluster."""
+
+    cpu: Annotated[float, Field(gt=0)] = 1.0
+    """CPU cores."""
+    gpu: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs."""
+
+
+class RayBackend(Strict):
+    """Trials as Ray Tune workers, drawn by the same samplers."""
+
+    workers: Annotated[int, Field(ge=1)] | None = None
+    """Trials at the same time; as many as fit unless given."""
+    resources: Resources = Resources()
+    """What one trial needs."""
+    storage: str | None = None
+    """Where Ray keeps its own files; `ray` in the run directory unless given."""
+    address: str | None = None
+    """A running cluster; one is started here unless given."""
+
+
+class Backend(Strict):
+    """Where it runs: one of its keys."""
+
+    optuna: OptunaBackend | None = None
+    """Trials in this process."""
+    ray: RayBackend | None = None
+    """Trials as Ray Tune workers."""
+    points: Annotated[list[Params] | None, Field(alias="list", min_length=1)] = None
+    """A list of params, tried in order. Nothing is sampled; where there is a space, each point must lie in it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_backend(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            one_key(value, BACKENDS, "a backend")
+        return value
+
+    @property
+    def name(self) -> str:
+        """`optuna`, `ray` or `list`."""
+        return "ray" if self.ray is not None else "optuna" if self.optuna is not None else "list"
+
+    @model_serializer
+    def _the_one_key(self) -> dict[str, Any]:
+        chosen: Any = self.ray or self.optuna
+        return {self.name: self.points if chosen is None else chosen.model_dump(by_alias=True)}
+
+
+class Budget(Strict):
+    """When to stop; at least one of trials, time and target."""
+
+    trials: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    """Total number of trials, those of earlier runs included."""
+    time: Duration | None = None
+    """Start no trial after this time; running ones end."""
+    trial_time: Duration | None = None
+    """Longest time of one trial."""
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    """Most epochs of one trial."""
+    retries: Annotated[int, Field(ge=0)] = 0
+    """How often a failed trial is tried again."""
+    failures: Annotated[int, Field(ge=1)] | None = None
+    """Stop after this many failed trials."""
+    target: float | None = None
+    """Stop when a trial reaches this value."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """End a trial after this many epochs without improvement."""
+    repeats: Annotated[int, Field(ge=1)] = 1
+    """Seeds per params."""
+
+
+class Results(Strict):
+    """What is left."""
+
+    dir: Annotated[str, Field(min_length=1)] | None = None
+    """The run directory, seen from the current directory; `runs/{name}` unless given."""
+    report: Literal["html", "md", "none"] = "none"
+    """Kind of report."""
+    loggers: list[PluginForm] = Field(default_factory=list)
+    """Where else values go; `trials.csv` is always written."""
+    checkpoints: Literal["best", "last", "all", "none"] = "best"
+    """Which checkpoints are kept."""
+    fsync: Literal["epoch", "trial"] = "epoch"
+    """When the record of a trial is forced to disk."""
+
+
+def _engine(value: Any) -> Any:
+    return {"target": value} if isinstance(value, str) else value
+
+
+def _backend(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value == "list":
+        raise wrong("the list backend wants its list: {list: [{lr: 0.1}, {lr: 0.01}]}")
+    return {value: {}}
+
+
+EngineForm = Annotated[Engine, BeforeValidator(_engine, json_schema_input_type=Target | Engine)]
+_BackendShape = Literal["optuna", "ray"] | Backend
+BackendForm = Annotated[Backend, BeforeValidator(_backend, json_schema_input_type=_BackendShape)]
+
+
+class Draft(Strict):
+    """As much of a sweep as its file has right; what is wrong or missing is None."""
+
+    version: Literal[1] = 1
+    """Version of this form."""
+    name: Name | None = None
+    """Name of the sweep; the file's name unless given."""
+    engine: EngineForm | None = None
+    """What is trained: `module:function`, or a mapping."""
+    space: SpaceForm | None = None
+    """What varies: a dimension per parameter."""
+    metrics: Metrics | None = None
+    """What is good."""
+    search: Search = Search()
+    """How to look."""
+    backend: BackendForm = Backend(optuna=OptunaBackend())
+    """Where it runs: `optuna`, `ray`, or a mapping of one key."""
+    budget: Budget | None = None
+    """When to stop."""
+    results: Results = Results()
+    """What is left."""
+
+
+class Sweep(Draft):
+    """A sweep: one file, seven sections."""
+
+    engine: EngineForm
+    """What is trained: `module:function`, or a mapping."""
+    space: SpaceForm = Field(default_factory=dict)
+    """What varies: a dimension per parameter. The list backend can do without."""
+    metrics: Metrics
+    """What is good."""
+    budget: Budget
+    """When to stop."""

@@ -1,0 +1,223 @@
+"""The small forms that values take in a sweep file: names, durations, plug-ins, metrics.
+
+What picks between two shapes of a form is decided before validation, so that one mistake gives one message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
+from pydantic_core import PydanticCustomError
+
+from ..metrics.names import MetricName
+from .problems import did_you_mean
+
+_SLUG = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}"
+_TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
+_DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PARAM_LENGTH = 128
+
+PlainScalar = str | int | float | bool
+
+
+class Strict(BaseModel):
+    """A mapping whose keys are all known and whose values are taken as they are written."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, defer_build=True
+    )
+
+
+def wrong(text: str) -> PydanticCustomError:
+    """Build an error whose text is the whole message."""
+    return PydanticCustomError("sweep", "{text}", {"text": text})
+
+
+def one_key(value: dict[str, Any], kinds: tuple[str, ...], what: str) -> str:
+    """Return the one key of `kinds` that a mapping has.
+
+    Raises:
+        PydanticCustomError: it has none of them, or several.
+    """
+    found = [kind for kind in kinds if kind in value]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise wrong(f"{what} is one of {' and '.join(found)}, not several")
+    near = next((f"{hint[:-1]} for {key!r}?" for key in value if (hint := did_you_mean(key, kinds))), "")
+    raise wrong(f"{what} needs one of {', '.join(kinds)}{near}")
+
+
+def _scalar(value: Any) -> Any:
+    if value is None or isinstance(value, (dict, list)):
+        raise wrong(f"wants text, a number, true or false, got {_shown(value)}")
+    return value
+
+
+def _option(value: Any) -> Any:
+    if isinstance(value, (dict, list)):
+        raise wrong(f"a choice is text, a number, true, false or null, got {_shown(value)}")
+    return value
+
+
+def _condition(value: Any) -> Any:
+    if value == [] or not isinstance(value, (str, int, float, list)):
+        raise wrong(f"wants a value or a list of values, got {_shown(value)}")
+    return [_scalar(item) for item in value] if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
+
+
+def _name(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(_SLUG, value):
+        raise wrong(f"{value!r} is no name; use 1 to 80 of A-Z a-z 0-9 . _ - and no leading dot")
+    return value
+
+
+def _param(value: str) -> str:
+    if not 0 < len(value) <= _PARAM_LENGTH or not value.isprintable() or value != value.strip():
+        raise wrong(f"{value[:40]!r} is no parameter name; use 1 to {_PARAM_LENGTH} printable characters")
+    return value
+
+
+def _target(value: Any) -> Any:
+    if isinstance(value, str) and (not re.fullmatch(_TARGET, value) or "__" in value):
+        raise wrong(f"{value!r} is no target; write module:function, as in examples.digits:train")
+    return value
+
+
+def _duration(value: Any) -> Any:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise wrong(f"{value} of what? Give the unit: {value}s, {value}m, {value}h or {value}d")
+    if isinstance(value, str):
+        if not re.fullmatch(_DURATION, value):
+            raise wrong(f"{value!r} is no duration; write a number and its unit: 90s, 45m, 2h, 1d")
+        return float(value[:-1]) * _SECONDS[value[-1]]
+    return value
+
+
+def _matching(pattern: str) -> Any:
+    return Field(json_schema_extra={"pattern": f"^{pattern}$"})
+
+
+def _read_as(check: Callable[[Any], Any], shape: Any) -> BeforeValidator:
+    return BeforeValidator(check, json_schema_input_type=shape)
+
+
+Name = Annotated[str, BeforeValidator(_name), _matching(_SLUG)]
+Target = Annotated[str, BeforeValidator(_target), _matching(_TARGET)]
+ParamName = Annotated[str, BeforeValidator(_param)]
+Params = dict[ParamName, Any]
+Scalar = Annotated[Any, _read_as(_scalar, PlainScalar)]
+Option = Annotated[Any, _read_as(_option, PlainScalar | None)]
+Condition = Annotated[Any, _read_as(_condition, PlainScalar | list[PlainScalar])]
+Duration = Annotated[
+    float,
+    _read_as(_duration, Annotated[str, _matching(_DURATION)]),
+    Field(gt=0),
+    PlainSerializer(lambda seconds: f"{seconds:g}s"),
+]
+
+
+class Plugin(BaseModel):
+    """A sampler, pruner or logger: its name, and its options where written `{name: {option: value}}`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def spec(self) -> str | dict[str, dict[str, Any]]:
+        """The form it had in the file: the bare name, or a mapping of one key."""
+        return {self.name: dict(self.options)} if self.options else self.name
+
+    @model_serializer
+    def _as_written(self) -> Any:
+        return self.spec
+
+
+def _plugin(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, options),) = value.items()
+        if isinstance(options, dict):
+            return {"name": name, "options": options}
+    raise wrong("write a name, as in tpe, or one name with its options, as in {tpe: {n_startup_trials: 12}}")
+
+
+PluginForm = Annotated[
+    Plugin, _read_as(_plugin, str | Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)])
+]
+
+
+class Metric(BaseModel):
+    """A metric as it is named in a file: the name, and the direction where the file states one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    direction: str | None = None
+
+    @model_serializer
+    def _as_written(self) -> Any:
+        return {"metric": self.name, "direction": self.direction} if self.direction else self.name
+
+
+class MetricMapping(BaseModel):
+    """`{metric: f1, average: macro}`: a name in parts; other keys are the metric's parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+    __pydantic_extra__: dict[str, PlainScalar]
+
+    metric: str
+    """Name of the metric, as `hpometrics metrics list` prints it."""
+    feature: str | None = None
+    """Output feature that it measures, where there are several."""
+    direction: Literal["minimize", "maximize", "min", "max"] | None = None
+    """The direction the metric has anyway, or the one of a metric that the engine reports."""
+
+
+def _metric(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"name": _checked_name(value)}
+    if not isinstance(value, dict) or not isinstance(value.get("metric"), str):
+        raise wrong("write a metric's name, as in f1(average=macro), or {metric: f1, average: macro}")
+    own = MetricMapping.model_fields
+    rest = {key: _parameter(key, item) for key, item in value.items() if key not in own}
+    name = MetricName.parse(_checked_name(value["metric"]))
+    feature = value.get("feature", name.feature)
+    full = replace(name, params=tuple({**dict(name.params), **rest}.items()), feature=feature)
+    return {"name": _checked_name(str(full)), "direction": _direction(value.get("direction"))}
+
+
+def _parameter(key: str, value: Any) -> PlainScalar:
+    if value is None or isinstance(value, (dict, list)):
+        raise wrong(f"{key} is text, a number, true or false, got {_shown(value)}")
+    return value  # type: ignore[no-any-return]
+
+
+def _direction(value: Any) -> Any:
+    if value not in (None, "minimize", "maximize", "min", "max"):
+        raise wrong(f"direction is minimize or maximize, got {value!r}")
+    return value
+
+
+def _checked_name(text: str) -> str:
+    if ":" in text and "/" not in text and "(" not in text:
+        return text  # package.module:Class, or a name with a split; the plan tells them apart
+    try:
+        return str(MetricName.parse(text))
+    except ValueError as err:
+        raise wrong(str(err)) from None
+
+
+MetricForm = Annotated[Metric, _read_as(_metric, str | MetricMapping)]

@@ -1,0 +1,245 @@
+"""Reading YAML: one small, safe dialect, with the place of every key and value kept for messages.
+
+Data is built from PyYAML's events, so nothing but mappings, lists and scalars can come out: no tags, no
+aliases (hence no bombs), no merge keys, one document. Keys are text and stand once.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from .problems import Mark, Path, Problem, SweepFileError
+from .scalars import ScalarError, read_plain
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 64
+
+
+@dataclass
+class Document:
+    """What a file says (`data`), where it says it (`marks`), and what is wrong with it (`problems`)."""
+
+    source: str
+    data: dict[str, Any] = field(default_factory=dict)
+    marks: dict[Path, Mark] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, path: Path, text: str) -> None:
+        """Note a problem at a path."""
+        self.problems.append(Problem(self.mark(path), path, text))
+
+    def mark(self, path: Path) -> Mark:
+        """Give the place of a path's key, or of the nearest parent that the file has."""
+        while path and path not in self.marks:
+            path = path[:-1]
+        return self.marks.get(path, Mark(self.source, 1, 1))
+
+    def raise_problems(self) -> None:
+        """Raise SweepFileError with all that was noted, if anything was."""
+        if self.problems:
+            raise SweepFileError(self.problems)
+
+
+def read_document(path: pathlib.Path) -> Document:
+    """Read a sweep file.
+
+    Raises:
+        SweepFileError: the file cannot be read or is not in the dialect. A duplicate key is noted instead.
+    """
+    source = str(path)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as err:
+        raise _refusal(source, 0, 0, f"cannot be read: {err.strerror or err}") from None
+    if len(raw) > MAX_BYTES:
+        raise _refusal(source, 1, 1, "is larger than 1 MiB; a sweep file is a few lines")
+    try:
+        return parse_document(raw.decode("utf-8-sig"), source)
+    except UnicodeDecodeError as err:
+        line = raw.count(b"\n", 0, err.start) + 1
+        raise _refusal(source, line, 1, f"byte {raw[err.start]:#04x} is not UTF-8 text") from None
+
+
+def parse_document(text: str, source: str) -> Document:
+    """Read a sweep file's text; see `read_document`."""
+    value, document = _build(text, source)
+    if value is None:
+        raise _refusal(source, 1, 1, "is empty; start with `engine:`, `space:`, `metrics:` and `budget:`")
+    if not isinstance(value, dict):
+        raise _refusal(source, 1, 1, f"starts with a {_kind(value)}, a sweep file is a mapping of sections")
+    document.data = value
+    return document
+
+
+def parse_value(text: str, source: str) -> Any:
+    """Read one value, as `--set key=value` gives it: `1e-3`, `[1, 2]`, `{tpe: {}}`, text."""
+    value, document = _build(text, source)
+    document.problems = [Problem(Mark(source, 0, 0), p.path, p.text) for p in document.problems]
+    document.raise_problems()
+    return value
+
+
+def _build(text: str, source: str) -> tuple[Any, Document]:
+    builder = _Builder(source)
+    try:
+        for event in _events(text):
+            builder.take(event)
+    except yaml.YAMLError as err:
+        raise SweepFileError([*builder.document.problems, _syntax_problem(err, text, source)]) from None
+    if builder.unsound:
+        builder.document.raise_problems()
+    return builder.root, builder.document
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    return yaml.parse(text, Loader=yaml.SafeLoader)
+
+
+@dataclass
+class _Open:
+    """A mapping or list that is being filled."""
+
+    value: dict[str, Any] | list[Any]
+    path: Path
+    key: str | None = None
+
+
+class _Builder:
+    """Turns events into data, step by step and without recursion."""
+
+    def __init__(self, source: str) -> None:
+        self.document = Document(source)
+        self.root: Any = None
+        self.unsound = False
+        self._documents = 0
+        self._open: list[_Open] = []
+
+    def take(self, event: yaml.Event) -> None:
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._start_document(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._open.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            self._take_node(event)
+
+    def _start_document(self, event: yaml.Event) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise self._fatal(event, "a second document starts here; a file holds one sweep")
+
+    def _take_node(self, event: yaml.NodeEvent) -> None:
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            self._refuse(event, "anchors and aliases are not used here; write the value out")
+        elif (tag := getattr(event, "tag", None)) is not None:
+            self._refuse(event, f"the tag {tag} is not used here; values are plain YAML")
+        parent = self._open[-1] if self._open else None
+        if parent is not None and isinstance(parent.value, dict) and parent.key is None:
+            self._take_key(event, parent)
+        else:
+            self._take_value(event, parent)
+
+    def _take_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
+        key = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+        if not isinstance(key, str) or key == "<<":
+            raise self._fatal(event, _key_text(event))
+        path, mark = (*parent.path, key), self._mark(event)
+        if key in parent.value:
+            text = f"duplicate key {key!r} (first at line {self.document.marks[path].line})"
+            self.document.problems.append(Problem(mark, parent.path, text))
+        self.document.marks.setdefault(path, mark)
+        parent.key = key
+
+    def _take_value(self, event: yaml.NodeEvent, parent: _Open | None) -> None:
+        path = self._place(event, parent)
+        value = self._value(event)
+        if parent is None:
+            self.root = value
+        elif isinstance(parent.value, dict):
+            parent.value[str(parent.key)] = value
+            parent.key = None
+        else:
+            parent.value.append(value)
+        if isinstance(value, (dict, list)):
+            self._open.append(_Open(value, path))
+            if len(self._open) > MAX_DEPTH:
+                raise self._fatal(event, f"nested deeper than {MAX_DEPTH} levels")
+
+    def _place(self, event: yaml.NodeEvent, parent: _Open | None) -> Path:
+        if parent is None:
+            return ()
+        if isinstance(parent.value, dict):
+            return (*parent.path, str(parent.key))
+        path = (*parent.path, len(parent.value))
+        self.document.marks[path] = self._mark(event)
+        return path
+
+    def _value(self, event: yaml.NodeEvent) -> Any:
+        if isinstance(event, yaml.MappingStartEvent):
+            return {}
+        if isinstance(event, yaml.SequenceStartEvent):
+            return []
+        return self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        text: str = event.value
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            self._refuse(event, "half a surrogate pair is not text")
+            return ""
+        if event.style is not None:
+            return text
+        try:
+            return read_plain(text)
+        except ScalarError as err:
+            self._refuse(event, str(err))
+            return 0
+
+    def _refuse(self, event: yaml.Event, text: str) -> None:
+        self.unsound = True
+        self.document.problems.append(Problem(self._mark(event), (), text))
+
+    def _fatal(self, event: yaml.Event, text: str) -> SweepFileError:
+        return SweepFileError([*self.document.problems, Problem(self._mark(event), (), text)])
+
+    def _mark(self, event: yaml.Event) -> Mark:
+        start = event.start_mark
+        return (
+            Mark(self.document.source, start.line + 1, start.column + 1)
+            if start
+            else Mark(self.document.source, 1, 1)
+        )
+
+
+def _key_text(event: yaml.NodeEvent) -> str:
+    if not isinstance(event, yaml.ScalarEvent):
+        return "a key is text, not a list or mapping"
+    if event.value == "<<":
+        return "merge keys are not used here; write the keys out"
+    return f"the key {event.value} reads as a number or word of YAML; put it in quotes to make it text"
+
+
+def _syntax_problem(err: yaml.YAMLError, text: str, source: str) -> Problem:
+    if isinstance(err, yaml.reader.ReaderError):
+        line = text.count("\n", 0, err.position) + 1
+        column = err.position - text.rfind("\n", 0, err.position)
+        return Problem(Mark(source, line, column), (), f"the character #x{err.character:04x} is no YAML text")
+    mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
+    place = Mark(source, mark.line + 1, mark.column + 1) if mark else Mark(source, 1, 1)
+    problem = getattr(err, "problem", None) or str(err)
+    if "'\\t'" in problem:
+        return Problem(place, (), "a tab stands where YAML wants spaces")
+    context = getattr(err, "context", None)
+    return Problem(place, (), f"not YAML: {problem}{f' ({context})' if context else ''}")
+
+
+def _refusal(source: str, line: int, column: int, text: str) -> SweepFileError:
+    return SweepFileError([Problem(Mark(source, line, column), (), text)])
+
+
+def _kind(value: object) -> str:
+    return {list: "list", str: "text", bool: "boolean", int: "number", float: "number"}[type(value)]

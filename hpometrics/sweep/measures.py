@@ -1,0 +1,100 @@
+"""Measures: the metrics of a sweep file, looked up in the registry, with the direction and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..exceptions import HpometricsError, ObjectiveError, UnknownMetricError
+from ..metrics.names import MetricName, parse_import_path
+from ..metrics.registry import FoundMetric, find_metric
+from ..objective import Objective
+from .forms import Metric
+from .problems import one_line
+
+NOT_YET = "is not carried out yet in this version"
+_GROUPS = ("default", "all")
+
+
+class MeasureError(HpometricsError, ValueError):
+    """A metric of a sweep file cannot be used; the message is the text of a problem."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as a sweep uses it.
+
+    `objective` is None where the metric has no direction, or where `run` has yet to import it; `origin` says where
+    the direction comes from: `registry`, `stated` (in the file) or `run`; `reported` means that the engine itself
+    reports the values with `run.log`.
+    """
+
+    name: str
+    objective: Objective | None
+    origin: str
+    inputs: str | None = None
+    reported: bool = False
+
+
+def read_measure(form: Metric, feature_type: str | None, steers: bool) -> Measure:
+    """Look a metric up.
+
+    Args:
+        form: the metric as the file names it.
+        feature_type: what the engine predicts; None where the file does not say.
+        steers: it is to be optimised, so it needs a direction and validation values.
+
+    Raises:
+        MeasureError: it does not exist, has no direction or another one than the file says.
+    """
+    stated = None if form.direction is None else Objective.parse(form.direction)
+    if parse_import_path(form.name):
+        return Measure(form.name, stated, "run")
+    name = MetricName.parse(form.name)
+    _check_parts(name, steers)
+    try:
+        found = find_metric(name, feature_type)
+    except UnknownMetricError as err:
+        if stated is not None and not name.params:
+            return Measure(str(name), stated, "stated", reported=True)
+        raise MeasureError(_unknown(name, err, steers)) from None
+    except HpometricsError as err:
+        raise MeasureError(one_line(err)) from None
+    return _known(found, stated, steers)
+
+
+def _known(found: FoundMetric, stated: Objective | None, steers: bool) -> Measure:
+    name, inputs = str(found.name), found.inputs.value
+    try:
+        objective = found.objective
+    except ObjectiveError as err:
+        if steers:
+            raise MeasureError(f"{err}: engine.output") from None
+        return Measure(name, None, "run")
+    if objective is None:
+        if steers and stated is None:
+            raise MeasureError(
+                f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}}"
+            )
+        return Measure(name, stated, "stated", inputs)
+    if stated not in (None, objective):
+        raise MeasureError(f"direction {stated} contradicts the registry, which says to {objective} {name}")
+    return Measure(name, objective, "registry", inputs)
+
+
+def _check_parts(name: MetricName, steers: bool) -> None:
+    if name.metric in _GROUPS:
+        raise MeasureError(f"the group {name.metric!r} {NOT_YET}; list the metrics")
+    if name.task or name.feature:
+        raise MeasureError(
+            f"a metric of one of several tasks or output features {NOT_YET}; write {name.metric}"
+        )
+    if steers and name.split not in (None, "validation"):
+        raise MeasureError(f"only validation values steer the search; {name} can be tracked")
+
+
+def _unknown(name: MetricName, err: UnknownMetricError, steers: bool) -> str:
+    if not steers:
+        return one_line(err)
+    return (
+        f"{one_line(err)}; a metric that the engine reports needs {{metric: {name.metric}, direction: ...}}"
+    )

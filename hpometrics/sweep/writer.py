@@ -1,0 +1,57 @@
+"""Writing YAML and files: text that `loader` reads back as it was, on disk whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..search.atomic import atomic_write
+from .scalars import is_text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes the scalars of `scalars.py`; never an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = None if is_text(text) and text != "<<" else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+def _represent_float(dumper: _Dumper, number: float) -> yaml.ScalarNode:
+    text = repr(number)
+    if "e" in text and "." not in text:
+        text = text.replace("e", ".0e")  # readers of YAML 1.1 want the point
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(float, _represent_float)
+
+
+def dump_yaml(data: Any) -> str:
+    """Give YAML of mappings, lists and scalars; order is kept.
+
+    >>> print(dump_yaml({"lr": 1e-05, "name": "1e-5", "widths": [1, 2]}), end="")
+    lr: 1.0e-05
+    name: "1e-5"
+    widths: [1, 2]
+    """
+    style: dict[str, Any] = {
+        "sort_keys": False,
+        "allow_unicode": True,
+        "default_flow_style": None,
+        "width": 110,
+    }
+    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, **style))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that at any moment it holds the old text or the new one."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
