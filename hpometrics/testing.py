@@ -158,7 +158,7 @@ def check_direction(subject: Subject) -> None:
     for (noise, less), (more_noise, more) in itertools.pairwise(zip(NOISE, values, strict=True)):
         if not objective.better(less, more):
             raise LawBroken(
-                f"{subject} says {objective}, but noise {noise} gives {less:.6g}, {more_noise} gives {more:.6g}"
+                f"{subject} says {objective}; noise {noise} gives {less:.6g}, {more_noise} gives {more:.6g}"
             )
 
 

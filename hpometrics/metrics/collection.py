@@ -252,7 +252,8 @@ def _instance(metric: Named, output: OutputFeature | None) -> Metric:
     made = metric() if isinstance(metric, type) else metric
     if not isinstance(made, Metric):
         raise MetricInputError(
-            f"{made!r} is no hpometrics metric; as_metric({type(made).__name__}(...), objective=..., inputs=...) makes one"
+            f"{type(made).__name__} is no hpometrics metric; as_metric({type(made).__name__}(...), objective=..., inputs=...) "
+            "makes one"
         )
     if made.kept_by_others or made.update_count:
         raise StateError(f"{made.name} has measured already or belongs to a collection; give the collection one of its own")

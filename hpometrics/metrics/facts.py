@@ -81,10 +81,19 @@ def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNST
             if isinstance(err, RegistrationError)
             else RegistrationError(f"{name} ({cls.__qualname__}): {err}")
         ) from err
-    cls.objective, cls.inputs = agreed, read  # type: ignore[attr-defined]
+    _write(cls, "objective", agreed)
+    _write(cls, "inputs", read)
     cls.higher_is_better = None if agreed is None else agreed is Objective.MAXIMIZE  # type: ignore[attr-defined]
     summary, value, source = _doc_of(cls)
     return Facts(agreed, read, _params_of(cls), summary, value, source)
+
+
+def _write(cls: type, fact: str, value: Any) -> None:
+    """Set the attribute, and the classmethod too where an inherited one would say something else."""
+    setattr(cls, fact, value)
+    method = getattr(cls, f"get_{fact}", None)
+    if method is not None and method() != value:
+        setattr(cls, f"get_{fact}", classmethod(lambda own: getattr(own, fact)))
 
 
 def _agree(cls: type, name: str, fact: str, argument: Any) -> Any:

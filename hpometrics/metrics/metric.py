@@ -194,6 +194,7 @@ class Metric(torchmetrics.Metric):
         Raises:
             StateError: the other metric is of another class or has other parameters.
         """
+        self._refuse_if_shared("merge")
         if type(other) is not type(self) or other.kept.keys() != self.kept.keys():
             raise StateError(f"{self.name} merges only with its own kind, got {type(other).__name__}")
         for name, statistic in self.kept.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -124,12 +125,19 @@ def _parse_value(text: str, whole: str) -> Scalar:
     if _INTEGER.match(text):
         return int(text)
     if _FLOAT.match(text):
-        return float(text)
+        return _finite(text, whole)
     if not _WORD.match(text):
         raise MetricNameError(
             f"{whole!r}: {text!r} is neither a number, true, false nor a word; put it in double quotes"
         )
     return text
+
+
+def _finite(text: str, whole: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise MetricNameError(f"{whole!r}: {text!r} is no finite number")
+    return number
 
 
 def _parse_quoted(text: str, whole: str) -> str:

@@ -82,8 +82,9 @@ def read_trial(directory: Path) -> TrialRecord | None:
         return None
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
+    epochs = read_epochs(directory)
     try:
-        return TrialRecord.from_json(told, read_epochs(directory), directory)
+        return TrialRecord.from_json(told, epochs, directory)
     except RecordError as err:
         raise RecordError(f"{path}: {err}") from err
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
@@ -62,7 +64,8 @@ class SeededSampler(BaseSampler):
     def of(self, trial: FrozenTrial) -> BaseSampler:
         """Return the sampler of a trial."""
         if trial.number not in self._by_trial:
-            self._by_trial[trial.number] = self._make(derive_seed(self._seed, trial.number))
+            seed = derive_seed(self._seed, trial.number)
+            self._by_trial[trial.number] = _quiet(partial(self._make, seed))
         return self._by_trial[trial.number]
 
     def infer_relative_search_space(
@@ -145,9 +148,15 @@ def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
 
 def _built(what: str, make: Callable[[], T]) -> T:
     try:
-        return make()
+        return _quiet(make)
     except (TypeError, ValueError) as err:
         raise ConfigError(f"{what}: {err}") from err
+
+
+def _quiet(make: Callable[[], T]) -> T:
+    with warnings.catch_warnings():  # who names an experimental class has chosen it
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return make()
 
 
 def _make_seeded(make: Callable[..., BaseSampler], seed: int) -> BaseSampler:

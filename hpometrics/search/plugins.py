@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -67,7 +67,7 @@ def check_spec(what: str, spec: object, table: Table) -> None:
             raise missing_extra(f"the {what} {name!r}", package, "samplers")
 
 
-def find_class(what: str, spec: object, table: Table) -> tuple[type[Any], dict[str, Any]]:
+def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Return the class that a spec names and the arguments in the host's words.
 
     Raises:
@@ -88,7 +88,7 @@ def find_class(what: str, spec: object, table: Table) -> tuple[type[Any], dict[s
     return found, {plug_in.words.get(word, word): value for word, value in arguments.items()}
 
 
-def _load(what: str, path: str) -> type[Any]:
+def _load(what: str, path: str) -> Callable[..., Any]:
     module, _, attribute = path.partition(":")
     try:
         found = getattr(import_module(module), attribute)

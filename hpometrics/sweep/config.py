@@ -107,7 +107,7 @@ class Backend(Strict):
     ray: RayBackend | None = None
     """Trials as Ray Tune workers."""
     points: Annotated[list[Params] | None, Field(alias="list", min_length=1)] = None
-    """A list of params, tried in order. Nothing is sampled; where there is a space, each point must lie in it."""
+    """A list of params, tried in order. Nothing is sampled; each lies in the space, if there is one."""
 
     @model_validator(mode="before")
     @classmethod

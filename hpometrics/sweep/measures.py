@@ -1,12 +1,12 @@
-"""Measures: the metrics of a sweep file, looked up in the registry, with the direction and where it comes from."""
+"""Measures: the metrics of a sweep file, looked up in the registry, with direction and provenance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..exceptions import HpometricsError, ObjectiveError, UnknownMetricError
+from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
 from ..metrics.names import MetricName, parse_import_path
-from ..metrics.registry import FoundMetric, find_metric
+from ..metrics.registry import FoundMetric, find_metric, import_metric
 from ..objective import Objective
 from .forms import Metric
 from .problems import one_line
@@ -23,9 +23,9 @@ class MeasureError(HpometricsError, ValueError):
 class Measure:
     """A metric as a sweep uses it.
 
-    `objective` is None where the metric has no direction, or where `run` has yet to import it; `origin` says where
-    the direction comes from: `registry`, `stated` (in the file) or `run`; `reported` means that the engine itself
-    reports the values with `run.log`.
+    `objective` is None where the metric has no direction, or where `run` has yet to import it. `origin` says
+    where the direction comes from: `registry`, `stated` (in the file) or `run`. A `reported` metric is one
+    that the engine itself reports with `run.log`.
     """
 
     name: str
@@ -35,31 +35,50 @@ class Measure:
     reported: bool = False
 
 
-def read_measure(form: Metric, feature_type: str | None, steers: bool) -> Measure:
+def read_measure(form: Metric, feature_type: str | None, steers: bool, settle: bool = False) -> Measure:
     """Look a metric up.
 
     Args:
         form: the metric as the file names it.
         feature_type: what the engine predicts; None where the file does not say.
         steers: it is to be optimised, so it needs a direction and validation values.
+        settle: import a metric that is named by path, and leave no direction open.
 
     Raises:
         MeasureError: it does not exist, has no direction or another one than the file says.
     """
     stated = None if form.direction is None else Objective.parse(form.direction)
     if parse_import_path(form.name):
-        return Measure(form.name, stated, "run")
+        return _imported(form.name, stated, steers) if settle else Measure(form.name, stated, "run")
     name = MetricName.parse(form.name)
     _check_parts(name, steers)
     try:
         found = find_metric(name, feature_type)
     except UnknownMetricError as err:
-        if stated is not None and not name.params:
+        if stated is not None and not _is_registered(name):
             return Measure(str(name), stated, "stated", reported=True)
         raise MeasureError(_unknown(name, err, steers)) from None
     except HpometricsError as err:
         raise MeasureError(one_line(err)) from None
     return _known(found, stated, steers)
+
+
+def _imported(path: str, stated: Objective | None, steers: bool) -> Measure:
+    try:
+        return _known(import_metric(path), stated, steers)
+    except MetricNameError as err:
+        raise MeasureError(one_line(err)) from err
+
+
+def _is_registered(name: MetricName) -> bool:
+    """Say whether any output feature has the metric, so that it cannot be a name of the engine's own."""
+    try:
+        find_metric(name)
+    except UnknownMetricError:
+        return False
+    except MetricNameError:
+        return True
+    return True
 
 
 def _known(found: FoundMetric, stated: Objective | None, steers: bool) -> Measure:
@@ -93,8 +112,5 @@ def _check_parts(name: MetricName, steers: bool) -> None:
 
 
 def _unknown(name: MetricName, err: UnknownMetricError, steers: bool) -> str:
-    if not steers:
-        return one_line(err)
-    return (
-        f"{one_line(err)}; a metric that the engine reports needs {{metric: {name.metric}, direction: ...}}"
-    )
+    own = f"; if the engine reports it, state {{metric: {name.metric}, direction: ...}}"
+    return one_line(err) + (own if steers and not _is_registered(name) else "")

@@ -4,45 +4,48 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
-from ..exceptions import HpometricsError, SpaceError
+from ..exceptions import HpometricsError
 from ..metrics.features import OutputFeature, parse_feature
-from ..objective import Objective
-from ..search.dimensions import Choice, Float, Int, Value
 from ..search.selection import At
 from ..search.space import Space
-from .config import Backend, Draft, Metrics, Sweep
-from .dimensions import AnyDimension, ChoiceDimension, FloatDimension, IntDimension
+from .config import Draft, Sweep
 from .forms import Metric
 from .loader import Document, read_document
 from .measures import Measure, MeasureError, read_measure
 from .overrides import override
 from .problems import Path, one_line
+from .searched import Points, first_points, read_space
 from .structure import read_config
 from .support import check_support
 
-_SPACE_PATH = re.compile(r"space\.(?P<rest>.*?): (?P<text>.*)", re.DOTALL)
+_NOT_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a sweep file says, resolved; nothing of it imports the engine."""
+    """Everything that a sweep file says, resolved; nothing in it has imported the engine.
 
-    file: pathlib.Path
-    text: str
-    config: Sweep
+    `points` are the stored points of the first trials; with a grid or a list there are no others.
+    """
+
     document: Document
+    config: Sweep
     name: str
     directory: pathlib.Path
     output: OutputFeature | None
     optimize: Measure
     track: tuple[Measure, ...]
     space: Space
-    start: tuple[Mapping[str, Any], ...]
-    points: tuple[Mapping[str, Any], ...] | None
+    points: Points = ()
+
+    @property
+    def file(self) -> pathlib.Path:
+        """The sweep file."""
+        return pathlib.Path(self.document.source)
 
     @property
     def at(self) -> At:
@@ -50,9 +53,118 @@ class Plan:
         return At(self.config.metrics.at)
 
     @property
+    def sampler(self) -> str:
+        """Name of the sampler."""
+        chosen = self.config.search.sampler
+        return "list" if self.config.backend.points else "tpe" if chosen is None else chosen.name
+
+    @property
+    def pruner(self) -> str:
+        """Name of the pruner."""
+        chosen = self.config.search.pruner
+        return "none" if chosen is None else chosen.name
+
+    @property
     def trials(self) -> int | None:
         """The total number of trials; None where only time or target end the sweep."""
         asked = self.config.budget.trials
-        if self.points is None:
+        if self.sampler not in ("list", "grid"):
             return asked
         return len(self.points) if asked is None else min(asked, len(self.points))
+
+    @property
+    def engine_seed(self) -> int:
+        """Base of the seeds of the trials."""
+        seed = self.config.engine.seed
+        return self.config.search.seed if seed is None else seed
+
+
+def read_plan(file: pathlib.Path, assignments: Iterable[str] = ()) -> Plan:
+    """Read and check a sweep file.
+
+    Args:
+        file: the YAML file.
+        assignments: `key=value` texts that change it.
+
+    Raises:
+        SweepFileError: anything is wrong; every problem is in it.
+    """
+    document = read_document(file)
+    override(document, assignments)
+    return make_plan(document)
+
+
+def make_plan(document: Document, engine_output: OutputFeature | None = None, settle: bool = False) -> Plan:
+    """Check what a document says, in structure and in meaning.
+
+    Args:
+        document: see `read_document`.
+        engine_output: what the engine itself says that it predicts.
+        settle: import what the file names by path, so that nothing stays open.
+
+    Raises:
+        SweepFileError: anything is wrong.
+    """
+    config = read_config(document)
+    name = _name(config, document)
+    check_support(config, document)
+    _check_budget(config, document)
+    output = _output(config, engine_output, document)
+    measures = _measures(config, output, settle, document)
+    space = read_space(config, document)
+    points = () if space is None else first_points(config, space, document)
+    document.raise_problems()
+    whole = cast(Sweep, config)  # nothing is wrong, so nothing is missing
+    optimize, *track = measures
+    directory = pathlib.Path(whole.results.dir or f"runs/{name}")
+    return Plan(document, whole, name, directory, output, optimize, tuple(track), cast(Space, space), points)
+
+
+def _name(config: Draft, document: Document) -> str:
+    """Give the sweep's name; the file's own, made into a slug, unless the file says another."""
+    stem = _NOT_SLUG.sub("-", pathlib.Path(document.source).stem).lstrip(".-")[:80]
+    if config.name is None and not stem:
+        document.add(("name",), "is missing, and the file's name makes none")
+    return config.name or stem
+
+
+def _check_budget(config: Draft, document: Document) -> None:
+    budget, sampler = config.budget, config.search.sampler
+    if budget is None or config.backend.points or (sampler is not None and sampler.name == "grid"):
+        return
+    if budget.trials is None and budget.time is None and budget.target is None:
+        document.add(("budget",), "says no end; give trials, time or target")
+
+
+def _output(config: Draft, told: OutputFeature | None, document: Document) -> OutputFeature | None:
+    path, given = ("engine", "output"), None if config.engine is None else config.engine.output
+    if not isinstance(given, str):
+        return told
+    try:
+        output = parse_feature(given)
+    except HpometricsError as err:
+        document.add(path, one_line(err))
+        return None
+    if told is not None and told.type != output.type:
+        document.add(path, f"the file says {output}, the engine itself says {told}")
+    return output if told is None or str(output) != output.type else told
+
+
+def _measures(
+    config: Draft, output: OutputFeature | None, settle: bool, document: Document
+) -> list[Measure]:
+    """Look up the metric to optimise, then those to track; a metric that stands twice counts once."""
+    if config.metrics is None:
+        return []
+    places: list[tuple[Path, Metric, bool]]
+    places = [(("metrics", "optimize"), form, True) for form in config.metrics.optimize[:1]]
+    places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
+    found: dict[str, Measure] = {}
+    for path, form, steers in places:
+        try:
+            measure = read_measure(form, None if output is None else output.type, steers, settle)
+        except MeasureError as err:
+            document.add(path, str(err))
+        else:
+            found.setdefault(measure.name, measure)
+    return list(found.values())

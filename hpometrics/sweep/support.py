@@ -5,8 +5,9 @@ One table, so that a combination that cannot run is an error of `check` and neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from typing import Any
 
 from ..exceptions import missing_extra
 from .config import Draft
@@ -30,46 +31,40 @@ LOGGERS = ("csv", "tensorboard", "mlflow", "wandb")
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _NEEDS_EPOCHS = ("hyperband",)
 
-_Test = Callable[[Draft], bool]
-_LATER: dict[Path, tuple[_Test, str]] = {
-    ("engine", "command"): (lambda s: s.engine is not None and s.engine.command is not None, "a command as engine"),
-    ("engine", "output"): (
-        lambda s: s.engine is not None and isinstance(s.engine.output, dict),
-        "an engine of several, named outputs",
-    ),
-    ("metrics", "optimize"): (
-        lambda s: s.metrics is not None and len(s.metrics.optimize) > 1,
-        "a search for several objectives",
-    ),
-    ("metrics", "constraints"): (lambda s: s.metrics is not None and bool(s.metrics.constraints), "a constraint"),
-    ("backend", "optuna", "workers"): (
-        lambda s: s.backend.optuna is not None and s.backend.optuna.workers > 1,
-        "more than one worker on optuna",
-    ),
-    ("backend", "optuna", "storage"): (
-        lambda s: s.backend.optuna is not None and s.backend.optuna.storage not in ("sqlite", "memory"),
-        "a storage other than sqlite and memory",
-    ),
-    ("backend", "ray", "address"): (
-        lambda s: s.backend.ray is not None and s.backend.ray.address is not None,
-        "a running Ray cluster",
-    ),
-    ("budget", "trial_time"): (lambda s: s.budget is not None and s.budget.trial_time is not None, "a limit per trial"),
-    ("budget", "retries"): (lambda s: s.budget is not None and s.budget.retries > 0, "a retry"),
-    ("budget", "failures"): (lambda s: s.budget is not None and s.budget.failures is not None, "a limit of failures"),
-    ("budget", "repeats"): (lambda s: s.budget is not None and s.budget.repeats > 1, "more than one seed per params"),
-    ("results", "report"): (lambda s: s.results.report != "none", "a report"),
-    ("results", "checkpoints"): (lambda s: s.results.checkpoints != "best", "another choice of checkpoints than best"),
+_LATER: dict[str, tuple[tuple[Any, ...], str]] = {
+    "engine.command": ((None,), "a command as engine"),
+    "metrics.constraints": (([],), "a constraint"),
+    "backend.optuna.workers": ((1,), "more than one worker on optuna"),
+    "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
+    "backend.ray.address": ((None,), "a running Ray cluster"),
+    "budget.trial_time": ((None,), "a limit per trial"),
+    "budget.retries": ((0,), "a retry"),
+    "budget.failures": ((None,), "a limit of failures"),
+    "budget.repeats": ((1,), "more than one seed per params"),
+    "results.report": (("none",), "a report"),
+    "results.checkpoints": (("best",), "another choice of checkpoints than best"),
 }
 
 
 def check_support(sweep: Draft, document: Document) -> None:
     """Note every setting that this version, this backend or this environment cannot carry out."""
-    for path, (asked, what) in _LATER.items():
-        if asked(sweep):
-            document.add(path, f"{what} {NOT_YET}")
-    for place, text in (*_sampler(sweep), *_pruner(sweep), *_loggers(sweep), *_list_backend(sweep)):
-        document.add(place, text)
+    for check in (_later, _sampler, _pruner, _loggers, _list_backend):
+        for path, text in check(sweep):
+            document.add(path, text)
+
+
+def _later(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    for key, (supported, what) in _LATER.items():
+        path = tuple(key.split("."))
+        value: Any = sweep
+        for part in path:
+            value = getattr(value, part, supported[0])
+        if value not in supported:
+            yield path, f"{what} {NOT_YET}"
+    if sweep.engine is not None and isinstance(sweep.engine.output, dict):
+        yield ("engine", "output"), f"an engine of several, named outputs {NOT_YET}"
+    if sweep.metrics is not None and len(sweep.metrics.optimize) > 1:
+        yield ("metrics", "optimize"), f"a search for several objectives {NOT_YET}"
 
 
 def _sampler(sweep: Draft) -> Iterator[tuple[Path, str]]:
@@ -113,12 +108,15 @@ def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
 def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     if sweep.backend.name != "list":
         return
-    for key, given in (("sampler", sweep.search.sampler), ("pruner", sweep.search.pruner), ("start", sweep.search.start)):
+    for key, given in (
+        ("sampler", sweep.search.sampler),
+        ("pruner", sweep.search.pruner),
+        ("start", sweep.search.start),
+    ):
         if given and getattr(given, "name", "") != "none":
             yield ("search", key), f"the list backend runs its list as it is; leave {key} out"
 
 
-def _unknown(plugin: Plugin, kind: str, known: object) -> str:
-    names = list(known)  # type: ignore[call-overload]
-    near = did_you_mean(plugin.name, names)
-    return f"{plugin.name!r} is not a {kind}{near or '; choose from ' + ', '.join(names)}"
+def _unknown(plugin: Plugin, kind: str, known: Iterable[str]) -> str:
+    near = did_you_mean(plugin.name, known)
+    return f"{plugin.name!r} is not a {kind}{near or '; choose from ' + ', '.join(known)}"

@@ -1,3 +1,5 @@
 """The catalogue: the built-in metrics, a file per family. Importing it registers them all."""
 
-from . import classification, probability  # noqa: F401  # imported for what they register
+from . import classification, probability, regression, sequence
+
+__all__ = ["classification", "probability", "regression", "sequence"]

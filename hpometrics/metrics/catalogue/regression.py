@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
-from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE, MINIMIZE
 from ..features import NUMBER, PREDICTIONS, TIMESERIES, VECTOR
-from ..metric import MeanMetric, Metric
-from ..outputs import Outputs
+from ..metric import Metric
 from ..registry import register_metric
-from ..statistics.moments import ERROR, PREDS, TARGET, Errors, Measure, Moments, columns
+from ..statistics.moments import ERROR, PREDS, TARGET, Errors, Measure, Moments
 from ..statistics.statistic import Statistic
 
 _REAL = [NUMBER, VECTOR, TIMESERIES]
@@ -48,6 +45,7 @@ class MSE(ErrorMetric):
     Value: float in [0, inf), in the square of the target's unit, 0 is best; nan before the first row.
     Source: scikit-learn's mean_squared_error.
 
+    >>> import torch
     >>> metric = MSE()
     >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
     >>> metric.compute().item()  # (0.25 + 0.25 + 0 + 1) / 4
@@ -66,6 +64,7 @@ class RMSE(ErrorMetric):
     Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
     Source: scikit-learn's root_mean_squared_error. torchmetrics takes the root after averaging the columns.
 
+    >>> import torch
     >>> metric = RMSE()
     >>> metric.update(torch.tensor([3.0, 5.0]), torch.tensor([0.0, 1.0]))
     >>> round(metric.compute().item(), 4)  # sqrt((9 + 16) / 2)
@@ -88,6 +87,7 @@ class MAE(ErrorMetric):
     Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
     Source: scikit-learn's mean_absolute_error.
 
+    >>> import torch
     >>> metric = MAE()
     >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
     >>> metric.compute().item()  # (0.5 + 0.5 + 0 + 1) / 4
@@ -111,6 +111,7 @@ class MAPE(ErrorMetric):
     Value: float in [0, inf), a share (0.1 is 10%), 0 is best; nan before the first row, or if a target is 0.
     Source: scikit-learn's mean_absolute_percentage_error, where no target is 0.
 
+    >>> import torch
     >>> metric = MAPE()
     >>> metric.update(torch.tensor([90.0, 11.0]), torch.tensor([100.0, 10.0]))
     >>> round(metric.compute().item(), 4)  # (10 / 100 + 1 / 10) / 2
@@ -141,6 +142,7 @@ class SMAPE(ErrorMetric):
         Ludwig's is 0 to 200.
     Source: Armstrong 1985, Long-range Forecasting, p. 348, with absolute values in the denominator.
 
+    >>> import torch
     >>> metric = SMAPE()
     >>> metric.update(torch.tensor([3.0, 0.0]), torch.tensor([1.0, 0.0]))
     >>> metric.compute().item()  # (2 * 2 / (3 + 1) + 0) / 2
@@ -150,12 +152,8 @@ class SMAPE(ErrorMetric):
     measure = "symmetric"
 
 
-@register_metric(
-    "rmsle",
-    _REAL,
-    aliases=["root_mean_squared_log_error", "neg_root_mean_squared_log_error"],
-)
-class RMSLE(MeanMetric):
+@register_metric("rmsle", _REAL, aliases=["root_mean_squared_log_error", "neg_root_mean_squared_log_error"])
+class RMSLE(ErrorMetric):
     """Root of the mean squared gap between log(1 + preds) and log(1 + target).
 
     Shape:
@@ -165,36 +163,19 @@ class RMSLE(MeanMetric):
         MetricInputError: a prediction or a target is -1 or less (on a device the value is nan instead).
     Source: scikit-learn's root_mean_squared_log_error.
 
+    >>> import torch
     >>> metric = RMSLE()
     >>> metric.update(torch.tensor([2.5, 5.0, 4.0, 8.0]), torch.tensor([3.0, 5.0, 2.5, 7.0]))
     >>> round(metric.compute().item(), 4)
     0.1993
     """
 
-    objective = MINIMIZE
-    inputs = PREDICTIONS
-
-    def contribution(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Return the squared log gaps of the batch, summed per column, and its rows."""
-        pair = columns(batch)[:ERROR]
-        if pair.device.type == "cpu" and (lowest := pair.min().item()) <= -1:
-            raise MetricInputError(
-                f"{self.name} reads predictions and targets above -1, got {lowest:.3g}; "
-                "predict the logarithm, clip the predictions, or choose rmse"
-            )
-        logs = pair.log1p()
-        gaps = (logs[PREDS] - logs[TARGET]).square()
-        return gaps.sum(0), torch.tensor(len(batch), dtype=torch.float64, device=gaps.device)
-
-    def add(self, total: Tensor, weight: Tensor) -> None:
-        """Add a contribution; the first one gives `total` its columns."""
-        self.total = self.total + total
-        self.weight += weight
+    measure = "square_log"
 
     def compute(self) -> Tensor:
-        """Take the root of each column's mean, then average the columns."""
-        mean = super().compute().sqrt().mean()
-        if self.weight > 0 and not mean.isfinite():
+        """Take the root of each column, then average the columns."""
+        mean = self.statistic(Errors).mean.sqrt().mean()
+        if not mean.isfinite():
             return self.undefined("a prediction or a target is -1 or less, and has no log(1 + x)")
         return mean
 
@@ -231,6 +212,7 @@ class R2(MomentMetric):
         varies, where scikit-learn gives 1 or 0.
     Source: Wright 1921, Journal of Agricultural Research 20(7); scikit-learn's r2_score.
 
+    >>> import torch
     >>> metric = R2()
     >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
     >>> round(metric.compute().item(), 4)
@@ -258,6 +240,7 @@ class ExplainedVariance(MomentMetric):
         varies, where scikit-learn gives 1 or 0.
     Source: scikit-learn's explained_variance_score.
 
+    >>> import torch
     >>> metric = ExplainedVariance()
     >>> metric.update(torch.tensor([11.0, 12.0, 13.0]), torch.tensor([1.0, 2.0, 3.0]))
     >>> metric.compute().item()
@@ -284,6 +267,7 @@ class Pearson(MomentMetric):
         (of a column) never vary.
     Source: Pearson 1895, Proceedings of the Royal Society of London 58; scipy.stats.pearsonr.
 
+    >>> import torch
     >>> metric = Pearson()
     >>> metric.update(torch.tensor([10.0, 20.0, 40.0]), torch.tensor([1.0, 2.0, 3.0]))
     >>> round(metric.compute().item(), 4)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..features import BINARY, SET, OutputFeature
 from ..outputs import Outputs
-from .statistic import Reduction, Statistic
+from .statistic import Reduction, Statistic, refuse_other_width
 
 _FEW = 64  # up to here one bincount over class pairs beats index_add_ into the matrix
 
@@ -58,9 +58,28 @@ class Confusion(Statistic):
         """Per-class counts."""
         return self.derived("counts", _counts_of_matrix)
 
+    def reset(self) -> None:
+        """Forget every row."""
+        super().reset()
+        self._width: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reset()
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse scores of another number of classes than before.
+
+        Raises:
+            MetricInputError: the batch has another one.
+        """
+        if any(given.ndim == 2 for given in batch.given.values()):
+            refuse_other_width(batch, self._width)
+
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
         classes = batch.block("num_classes", _num_classes)
+        self._width = next((x.shape[1] for x in batch.given.values() if x.ndim == 2), self._width)
         if self._state and classes < len(self._state["matrix"]):
             classes = len(self._state["matrix"])
         pairs = batch.index * classes + batch.predictions.long()

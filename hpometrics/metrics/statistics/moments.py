@@ -8,10 +8,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ...exceptions import MetricInputError
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 
-Measure = Literal["absolute", "square", "percentage", "symmetric"]
+Measure = Literal["absolute", "square", "percentage", "symmetric", "square_log"]
 
 PREDS, TARGET, ERROR = range(3)
 
@@ -19,6 +20,19 @@ PREDS, TARGET, ERROR = range(3)
 def columns(batch: Outputs) -> Tensor:
     """The block of predictions, target and error (predictions - target): shape (3, N, D), float64."""
     return batch.block("regression_columns", _columns)
+
+
+def check_width(batch: Outputs, held: Tensor | None) -> None:
+    """Refuse a batch of another number of columns than is held.
+
+    Raises:
+        MetricInputError: naming both numbers.
+    """
+    width = columns(batch).shape[-1]
+    if held is not None and held.shape[-1] != width:
+        raise MetricInputError(
+            f"the batches before had {held.shape[-1]} columns, this one has {width}; keep it the same"
+        )
 
 
 def _columns(batch: Outputs) -> Tensor:
@@ -38,6 +52,7 @@ _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "square": lambda preds, target, error: error.square(),
     "percentage": lambda preds, target, error: error.abs() / target.abs(),
     "symmetric": _symmetric,
+    "square_log": lambda preds, target, error: (preds.log1p() - target.log1p()).square(),
 }
 
 
@@ -46,7 +61,8 @@ class Errors(Statistic):
 
     Args:
         measure: `absolute` |e|, `square` e^2, `percentage` |e| / |target| (not finite where the target is 0),
-            or `symmetric` 2 |e| / (|preds| + |target|), which is 0 where both are 0.
+            `symmetric` 2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
+            log(1 + preds) and log(1 + target).
 
     >>> from hpometrics.metrics.features import Number
     >>> errors = Errors(measure="square")
@@ -59,11 +75,24 @@ class Errors(Statistic):
 
     def __init__(self, measure: Measure) -> None:
         super().__init__(measure=measure)
-        self._measure = _MEASURES[measure]
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse another number of columns and, on the CPU, a number that has no log(1 + x).
+
+        Raises:
+            MetricInputError: naming what came.
+        """
+        check_width(batch, self._state.get("total"))
+        pair = columns(batch)[:ERROR]
+        if self.params["measure"] == "square_log" and pair.device.type == "cpu" and pair.min() <= -1:
+            raise MetricInputError(
+                f"rmsle reads predictions and targets above -1, got {pair.min():.3g}; "
+                "clip the predictions, or choose rmse"
+            )
 
     def update(self, batch: Outputs) -> None:
         """Add one batch: each column is summed in float64."""
-        measured = self._measure(*columns(batch))
+        measured = _MEASURES[self.params["measure"]](*columns(batch))
         self.add(rows=torch.tensor(len(batch), device=measured.device), total=measured.sum(0))
 
     @property
@@ -91,6 +120,14 @@ class Moments(Statistic):
     reductions: ClassVar[Mapping[str, Reduction]] = {
         "rows": "sum", "origin": "own", "mean": "own", "spread": "own", "cross": "own",
     }  # fmt: skip
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse another number of columns.
+
+        Raises:
+            MetricInputError: naming both numbers.
+        """
+        check_width(batch, self._state.get("mean"))
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""

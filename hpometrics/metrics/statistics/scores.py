@@ -30,8 +30,8 @@ class Curves:
 class Scores(Statistic):
     """Scores (N, C) and target of every row; row-major, in chunks, copied from the batch.
 
-    A category's scores are log-probabilities, so that rows can be compared and none saturates; a binary or set output's
-    are its logits or else its probabilities, and all batches must give the same of the two.
+    Given logits, a category's scores are log-probabilities (rows can be compared and none saturates), a binary or set
+    output's the logits themselves; otherwise they are the probabilities. All batches of an epoch must be of one kind.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"scores": "own", "target": "own", "are_logits": "own"}
@@ -79,7 +79,8 @@ class Scores(Statistic):
     def update(self, batch: Outputs) -> None:
         """Store one batch."""
         self._are_logits = _gives_logits(batch)
-        scores = batch.log_probabilities if batch.feature.type == CATEGORY else batch.scores
+        in_logs = self._are_logits and batch.feature.type == CATEGORY
+        scores = batch.log_probabilities if in_logs else batch.scores
         self._append(scores if scores.ndim == 2 else scores.unsqueeze(1), batch.index)
         self._derived = {}
 
@@ -142,7 +143,7 @@ class Scores(Statistic):
 
 
 def _gives_logits(batch: Outputs) -> bool:
-    return LOGITS in batch.given and batch.feature.type != CATEGORY
+    return LOGITS in batch.given
 
 
 def _curves_of(own: Scores) -> Curves:

@@ -1,0 +1,1 @@
+"""Runnable examples; the engines of `configs/` live here too."""

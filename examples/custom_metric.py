@@ -1,0 +1,71 @@
+"""A metric of your own, from its definition to an objective: python examples/custom_metric.py.
+
+Token accuracy averaged over sequences, as a class with four methods; registering it makes it a name like any other.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hpometrics import (
+    MAXIMIZE,
+    PREDICTIONS,
+    SEQUENCE,
+    TEXT,
+    Float,
+    InputType,
+    MeanMetric,
+    MetricCollection,
+    Objective,
+    OptunaObjective,
+    Run,
+    Sequence,
+    register_metric,
+)
+
+
+@register_metric("padded_token_accuracy", [SEQUENCE, TEXT])
+class PaddedTokenAccuracy(MeanMetric):
+    """Share of tokens predicted right, padding included: each sequence counts the same."""
+
+    @classmethod
+    def get_objective(cls) -> Objective:
+        """More is better."""
+        return MAXIMIZE
+
+    @classmethod
+    def get_inputs(cls) -> InputType:
+        """It reads token ids."""
+        return PREDICTIONS
+
+    def get_current_value(self, preds: Tensor, target: Tensor) -> Tensor:
+        """Give one value per sequence; the mean over all sequences of the epoch is taken for us."""
+        return (preds == target).double().mean(dim=1)
+
+
+def train(params: dict[str, float], run: Run) -> None:
+    """Stand in for a model: the further `bias` is from 0.3, the more tokens it gets wrong."""
+    generator = torch.Generator().manual_seed(0)
+    target = torch.randint(50, (64, 12), generator=generator)
+    for epoch in run.epochs(3):
+        wrong = torch.rand(target.shape, generator=generator) < abs(params["bias"] - 0.3) + 0.1 / (epoch + 1)
+        run.update(predictions=torch.where(wrong, (target + 1) % 50, target), target=target)
+
+
+def main(trials: int = 10) -> None:
+    """Measure it in a collection, then optimise it."""
+    panel = MetricCollection(["padded_token_accuracy", "token_accuracy"], output=Sequence())
+    panel.update(predictions=torch.tensor([[1, 2, 3]]), target=torch.tensor([[1, 2, -100]]))
+    print({name: round(value.item(), 4) for name, value in panel.compute().items()})
+    objective = OptunaObjective(
+        train, {"bias": Float(0.0, 1.0)}, metric="padded_token_accuracy", output=Sequence(), seed=7
+    )
+    study = objective.create_study()
+    study.optimize(objective, n_trials=trials)
+    best = objective.best(study)
+    print(f"{best.objective} {best.metric}: {best.value:.4f} with {best.params}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The run directory: where everything of a sweep is kept, opened by one run at a time."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from filelock import FileLock, Timeout
+
+from ..exceptions import ConfigError
+from ..search.epoch_log import read_trial
+from ..search.record import TrialRecord
+from .resolved import Change, Resolved, changes, read_resolved
+from .writer import write_text
+
+_PRIVATE = 0o700
+
+
+class RunDirectory:
+    """The files of a sweep by name; a trial has a directory of its own, `trials/0007`."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.given = path / "sweep.yaml"
+        self.resolved = path / "sweep.resolved.yaml"
+        self.study = path / "study.db"
+        self.trials = path / "trials"
+        self.table = path / "trials.csv"
+        self.best = path / "best.yaml"
+
+    def trial(self, number: int) -> pathlib.Path:
+        """Give the directory of a trial."""
+        return self.trials / f"{number:04d}"
+
+    def records(self) -> list[TrialRecord]:
+        """Read the record of every trial that has begun, by number.
+
+        Raises:
+            RecordError: a file of a trial is damaged.
+        """
+        found = [read_trial(path) for path in self.trials.iterdir()] if self.trials.is_dir() else []
+        return sorted((record for record in found if record is not None), key=lambda record: record.number)
+
+    def read(self) -> Resolved:
+        """Read what the directory is about.
+
+        Raises:
+            ConfigError: it is no run directory.
+            RecordError: its file is damaged.
+        """
+        if not self.resolved.is_file():
+            raise ConfigError(f"{self.path}: is no run directory; it has no {self.resolved.name}")
+        return read_resolved(self.resolved)
+
+    @contextmanager
+    def opened(self, text: str, resolved: Resolved, *, fresh: bool, extend: bool) -> Iterator[None]:
+        """Hold the directory for one run: made, or accepted as that of the same sweep.
+
+        Args:
+            text: the sweep file as it was given.
+            resolved: what it means.
+            fresh: put an earlier run aside and start over.
+            extend: accept a changed space and engine.
+
+        Raises:
+            ConfigError: another run holds it, it is something else, or the sweep has changed.
+        """
+        if fresh and self.path.exists():
+            with self._held():
+                self._check_ours()
+                self.path.rename(self._aside())
+        self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        with self._held():
+            self._check_ours()
+            if self.resolved.exists():
+                self._check_same(resolved, extend)
+            self.trials.mkdir(mode=_PRIVATE, exist_ok=True)
+            write_text(self.given, text)
+            write_text(self.resolved, resolved.to_yaml())
+            yield
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        lock = FileLock(self.path / ".lock", blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ConfigError(f"{self.path}: another run is at work in it; wait for it or stop it") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _check_ours(self) -> None:
+        others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
+        if others and not self.resolved.exists():
+            raise ConfigError(f"{self.path}: holds {others[0]!r} and no sweep; choose another results.dir")
+
+    def _check_same(self, resolved: Resolved, extend: bool) -> None:
+        found = changes(self.read(), resolved)
+        if any(change.fatal for change in found):
+            raise ConfigError(self._explained(found, "--fresh starts over beside it"))
+        if found and not extend:
+            raise ConfigError(
+                self._explained(found, "--extend goes on, --fresh starts over beside it")
+            )
+
+    def _explained(self, found: list[Change], remedy: str) -> str:
+        lines = "\n".join(map(str, found))
+        return f"{self.path}: its trials were made by another sweep:\n{lines}\n{remedy}"
+
+    def _aside(self) -> pathlib.Path:
+        """Give the first free name beside the directory."""
+        number = 1
+        while (path := self.path.with_name(f"{self.path.name}.old-{number}")).exists():
+            number += 1
+        return path

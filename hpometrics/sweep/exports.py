@@ -1,0 +1,81 @@
+"""Exports: `trials.csv` with every trial, `best.yaml` with the optimal engine params and their provenance."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from ..search.record import TrialRecord
+from ..search.selection import Best
+from .resolved import Resolved
+from .writer import dump_yaml
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
+    params = list(dict.fromkeys(name for record in records for name in record.params))
+    values = [resolved.metric, *resolved.track]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    facts = ["trial", "state", "value", "epoch", "epochs", "seconds", "seed", "reason"]
+    writer.writerow([*facts, *(f"params.{name}" for name in params), *(f"values.{name}" for name in values)])
+    for record in records:
+        row = [
+            record.number,
+            record.state.value,
+            record.value,
+            record.epoch,
+            len(record.epochs),
+            round(record.seconds, 3),
+            record.seed,
+            record.reason,
+            *(record.params.get(name) for name in params),
+            *(record.picked_values.get(name) for name in values),
+        ]
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Keep a cell from being read as a formula; lists and mappings become JSON."""
+    if isinstance(value, (dict, list, bool)):
+        return json.dumps(value)
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value
+
+
+def best_facts(
+    best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path
+) -> dict[str, Any]:
+    """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
+    return {
+        "params": dict(best.params),
+        "metric": best.metric,
+        "objective": best.objective.value,
+        "value": best.value,
+        "at": resolved.at,
+        "epoch": best.epoch,
+        "trial": best.trial,
+        "values": {name: None if math.isnan(value) else value for name, value in best.values.items()},
+        "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
+        "seed": record.seed,
+        "sweep": resolved.name,
+        "engine": resolved.config["engine"]["target"],
+        "output": resolved.output,
+        "space": resolved.space,
+        "versions": dict(record.versions),
+    }
+
+
+def best_yaml(facts: dict[str, Any]) -> str:
+    """Give the text of `best.yaml`."""
+    return "# The optimal engine params and where they come from; epochs count from 0.\n" + dump_yaml(facts)

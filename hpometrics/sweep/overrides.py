@@ -1,0 +1,68 @@
+"""Overrides: `--set budget.trials=5` changes a document before it is checked, with the value read as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .loader import Document, parse_value
+from .problems import Mark, Path, Problem, SweepFileError
+
+_FREE = (("space",), ("engine", "params"), ("search", "start"))  # their keys may hold dots
+
+
+def override(document: Document, assignments: Iterable[str]) -> None:
+    """Set values in a document; where a problem is found with one, it is shown as `--set key=value`.
+
+    Raises:
+        SweepFileError: it is not `key=value`, its value is no YAML, or its key leads into a value.
+    """
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        source = f"--set {text}"
+        if not equals or not key:
+            raise _refusal(source, (), "write key=value, as in budget.trials=5")
+        path = _find(document.data, key.split("."))
+        if path is None:
+            raise _refusal(source, (key,), "leads into a value that is no mapping")
+        _place(document.data, path, parse_value(value, source))
+        _mark(document, path, Mark(source, 0, 0))
+
+
+def _find(data: Any, parts: list[str], path: Path = ()) -> Path | None:
+    """Follow a dotted key; keys that hold dots themselves are found by their longest form."""
+    if not parts:
+        return path
+    if isinstance(data, list) and parts[0].isdigit() and int(parts[0]) < len(data):
+        return _find(data[int(parts[0])], parts[1:], (*path, int(parts[0])))
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        return None
+    for end in range(len(parts), 0, -1):
+        key = ".".join(parts[:end])
+        if key in data and (end == len(parts) or isinstance(data[key], (dict, list))):
+            return _find(data[key], parts[end:], (*path, key))
+    if path in _FREE:
+        return (*path, ".".join(parts))
+    if parts[0] in data and data[parts[0]] is not None:
+        return None
+    return _find({}, parts[1:], (*path, parts[0]))
+
+
+def _place(data: Any, path: Path, value: Any) -> None:
+    for part in path[:-1]:
+        if isinstance(data, dict) and data.get(part) is None:
+            data[part] = {}
+        data = data[part]
+    data[path[-1]] = value
+
+
+def _mark(document: Document, path: Path, mark: Mark) -> None:
+    for known in [known for known in document.marks if known[: len(path)] == path]:
+        del document.marks[known]
+    document.marks[path] = mark
+
+
+def _refusal(source: str, path: Path, text: str) -> SweepFileError:
+    return SweepFileError([Problem(Mark(source, 0, 0), path, text)])

@@ -1,0 +1,129 @@
+"""The resolved sweep: what a run directory is about, with every default and where each direction comes from.
+
+It is what `sweep.resolved.yaml` holds; whoever reads results needs neither the sweep file nor the engine.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import Any
+
+from ..exceptions import ConfigError, RecordError
+from ..objective import Objective
+from .loader import read_document
+from .writer import dump_yaml
+
+_PACKAGES = ("hpometrics", "torch", "torchmetrics", "optuna", "ray", "numpy")
+_HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a sweep is about.
+
+    `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None.
+    """
+
+    name: str
+    metric: str
+    objective: Objective
+    objective_from: str
+    reads: str | None
+    at: str
+    output: str | None
+    track: Mapping[str, Objective | None]
+    trials: int | None
+    seeds: Mapping[str, int]
+    space: str
+    versions: Mapping[str, str]
+    config: Mapping[str, Any]
+
+    def to_yaml(self) -> str:
+        """Give the text of `sweep.resolved.yaml`."""
+        told = asdict(self)
+        told["objective"] = self.objective.value
+        told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
+        return _HEADER + dump_yaml(told)
+
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """The fixed params of the engine."""
+        return self.config["engine"]["params"]  # type: ignore[no-any-return]  # checked when it was written
+
+    def bundle_of(self, param: str, params: Mapping[str, Any]) -> str | None:
+        """Give `model=small` where the param was set by that bundle."""
+        for name, dimension in self.config["space"].items():
+            choice = dimension.get("choice") if isinstance(dimension, dict) else None
+            for label, bundle in choice.items() if isinstance(choice, dict) else ():
+                if param in bundle and bundle.items() <= params.items():
+                    return f"{name}={label}"
+        return None
+
+
+def read_resolved(path: pathlib.Path) -> Resolved:
+    """Read `sweep.resolved.yaml`.
+
+    Raises:
+        RecordError: it is damaged, or of another version.
+    """
+    try:
+        told = read_document(path).data
+        objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
+        return Resolved(**{**told, "objective": Objective.parse(told["objective"]), "track": objectives})
+    except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
+        raise RecordError(f"{path}: does not read back as a resolved sweep: {err}") from err
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of what values depend on; nothing is imported."""
+    found = {"python": python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """A fact that differs between the record and the sweep file; `fatal` ones make values incomparable."""
+
+    key: str
+    before: Any
+    now: Any
+    fatal: bool
+
+    def __str__(self) -> str:
+        return f"  {self.key}: {_shown(self.before)} -> {_shown(self.now)}"
+
+
+_ABOUT = ("engine", "space", "backend.list", "budget.epochs", "budget.patience")
+_FATAL = ("metric", "objective", "at")
+
+
+def changes(before: Resolved, now: Resolved) -> list[Change]:
+    """Compare what the trials of two sweeps mean; budgets, samplers, pruners and results may differ."""
+    found = [Change(key, getattr(before, key), getattr(now, key), True) for key in _FATAL]
+    found.append(Change("seeds.engine", before.seeds["engine"], now.seeds["engine"], False))
+    old, new = dict(_flat(before.config)), dict(_flat(now.config))
+    for key in sorted({*old, *new}):
+        if any(key == about or key.startswith(f"{about}.") for about in _ABOUT):
+            found.append(Change(key, old.get(key), new.get(key), False))
+    return [change for change in found if change.before != change.now]
+
+
+def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _flat(item, f"{key}.{name}" if key else name)
+    else:
+        yield key, value
+
+
+def _shown(value: Any) -> str:
+    return "(not there)" if value is None else str(value)

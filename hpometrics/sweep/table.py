@@ -1,0 +1,142 @@
+"""What a sweep prints at its end: the result table and the block of the optimal engine params."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..objective import Objective
+from ..search.record import TrialRecord, TrialState
+from ..search.selection import Best, ranked
+from .problems import printable
+from .resolved import Resolved
+from .scalars import is_text
+
+WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
+_ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
+_ROWS = 10
+
+
+def word(state: TrialState) -> str:
+    """Give the short word for a state."""
+    return WORDS.get(state, state.value)
+
+
+def number(value: float | None) -> str:
+    """Print a value to six digits; `nan` and missing ones as a dash.
+
+    >>> number(0.91273456), number(1234567.0), number(None)
+    ('0.912735', '1.23457e+06', '-')
+    """
+    return "-" if value is None or math.isnan(value) else f"{value:.6g}"
+
+
+def duration(seconds: float) -> str:
+    """Print a time in its two largest units.
+
+    >>> duration(3.21), duration(72), duration(6540)
+    ('3.2s', '1m12s', '1h49m')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def short(value: Any) -> str:
+    """Print a param in a few characters."""
+    return f"{value:.3g}" if isinstance(value, float) else exact(value)
+
+
+def exact(value: Any) -> str:
+    """Print a param as YAML reads it."""
+    if isinstance(value, str):
+        plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
+        return value if plain else json.dumps(value)
+    return json.dumps(value)
+
+
+def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
+    """Print the best trials, best first."""
+    order = ranked(records, resolved.objective)
+    params = list(
+        dict.fromkeys(name for record in records for name in record.params if name not in resolved.fixed)
+    )
+    tracked = [(name, objective) for name, objective in resolved.track.items()]
+    head = ["rank", "trial", f"{resolved.metric}{_ARROWS[resolved.objective]}"]
+    head += [f"{name}{_ARROWS[objective]}" for name, objective in tracked]
+    head += ["epochs", *map(printable, params), "state"]
+    lines = [
+        [
+            str(rank) if record.state is TrialState.COMPLETE else "-",
+            str(record.number),
+            number(record.value),
+            *(number(record.picked_values.get(name)) for name, _ in tracked),
+            str(len(record.epochs)),
+            *(short(record.params[name]) if name in record.params else "-" for name in params),
+            word(record.state),
+        ]
+        for rank, record in enumerate(order[:rows], 1)
+    ]
+    more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
+    return _aligned([head, *lines]) + more
+
+
+def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    """Print the block of the optimal engine params."""
+    params = [
+        (f"{printable(name)}: {exact(value)}", _origin(name, best, resolved))
+        for name, value in best.params.items()
+    ]
+    directions = {resolved.metric: resolved.objective, **resolved.track}
+    values = {resolved.metric: best.value, **{name: best.values.get(name) for name in resolved.track}}
+    metrics = [
+        (f"{name}: {number(value)}", f"({directions[name]})" if directions[name] else "")
+        for name, value in values.items()
+    ]
+    return "\n".join(
+        [
+            evaluated(records),
+            f"Optimal Engine Params: (trial {best.trial}, epoch {best.epoch}):",
+            *_noted(params),
+            "Metrics:",
+            *_noted(metrics),
+        ]
+    )
+
+
+def evaluated(records: Iterable[TrialRecord]) -> str:
+    """Print how many engine params were evaluated, by state, and the time they took."""
+    records = list(records)
+    states = Counter(record.state for record in records)
+    told = ", ".join(f"{word(state)} {states[state]}" for state in TrialState if states[state])
+    seconds = sum(record.seconds for record in records)
+    return f"# engine params evaluated: {len(records)}  ({told or 'none'})  {duration(seconds)}"
+
+
+def params_line(params: Mapping[str, Any], resolved: Resolved) -> str:
+    """Print the params that vary on one line."""
+    return " ".join(f"{printable(k)}={short(v)}" for k, v in params.items() if k not in resolved.fixed)
+
+
+def _origin(name: str, best: Best, resolved: Resolved) -> str:
+    if name in resolved.fixed:
+        return "# fixed"
+    bundle = resolved.bundle_of(name, best.params)
+    return f"# {bundle}" if bundle else ""
+
+
+def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:
+    width = max((len(text) for text, note in lines if note), default=0)
+    return [f"  {text:<{width}}  {note}".rstrip() for text, note in lines]
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
+    rule = "-" * (sum(widths) + 2 * len(widths) - 2)
+    return "\n".join(f" {row}" for row in (rows[0], rule, *rows[1:]))

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+from sample_metrics import SAMPLES
+
+from hpometrics.metrics import registry as rooms
+from hpometrics.metrics.features import NUMBER
+
+
+@pytest.fixture
+def registry():
+    """The registry, for a test to register in; afterwards it is as it was."""
+    live = [table for name, table in vars(rooms).items() if name.startswith("_live")]
+    held = [dict(table) for table in live]
+    yield rooms
+    for table, before in zip(live, held, strict=True):
+        table.clear()
+        table.update(before)
+
+
+@pytest.fixture
+def samples(registry):
+    """The sample metrics, registered for a number output."""
+    for name, cls in SAMPLES.items():
+        registry.register_metric(name, [NUMBER])(cls)
+    return registry

@@ -1,0 +1,110 @@
+"""Small metrics of every kind, for the tests to register: they differ in how they measure, not in what."""
+
+from __future__ import annotations
+
+import torch
+
+from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.features import PREDICTIONS
+from hpometrics.metrics.metric import MeanMetric, Metric
+from hpometrics.metrics.statistics.statistic import Statistic
+from hpometrics.objective import MINIMIZE
+
+
+class Gap(MeanMetric):
+    """Mean distance, a value per row."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs()
+
+
+class ScaledGap(MeanMetric):
+    """Mean distance times a parameter."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self, *, scale: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def get_current_value(self, preds, target):
+        return self.scale * (preds - target).abs()
+
+
+class WeightedGap(MeanMetric):
+    """Mean distance with weights that the caller passes."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def get_current_value(self, preds, target, weights=None):
+        return (preds - target).abs(), weights
+
+
+class OwnGap(Metric):
+    """Mean distance by an update of its own, as torchmetrics metrics are written; it refuses a target of 13."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("gaps", [], dist_reduce_fx="cat")
+
+    def update(self, preds, target):
+        gaps = (preds - target).abs().double()
+        self.total += gaps.sum()
+        self.gaps.append(gaps)
+        if (target == 13).any():
+            raise MetricInputError("own_gap takes no target of 13")
+
+    def compute(self):
+        rows = sum(len(gaps) for gaps in self.gaps)
+        return self.total / rows if rows else self.undefined("no row")
+
+
+class GapSums(Statistic):
+    """Sum of distances and rows; it counts its updates."""
+
+    reductions = {"total": "sum", "rows": "sum"}  # noqa: RUF012
+    updates = 0
+
+    def update(self, batch):
+        GapSums.updates += 1
+        self.add(total=(batch.predictions - batch.target).abs().double().sum(), rows=torch.tensor(len(batch)))
+
+
+class SharedGap(Metric):
+    """Mean distance over a statistic."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def statistics(self):
+        return {"sums": GapSums()}
+
+    def compute(self):
+        state = self.statistic(GapSums).state()
+        return state["total"] / state["rows"]
+
+
+class SharedTotal(SharedGap):
+    """Another reading of the same statistic."""
+
+    def compute(self):
+        return self.statistic(GapSums).state()["total"]
+
+
+SAMPLES = {
+    "gap": Gap,
+    "scaled_gap": ScaledGap,
+    "weighted_gap": WeightedGap,
+    "own_gap": OwnGap,
+    "shared_gap": SharedGap,
+    "shared_total": SharedTotal,
+}

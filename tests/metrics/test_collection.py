@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import pickle
+
+import pytest
+import torch
+from sample_metrics import SAMPLES, Gap, GapSums, OwnGap, ScaledGap, SharedGap
+
+from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError, UnknownMetricError
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import BINARY, Binary, Category, Number, Sequence
+from hpometrics.metrics.registry import get_metric
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.testing import all_subjects, cut, draw
+
+KINDS = ["gap", "own_gap", "shared_gap"]
+PREDS = torch.tensor([1.0, 2.0, 6.0])
+TARGET = torch.tensor([0.0, 0.0, 0.0])
+
+pytestmark = pytest.mark.usefixtures("samples")
+
+
+def collection(*names: str) -> MetricCollection:
+    """The sample metrics, or those named."""
+    return MetricCollection(names or list(SAMPLES), Number())
+
+
+def fed(panel: MetricCollection, preds=PREDS, target=TARGET, **extras) -> MetricCollection:
+    """The same collection after one more batch."""
+    panel.update(predictions=preds, target=target, **extras)
+    return panel
+
+
+def values(panel: MetricCollection) -> dict[str, float]:
+    """The values as plain numbers."""
+    return {name: value.item() for name, value in panel.compute().items()}
+
+
+EVERY_ORDER = list(itertools.permutations(KINDS))
+
+
+@pytest.mark.parametrize("names", EVERY_ORDER, ids="-".join)
+def test_metrics_of_every_kind_measure_together(names):
+    """However they keep their sums, and in any order, each one sees every batch: (1 + 2 + 6 + 5) / 4."""
+    panel = fed(fed(collection(*names)), torch.tensor([5.0]), torch.tensor([0.0]))
+    assert values(panel) == dict.fromkeys(names, 3.5)
+    assert panel.names == names
+    assert panel.rows == 4
+
+
+def test_equal_statistics_are_one_and_updated_once():
+    """Two metrics over the same statistic share one object, and a batch reaches it once."""
+    panel = collection("shared_gap", "shared_total", "gap")
+    before = GapSums.updates
+    fed(fed(panel))
+    assert GapSums.updates - before == 2
+    assert len(panel.statistics) == 1
+    assert values(panel) == {"shared_gap": 3.0, "shared_total": 18.0, "gap": 3.0}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_average_of_uneven_batches_is_over_rows(kind):
+    """Batches of 3, 1 and 2 rows: (1+2+6+4+0+5)/6, not the mean of three means."""
+    panel = collection(kind)
+    for preds in ([1.0, 2.0, 6.0], [4.0], [0.0, 5.0]):
+        fed(panel, preds, torch.zeros(len(preds)))
+    assert values(panel) == {kind: 3.0}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_computing_in_between_changes_nothing(kind):
+    """`compute` is pure: asked after each batch it says the value so far, and twice the same."""
+    panel = collection(kind)
+    assert values(fed(panel)) == values(panel) == {kind: 3.0}
+    assert values(fed(panel, [7.0], [0.0])) == {kind: 4.0}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_merging_is_measuring_together(order):
+    """Three collections with 3, 0 and 1 rows merge to the same values in any order; the merged ones stay."""
+    parts = [fed(collection(*KINDS)), collection(*KINDS), fed(collection(*KINDS), [7.0], [0.0])]
+    first, *others = [parts[i] for i in order]
+    for other in others:
+        first.merge(other)
+    assert values(first) == dict.fromkeys(KINDS, 4.0)
+    assert first.rows == 4
+    alone = [fed(collection(*KINDS)), collection(*KINDS), fed(collection(*KINDS), [7.0], [0.0])]
+    for i, other in zip(order[1:], others, strict=True):
+        assert other.rows == alone[i].rows
+        assert {n: v.nan_to_num(-1) for n, v in other.compute().items()} == {
+            n: v.nan_to_num(-1) for n, v in alone[i].compute().items()
+        }
+
+
+def test_a_collection_goes_on_after_a_merge():
+    """What was merged in and what is updated afterwards add up, and a value computed before is forgotten."""
+    first, second = fed(collection(*KINDS)), fed(collection(*KINDS), [7.0], [0.0])
+    assert values(first) == dict.fromkeys(KINDS, 3.0)
+    first.merge(second)
+    fed(first, [14.0], [0.0])
+    assert values(first) == dict.fromkeys(KINDS, 6.0)
+    assert values(second) == dict.fromkeys(KINDS, 7.0)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda panel: pickle.loads(pickle.dumps(panel))])
+def test_a_copy_goes_on_alone(copied):
+    """A copy made in the middle shares nothing with its original, and still shares statistics within."""
+    panel = fed(collection())
+    twin = fed(copied(panel), [7.0], [0.0])
+    assert values(twin)["gap"] == values(twin)["own_gap"] == values(twin)["shared_gap"] == 4.0
+    assert values(panel)["gap"] == values(panel)["own_gap"] == values(panel)["shared_gap"] == 3.0
+    assert len(twin.statistics) == 1
+    twin.reset()
+    assert values(fed(twin, [7.0], [0.0]))["shared_total"] == 7.0
+
+
+def test_a_state_goes_through_a_file():
+    """`torch.save` and `weights_only` loading in the middle replace what was measured before, rows too."""
+    file = io.BytesIO()
+    torch.save(fed(collection()).state_dict(), file)
+    file.seek(0)
+    panel = fed(collection(), [100.0], [0.0])
+    panel.load_state_dict(torch.load(file, weights_only=True))
+    assert values(panel)["gap"] == values(panel)["own_gap"] == values(panel)["shared_gap"] == 3.0
+    assert panel.rows == 3
+    assert values(fed(panel, [7.0], [0.0]))["own_gap"] == 4.0
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"rows": 1},
+        "other",
+        "cut",
+    ],
+    ids=str,
+)
+def test_a_foreign_state_is_refused_and_changes_nothing(state):
+    """A state of other metrics, or of half of them, is a StateError, and what was measured is still there."""
+    panel = fed(collection(*KINDS))
+    if state == "other":
+        state = fed(collection("gap")).state_dict()
+    if state == "cut":
+        state = fed(collection(*KINDS)).state_dict()
+        next(iter(state["statistics"].values())).pop("rows")
+    with pytest.raises(StateError):
+        panel.load_state_dict(state)
+    assert values(panel) == dict.fromkeys(KINDS, 3.0)
+
+
+def test_only_the_same_metrics_merge():
+    """A collection of other metrics, or of the same class with other parameters, is refused by name."""
+    with pytest.raises(StateError, match="a state of own_gap does not fit"):
+        fed(collection("gap")).merge(fed(collection("own_gap")))
+    scaled = [MetricCollection([ScaledGap(scale=scale)], Number()) for scale in (1.0, 2.0)]
+    with pytest.raises(StateError):
+        fed(scaled[0]).merge(fed(scaled[1]))
+
+
+def test_reset_forgets_everything():
+    """After a reset values are nan with a reason, and counting starts anew."""
+    panel = fed(collection(*KINDS))
+    panel.compute()
+    panel.reset()
+    assert all(value.isnan() for value in panel.compute().values())
+    assert set(panel.reasons) == set(KINDS)
+    assert panel.rows == 0
+    assert values(fed(panel, [7.0], [0.0])) == dict.fromkeys(KINDS, 7.0)
+
+
+def test_fresh_is_the_same_with_nothing_in_it():
+    """A fresh collection measures on its own; parameters and output stay."""
+    panel = fed(MetricCollection([ScaledGap(scale=2.0), "shared_gap"], Number()))
+    twin = fed(panel.fresh(), [7.0], [0.0])
+    assert list(values(twin).values()) == [14.0, 7.0]
+    assert list(values(panel).values()) == [6.0, 3.0]
+    assert (twin.names, twin.output) == (panel.names, panel.output)
+
+
+@pytest.mark.parametrize(
+    ("batch", "error"),
+    [
+        ({"predictions": [1.0, torch.nan], "target": [0.0, 0.0]}, NonFiniteError),
+        ({"predictions": [1.0, 2.0], "target": [0.0, torch.inf]}, NonFiniteError),
+        ({"predictions": [1.0, 2.0], "target": [0.0]}, MetricInputError),
+        ({"predictions": [[1.0], [2.0]], "target": [0.0, 0.0]}, MetricInputError),
+        ({"predictions": [1.0, 2.0], "target": [0.0, 13.0]}, MetricInputError),
+        ({"predictions": [1.0, 2.0]}, MetricInputError),
+        ({"target": [1.0, 2.0]}, MetricInputError),
+        ({"logits": [1.0, 2.0], "target": [0.0, 0.0]}, MetricInputError),
+        ({"predictions": ["a", "b"], "target": [0.0, 0.0]}, MetricInputError),
+        ({"predictions": [1.0, 2.0], "target": [0.0, 0.0], "wieght": [1, 1]}, MetricInputError),
+    ],
+)
+@pytest.mark.parametrize("names", EVERY_ORDER, ids="-".join)
+def test_a_refused_batch_leaves_every_metric_as_it_was(names, batch, error):
+    """Whoever refuses it (the gate, or one metric's own update), no metric has taken any of the batch."""
+    panel = fed(collection(*names))
+    with pytest.raises(error):
+        panel.update(**batch)
+    assert values(panel) == dict.fromkeys(names, 3.0)
+    assert panel.rows == 3
+    assert values(fed(panel, [7.0], [0.0])) == dict.fromkeys(names, 4.0)
+
+
+def test_another_number_of_classes_is_refused_by_all():
+    """A later batch with other classes is an input error for statistics too, and leaves all of them."""
+    panel = MetricCollection(["f1_macro", "roc_auc", "hits@2", "log_loss", "ece"], Category())
+    panel.update(**draw(Category(4), 30, seed=1))
+    before = values(panel)
+    with pytest.raises(MetricInputError, match=r"4|classes"):
+        panel.update(**draw(Category(5), 30, seed=2))
+    panel.update(**draw(Category(4), 0))
+    assert values(panel) == before
+
+
+def test_an_extra_reaches_only_the_metric_that_asks():
+    """`weights` is known to one metric of four: that one weighs its rows, the others do not notice."""
+    panel = fed(collection("gap", "own_gap", "shared_gap", "weighted_gap"), weights=torch.tensor([1, 0, 0]))
+    assert values(panel) == {"gap": 3.0, "own_gap": 3.0, "shared_gap": 3.0, "weighted_gap": 1.0}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_extra_that_nobody_asks_for_is_refused(kind):
+    """A misspelt keyword is named, whatever kinds of metric are in the collection."""
+    with pytest.raises(MetricInputError, match=f"no metric of {kind} asks for wieghts; leave it out"):
+        fed(collection(kind), wieghts=torch.ones(3))
+
+
+def test_one_identity_is_measured_once():
+    """An alias and the name it means are one metric; two settings of one class are two."""
+    panel = MetricCollection(["f1_macro", "f1(average=macro)", "f1_micro"], Category(3))
+    assert panel.names == ("f1(average=macro)", "f1(average=micro)")
+
+
+def test_objects_of_one_class_with_other_parameters_are_two_metrics():
+    """Neither may be lost: both are measured, each under a name that tells them apart."""
+    panel = fed(MetricCollection([ScaledGap(scale=1.0), ScaledGap(scale=3.0)], Number()))
+    assert list(values(panel).values()) == [3.0, 9.0]
+
+
+def test_two_classes_under_one_name_are_refused():
+    """A name is an identity: the second holder is told to take another."""
+    other = OwnGap()
+    other.name = "gap"
+    with pytest.raises(MetricInputError, match="two different metrics are called 'gap'"):
+        MetricCollection(["gap", other], Number())
+
+
+def test_an_object_belongs_to_one_collection():
+    """A second collection would take its statistics away; so would one that comes after updates alone."""
+    metric = get_metric("shared_gap", Number())
+    panel = MetricCollection([metric])
+    with pytest.raises(StateError, match="shared_gap"):
+        MetricCollection([metric])
+    assert values(fed(panel)) == {"shared_gap": 3.0}
+    measured = SharedGap()
+    measured.update(PREDS, TARGET)
+    with pytest.raises(StateError, match="shared_gap"):
+        MetricCollection([measured])
+
+
+@pytest.mark.parametrize("call", ["reset", "update", "merge"])
+def test_a_member_is_not_driven_alone(call):
+    """What a member shares belongs to the collection; its own update or reset would wreck the others."""
+    panel = fed(collection("shared_gap", "shared_total"))
+    member, arguments = panel["shared_gap"], {"update": (PREDS, TARGET), "merge": (SharedGap(),)}
+    with pytest.raises(StateError, match=f"{call} the collection"):
+        getattr(member, call)(*arguments.get(call, ()))
+    assert values(panel)["shared_total"] == 9.0
+
+
+@pytest.mark.parametrize("kind", [Gap, SharedGap, OwnGap])
+def test_a_metric_serves_only_its_features(kind):
+    """A class registered for a number does not measure a binary output by accident."""
+    with pytest.raises((MetricInputError, UnknownMetricError), match=r"binary"):
+        MetricCollection([kind], Binary())
+
+
+def test_the_output_is_known_from_the_metrics():
+    """With objects that agree it may be left out; otherwise it must be given."""
+    assert MetricCollection([get_metric("gap", Number())]).output == Number()
+    with pytest.raises(MetricInputError, match="give output=: the metrics serve"):
+        MetricCollection([get_metric("gap", Number()), get_metric("accuracy", Binary())])
+    with pytest.raises(MetricInputError, match=r"is no hpometrics metric; as_metric\(object"):
+        MetricCollection([object()], Number())
+
+
+def test_directions_are_told_by_name():
+    """What a search needs to know of each metric."""
+    panel = MetricCollection(["accuracy", "log_loss"], Binary())
+    assert (panel.objective_of("accuracy"), panel.objective_of("log_loss")) == (MAXIMIZE, MINIMIZE)
+
+
+def test_undefined_values_have_reasons():
+    """One class only: roc_auc is nan and says why; accuracy is a number and has no reason."""
+    panel = MetricCollection(["roc_auc", "accuracy"], Binary())
+    panel.update(logits=torch.tensor([1.0, 2.0]), target=torch.tensor([1, 1]))
+    found = values(panel)
+    assert found["accuracy"] == 1.0
+    assert found["roc_auc"] != found["roc_auc"]
+    assert list(panel.reasons) == ["roc_auc"] and panel.reasons["roc_auc"]
+    panel.update(logits=torch.tensor([-1.0]), target=torch.tensor([0]))
+    assert values(panel)["roc_auc"] == 1.0
+    assert panel.reasons == {}
+
+
+@pytest.mark.parametrize("output", [Category(), Category(4), Sequence(), Sequence(7)], ids=str)
+def test_facts_that_a_shape_shows_need_not_be_given(output):
+    """The number of classes may be left out, and the values are the same."""
+    full = {"category": Category(4), "sequence": Sequence(7)}[output.type]
+    names = [subject.name for subject in all_subjects(output.type)]
+    panels = [MetricCollection(names, feature) for feature in (output, full)]
+    for panel in panels:
+        for batch in cut(draw(full, 60), [10, 1, 49]):
+            panel.update(**batch)
+    assert panels[0].compute().keys() == panels[1].compute().keys()
+    for ours, theirs in zip(*(panel.compute().values() for panel in panels), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+SOFTMAX = {"log_softmax": 0, "softmax": 0, "argmax": 0, "sigmoid": 0}
+
+
+@pytest.mark.parametrize("output", [Category(4), Binary(), Sequence(7)], ids=lambda output: output.type)
+def test_each_output_is_derived_once_per_batch(output, monkeypatch):
+    """All metrics of a feature together take one softmax (or sigmoid) and one argmax of a batch."""
+    calls = dict(SOFTMAX)
+    for name in calls:
+        _count(monkeypatch, name, calls)
+    panel = MetricCollection([subject.name for subject in all_subjects(output.type)], output)
+    panel.update(**draw(output, 100))
+    assert calls["log_softmax"] + calls["softmax"] == (0 if output.type == BINARY else 1)
+    assert calls["sigmoid"] == (1 if output.type == BINARY else 0)
+    assert calls["argmax"] <= 1
+
+
+def _count(monkeypatch, name: str, calls: dict[str, int]) -> None:
+    """Count the calls of a method of Tensor, of torch, and of torch.nn.functional."""
+    for owner in (torch.Tensor, torch, torch.nn.functional):
+        inner = getattr(owner, name, None)
+        if inner is None:
+            continue
+
+        def counted(*args, inner=inner, **kwargs):
+            calls[name] += 1
+            return inner(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counted)

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from hpometrics.exceptions import MetricNameError, RegistrationError
+from hpometrics.metrics.facts import UNSTATED, Param, facts_of
+from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES
+from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+
+
+class ByAttributes(MeanMetric):
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+
+
+class ByClassmethods(LudwigMetric):
+    @classmethod
+    def get_objective(cls):
+        return MAXIMIZE
+
+    @classmethod
+    def get_inputs(cls):
+        return PREDICTIONS
+
+
+class ByWords(MeanMetric):
+    objective = "max"
+    inputs = "predictions"
+
+
+class Silent(MeanMetric):
+    pass
+
+
+class Torn(MeanMetric):
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    @classmethod
+    def get_objective(cls):
+        return MAXIMIZE
+
+
+@pytest.mark.parametrize("cls", [ByAttributes, ByClassmethods, ByWords, type("Silent2", (MeanMetric,), {})])
+def test_facts_may_be_stated_in_any_of_three_ways(cls):
+    """Attributes, classmethods or arguments: afterwards all say the same, and torchmetrics' word too."""
+    stated = hasattr(cls, "objective") or cls is ByClassmethods
+    given = (UNSTATED, UNSTATED) if stated else (MAXIMIZE, PREDICTIONS)
+    facts = facts_of(cls, "m", *given)
+    assert (facts.objective, facts.inputs) == (MAXIMIZE, PREDICTIONS)
+    assert (cls.objective, cls.inputs) == (cls.get_objective(), cls.get_inputs()) == (MAXIMIZE, PREDICTIONS)
+    assert cls.higher_is_better is True
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments", "message"),
+    [
+        (Silent, (UNSTATED, PREDICTIONS), r"m \(Silent\) states no objective; .* there is no default"),
+        (Silent, (MAXIMIZE, UNSTATED), r"m \(Silent\) states no inputs; say inputs = PREDICTIONS, PROB"),
+        (Torn, (UNSTATED, UNSTATED), "attribute objective says minimize but get_objective.* says maximize"),
+        (ByAttributes, (MINIMIZE, UNSTATED), "register_metric says minimize but the attribute .* maximize"),
+        (
+            ByAttributes,
+            (None, UNSTATED),
+            "register_metric says None but the attribute objective says maximize",
+        ),
+        (ByAttributes, (UNSTATED, LOGITS), "register_metric says logits but the attribute .* predictions"),
+        (Silent, ("upwards", PREDICTIONS), "an objective is 'minimize' or 'maximize', got 'upwards'"),
+        (Silent, (MAXIMIZE, "scores"), "'scores' is not a valid InputType"),
+    ],
+)
+def test_facts_that_are_missing_or_disagree_are_refused(cls, arguments, message):
+    """The error names the class, the places and what each of them says."""
+    with pytest.raises(RegistrationError, match=message):
+        facts_of(cls, "m", *arguments)
+
+
+@pytest.mark.parametrize("name", ["F1", "1f", "f-1", "f1 ", "", "f1(average=macro)", "fé"])
+def test_a_canonical_name_is_lower_case(name):
+    """Names that the grammar would not print as a bare word are refused."""
+    with pytest.raises(RegistrationError, match=r"lower case, \[a-z\]\[a-z0-9_\]\*, got"):
+        facts_of(ByAttributes, name)
+
+
+def test_a_subclass_may_turn_its_parent_around():
+    """The class that speaks last is heard, by every accessor, whichever way parent and child speak."""
+    child = type("Child", (ByClassmethods,), {"objective": MINIMIZE, "inputs": PROBABILITIES})
+    facts_of(child, "m")
+    assert (child.objective, child.get_objective()) == (MINIMIZE, MINIMIZE)
+    assert (child.inputs, child.get_inputs()) == (PROBABILITIES, PROBABILITIES)
+    assert child.higher_is_better is False
+    assert ByClassmethods.get_objective() is MAXIMIZE
+
+
+def test_no_direction_is_a_statement():
+    """`objective = None` is measured, never optimised: neither higher nor lower is better."""
+    cls = type("Rows", (Metric,), {"objective": None, "inputs": PREDICTIONS})
+    assert facts_of(cls, "m").objective is None
+    assert cls.higher_is_better is None
+
+
+class Many(ByAttributes):
+    """Say one thing.
+
+    Shape:
+        preds, target: (N,).
+    Value: float in [0, 1], no unit,
+        1 is best.
+    Source: Somebody 1999.
+    """
+
+    def __init__(
+        self,
+        *,
+        average: Literal["micro", "macro"],
+        k: int = 3,
+        beta: float = 1.0,
+        mark: str = "x",
+        strict: bool = False,
+        odd: object = None,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(**kwargs)
+
+
+def test_parameters_and_doc_are_read_from_the_class():
+    """Annotations give kinds and choices, defaults what is required, the docstring what is printed."""
+    facts = facts_of(Many, "m")
+    assert [(p.name, p.kind, p.default, p.required, p.choices) for p in facts.params] == [
+        ("average", "str", None, True, ("micro", "macro")),
+        ("k", "int", 3, False, ()),
+        ("beta", "float", 1.0, False, ()),
+        ("mark", "str", "x", False, ()),
+        ("strict", "bool", False, False, ()),
+        ("odd", "any", None, False, ()),
+    ]
+    assert facts.summary == "Say one thing."
+    assert facts.value == "float in [0, 1], no unit, 1 is best."
+    assert facts.source == "Somebody 1999."
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "taken"),
+    [
+        ("float", 2, 2.0),
+        ("float", 0.5, 0.5),
+        ("int", 2, 2),
+        ("bool", True, True),
+        ("str", "x", "x"),
+        ("any", 1, 1),
+    ],
+)
+def test_a_parameter_takes_its_own_kind(kind, value, taken):
+    """A whole number is a float where one is wanted, in the parameter's own type."""
+    checked = Param("p", kind).check(value, "m")
+    assert (checked, type(checked)) == (taken, type(taken))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("int", 2.0), ("int", True), ("float", True), ("float", "x"), ("bool", 1), ("str", 5), ("bool", "yes")],
+)
+def test_a_parameter_refuses_another_kind(kind, value):
+    """The error names the metric, the parameter, its kind and the value."""
+    with pytest.raises(MetricNameError, match=rf"m: p is {kind}, got {value!r}"):
+        Param("p", kind).check(value, "m")
+
+
+def test_a_choice_suggests_the_nearest():
+    """A misspelt choice lists all of them."""
+    with pytest.raises(MetricNameError, match=r"one of micro, macro, got 'marco'. Did you mean 'macro'\?"):
+        Param("average", choices=("micro", "macro")).check("marco", "f1")

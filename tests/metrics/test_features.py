@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from hpometrics.exceptions import HpometricsError, MetricInputError
+from hpometrics.metrics.features import (
+    FEATURES,
+    Binary,
+    Category,
+    Number,
+    Sequence,
+    Set,
+    Text,
+    Timeseries,
+    Vector,
+    check_feature_type,
+    parse_feature,
+)
+
+
+@pytest.mark.parametrize(
+    ("feature", "text"),
+    [
+        (Binary(), "binary"),
+        (Binary(0.3), "binary(threshold=0.3)"),
+        (Category(10), "category(num_classes=10)"),
+        (Set(3, 0.25), "set(num_labels=3, threshold=0.25)"),
+        (Number(), "number"),
+        (Vector(2), "vector(size=2)"),
+        (Timeseries(12), "timeseries(horizon=12)"),
+        (Sequence(50, ignore_index=0), "sequence(vocab_size=50, ignore_index=0)"),
+        (Text(ignore_index=-1), "text(ignore_index=-1)"),
+    ],
+)
+def test_a_feature_prints_as_it_parses(feature, text):
+    """The text of a YAML file and the object of Python are the same feature."""
+    assert str(feature) == text
+    assert parse_feature(text) == feature
+    assert parse_feature(feature) is feature
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_every_feature_type_is_read_by_its_name(name):
+    """The type constant alone is a feature without facts."""
+    assert parse_feature(name) == FEATURES[name]()
+    assert parse_feature(name).type == check_feature_type(name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("catgory", "'catgory' is no output feature. Did you mean 'category'?"),
+        ("category(num_clases=3)", "category has no 'num_clases'; it knows num_classes"),
+        ("number(size=3)", "number has no 'size'; it knows no facts"),
+        ("category(num_classes=0)", "num_classes must be a whole number of at least 1, got 0"),
+        ("category(num_classes=2.5)", "at least 1, got 2.5"),
+        ("category(num_classes=true)", "at least 1, got True"),
+        ("set(num_labels=-1)", "num_labels must be a whole number of at least 1, got -1"),
+        ("binary(threshold=0)", "threshold is a probability between 0 and 1 .exclusive., got 0"),
+        ("binary(threshold=1.0)", "threshold is a probability .* got 1.0"),
+        ("set(threshold=high)", "threshold is a probability .* got 'high'"),
+        ("sequence(ignore_index=0.5)", "ignore_index .* got 0.5"),
+        ("text(ignore_index=pad)", "ignore_index .* got 'pad'"),
+    ],
+)
+def test_a_wrong_fact_is_refused_with_its_value(text, message):
+    """The message names the feature, what it knows and what came."""
+    with pytest.raises(MetricInputError, match=message):
+        parse_feature(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "category@10", "test:category", "intent/category", "a.category", "Category(10)"]
+)
+def test_what_is_no_feature_is_refused_whole(text):
+    """A part that a feature does not have is never dropped silently."""
+    with pytest.raises(MetricInputError, match=r"output feature|category\(num_classes="):
+        parse_feature(text)
+
+
+def test_a_feature_cannot_change():
+    """Metrics may share one feature object: it is a value."""
+    with pytest.raises(AttributeError, match="num_classes"):
+        Category(3).num_classes = 4  # type: ignore[misc]
+    assert {Category(3), Category(3)} == {Category(3)}
+    assert issubclass(MetricInputError, HpometricsError)

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import math
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState as OptunaState
+
+from hpometrics.exceptions import NotYetError, ObjectiveError, RecordError, RunError
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.search.optuna_backend import (
+    OptunaReporter,
+    check_study,
+    claim,
+    close_storage,
+    derive_seed,
+    make_pruner,
+    make_sampler,
+    open_storage,
+    open_study,
+    reclaim,
+    reserve,
+    study_records,
+    tell,
+)
+from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.search.reporter import ListReporter, Report, as_reporter
+from hpometrics.search.space import Choice, Float, Int, Space
+
+SPACE = Space({"lr": Float(1e-4, 1e-1, log=True), "width": Int(1, 64), "optimizer": Choice(["sgd", "adam"])})
+
+
+@pytest.fixture
+def storage(tmp_path):
+    """An SQLite storage in a fresh directory."""
+    opened = open_storage(tmp_path / "study.db")
+    yield opened
+    close_storage(opened)
+
+
+def report_all(reporter: OptunaReporter, values: list[float]) -> None:
+    """Report a run of these values."""
+    for epoch, value in enumerate(values):
+        reporter.report(epoch, value, value, {}, final=epoch == len(values) - 1)
+
+
+def test_a_list_keeps_the_reports():
+    """Each report as it was made, and never a stop."""
+    reporter = ListReporter()
+    reporter.report(0, 0.5, 0.5, {"f1": 0.5}, final=True)
+    assert reporter.reports == [Report(0, 0.5, 0.5, {"f1": 0.5}, True)]
+
+
+def test_a_run_takes_what_the_user_has_in_hand():
+    """Nothing, a reporter, any kind of Optuna trial; all else is refused."""
+    assert isinstance(as_reporter(None), ListReporter)
+    mine = ListReporter()
+    assert as_reporter(mine) is mine
+    for trial in (optuna.create_study().ask(), optuna.trial.FixedTrial({"lr": 0.1})):
+        assert isinstance(as_reporter(trial), OptunaReporter)
+    with pytest.raises(RunError, match="to an Optuna trial or a Reporter, got int"):
+        as_reporter(3)
+
+
+def test_a_worse_trial_is_pruned_by_the_median():
+    """Two good trials, then one that is worse by its values: it ends at its first report."""
+    study = optuna.create_study(direction="maximize", pruner=make_pruner({"median": {"min_trials": 2}}))
+    for _ in range(2):
+        trial = study.ask()
+        report_all(OptunaReporter(trial), [0.8, 0.9])
+        study.tell(trial, 0.9)
+    reporter = OptunaReporter(study.ask())
+    with pytest.raises(optuna.TrialPruned, match=r"stopped trial 2 after epoch 0 at 0\.1"):
+        report_all(reporter, [0.1, 0.2])
+    assert reporter.stops == (optuna.TrialPruned,)
+
+
+def test_the_final_epoch_is_never_pruned():
+    """A run that has all its epochs is complete, however bad."""
+    study = optuna.create_study(direction="maximize", pruner=make_pruner({"threshold": {"lower": 0.5}}))
+    report_all(OptunaReporter(study.ask()), [0.1])
+
+
+def test_epochs_that_the_trial_already_has_are_skipped_in_silence(storage):
+    """A trial that goes on reports the old epochs again: no warning, the first values stay."""
+    study = open_study(storage, "s", "loss", MINIMIZE)
+    trial = study.ask()
+    report_all(OptunaReporter(trial), [0.5, math.nan])
+    again = OptunaReporter(optuna.trial.Trial(study, trial._trial_id))
+    report_all(again, [0.7, 0.6, 0.4])
+    told = study.trials[0].intermediate_values
+    assert (told[0], told[2]) == (0.5, 0.4) and math.isnan(told[1])
+
+
+def test_a_fixed_trial_replays_params():
+    """The same train function runs on fixed params and is never stopped."""
+    report_all(OptunaReporter(optuna.trial.FixedTrial({"lr": 0.1}, number=4)), [0.5, 0.1])
+
+
+def test_a_study_of_the_other_direction_is_refused():
+    """Both facts are in the message; a study of several objectives is not yet taken."""
+    reporter = OptunaReporter(optuna.create_study(direction="minimize", study_name="digits").ask())
+    with pytest.raises(ObjectiveError, match="f1 is to maximize, but the study 'digits' is set to minimize"):
+        reporter.check("f1", MAXIMIZE)
+    reporter.check("loss", MINIMIZE)
+    OptunaReporter(optuna.trial.FixedTrial({})).check("f1", MAXIMIZE)
+    with pytest.raises(NotYetError, match="2 objectives"):
+        OptunaReporter(optuna.create_study(directions=["minimize"] * 2).ask()).check("loss", MINIMIZE)
+
+
+def test_a_stored_study_is_about_one_metric_and_one_space(storage):
+    """Reopened with another direction, metric or space it is refused; `extend` accepts another space."""
+    facts = {"space": "abc"}
+    study = open_study(storage, "s", "loss", MINIMIZE, facts=facts)
+    open_study(storage, "s", "loss", MINIMIZE, facts=facts)
+    with pytest.raises(ObjectiveError, match="f1 is to maximize, but the study 's' is set to minimize"):
+        open_study(storage, "s", "f1", MAXIMIZE)
+    with pytest.raises(RecordError, match="made with metric 'loss', now it is 'mae'"):
+        open_study(storage, "s", "mae", MINIMIZE)
+    with pytest.raises(RecordError, match="made with space 'abc', now it is 'xyz'"):
+        open_study(storage, "s", "loss", MINIMIZE, facts={"space": "xyz"})
+    check_study(study, "loss", MINIMIZE, {"space": "xyz"}, extend=True)
+    open_study(storage, "s", "loss", MINIMIZE, facts={"space": "xyz"})
+
+
+def test_the_storage_has_a_write_ahead_log(tmp_path, storage):
+    """Readers do not wait for writers; what is not built yet says so."""
+    with sqlite3.connect(tmp_path / "study.db") as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+    assert isinstance(open_storage("memory"), optuna.storages.InMemoryStorage)
+    with pytest.raises(NotYetError, match="journal files and gRPC are not built yet"):
+        open_storage("journal:study.log")
+
+
+def test_reserved_slots_are_the_budget(storage):
+    """The total is a total: reserving again adds nothing; points come first; no slot is left at the end."""
+    study = open_study(storage, "s", "loss", MINIMIZE)
+    points = [{"lr": 0.01, "width": 8, "optimizer": "sgd"}]
+    assert reserve(study, 3, points) == 3
+    assert reserve(study, 3, points) == 0
+    claimed = [claim(study) for _ in range(4)]
+    assert [trial.number if trial else None for trial in claimed] == [0, 1, 2, None]
+    assert SPACE.suggest(claimed[0]) == points[0]
+    assert reserve(study, 4) == 1
+
+
+def test_a_slot_that_another_worker_holds_is_left_alone():
+    """`take` decides before the slot is claimed."""
+    study = optuna.create_study()
+    reserve(study, 2)
+    assert claim(study, take=lambda number: number == 1).number == 1
+    assert claim(study, take=lambda number: number == 1) is None
+
+
+def test_a_sampler_sees_what_others_finished():
+    """Each claim reads the study anew, as `study.ask` does."""
+    study = optuna.create_study()
+    reserve(study, 3)
+    seen = []
+    for value in (1.0, 2.0, 3.0):
+        trial = claim(study)
+        seen.append(sum(t.state.is_finished() for t in study._get_trials(deepcopy=False, use_cache=True)))
+        study.tell(trial, value)
+    assert seen == [0, 1, 2]
+
+
+def test_a_trial_of_a_dead_worker_goes_on_under_its_number(storage):
+    """Its params and reports are there; a trial whose lock is held, or that is done, is left alone."""
+    study = open_study(storage, "s", "loss", MINIMIZE)
+    reserve(study, 3)
+    dead, alive, done = claim(study), claim(study), claim(study)
+    params = SPACE.suggest(dead)
+    dead.report(0.5, 0)
+    study.tell(done, 1.0)
+    again = reclaim(study, take=lambda number: number != alive.number)
+    assert again.number == dead.number
+    assert SPACE.suggest(again) == params
+    assert reclaim(study, take=lambda number: False) is None
+
+
+WORKER = """
+import sys, pathlib
+from hpometrics.objective import MINIMIZE
+from hpometrics.search.optuna_backend import claim, close_storage, make_sampler
+from hpometrics.search.optuna_backend import open_storage, open_study, reserve
+from hpometrics.search.space import Float, Space
+storage = open_storage(sys.argv[1])
+study = open_study(storage, "s", "loss", MINIMIZE, make_sampler("random", 7))
+reserve(study, 12)
+space = Space({"x": Float(0, 1)})
+while (trial := claim(study)) is not None:
+    x = space.suggest(trial)["x"]
+    trial.report(x, 0)
+    study.tell(trial, x)
+    print(trial.number, x)
+close_storage(storage)
+"""
+
+
+def test_processes_that_start_at_once_share_the_budget(tmp_path):
+    """Four create the file, the study and the slots: 12 trials in all, each claimed once, each its own."""
+    command = [sys.executable, "-c", WORKER, str(tmp_path / "study.db")]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    lines = [line.split() for worker in workers for line in worker.communicate()[0].splitlines()]
+    assert [worker.returncode for worker in workers] == [0] * 4
+    assert sorted(int(number) for number, _ in lines) == list(range(12))
+    assert set(Counter(x for _, x in lines).values()) == {1}
+
+
+def test_random_streams_belong_to_trials_not_to_workers():
+    """Trial 5 draws the same params in any process and order; two trials never draw the same."""
+
+    def drawn(skip: int) -> dict[int, float]:
+        study = optuna.create_study(sampler=make_sampler("random", 7))
+        reserve(study, 6)
+        trials = [claim(study, take=lambda number: number >= skip) for _ in range(6 - skip)]
+        return {trial.number: SPACE.suggest(trial)["lr"] for trial in trials}
+
+    everything, some = drawn(0), drawn(3)
+    assert some == {number: everything[number] for number in some}
+    assert len(set(everything.values())) == 6
+    assert len({derive_seed(7, n, r) for n in range(50) for r in range(3)}) == 150
+
+
+@pytest.mark.parametrize(
+    ("record", "state"),
+    [
+        (TrialRecord(0, {"lr": 0.1}, TrialState.COMPLETE, 0.5, 1, seed=3), OptunaState.COMPLETE),
+        (TrialRecord(0, {"lr": 0.1}, TrialState.PRUNED, 0.5, 1, reason="median"), OptunaState.PRUNED),
+        (TrialRecord(0, {"lr": 0.1}, TrialState.FAILED, reason="RuntimeError: shape"), OptunaState.FAIL),
+    ],
+)
+def test_a_study_gives_back_the_record_it_was_told(record, state):
+    """Params, state, picked epoch and reason survive in the study; the reason has a field of its own."""
+    study = optuna.create_study()
+    trial = study.ask()
+    tell(study, trial, record)
+    assert study.trials[0].state is state
+    assert study.trials[0].user_attrs.get("hpometrics:reason") == record.reason
+    assert study_records(study) == [record]
+
+
+def test_an_interrupted_trial_stays_to_be_continued():
+    """It is neither failed nor complete; its number stays its own."""
+    study = optuna.create_study()
+    trial = study.ask()
+    tell(study, trial, TrialRecord(0, {}, TrialState.INTERRUPTED, reason="KeyboardInterrupt"))
+    assert study.trials[0].state is OptunaState.RUNNING
+    assert study_records(study)[0].state is TrialState.RUNNING
+
+
+def test_a_foreign_study_reads_as_records():
+    """Trials that were never ours have their params, state and reported values."""
+    study = optuna.create_study()
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    record = study_records(study)[0]
+    assert (record.state, record.value) == (TrialState.COMPLETE, study.trials[0].value)
+    assert record.params == study.trials[0].params
+
+
+def test_the_search_room_is_light():
+    """Space, selection and record load no optuna, torch or ray; the Optuna side loads no torch, no ray."""
+    light = "space selection record epoch_log reporter plugins seeds"
+    code = (
+        "import sys, importlib\n"
+        f"for name in '{light}'.split(): importlib.import_module(f'hpometrics.search.{{name}}')\n"
+        "print([m for m in ('optuna', 'torch', 'ray') if m in sys.modules])\n"
+        "import hpometrics.search.optuna_backend\n"
+        "print([m for m in ('torch', 'ray') if m in sys.modules])\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.split("\n")[:2] == ["[]", "[]"]

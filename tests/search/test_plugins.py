@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import importlib.util
+
+import optuna
+import pytest
+
+from hpometrics.exceptions import ConfigError, MissingExtraError
+from hpometrics.search.optuna_backend import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler
+from hpometrics.search.plugins import check_spec
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_can_be_made_by_name(name):
+    """Or says which package it needs and how to get it."""
+    missing = [package for package in SAMPLERS[name].needs if importlib.util.find_spec(package) is None]
+    if missing:
+        with pytest.raises(MissingExtraError, match=r"pip install 'hpometrics\[samplers\]'"):
+            make_sampler(name, 7)
+    else:
+        assert isinstance(make_sampler(name, 7), SeededSampler)
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+def test_every_pruner_can_be_made_by_name(name):
+    """Those that need an argument get it."""
+    arguments = {"percentile": {"percentile": 25.0}, "patient": {"patience": 2}, "threshold": {"upper": 1.0}}
+    spec = {name: arguments[name]} if name in arguments else name
+    assert isinstance(make_pruner(spec, 10), optuna.pruners.BasePruner)
+
+
+def test_our_words_become_the_hosts():
+    """`warmup` of a median is Optuna's n_warmup_steps."""
+    pruner = make_pruner({"median": {"warmup": 3, "min_trials": 2}})
+    assert (pruner._n_warmup_steps, pruner._n_startup_trials) == (3, 2)
+
+
+def test_a_class_by_path_and_an_object_are_taken_as_they_are():
+    """Plug-ins of others need no entry in the table."""
+    spec = {"optuna.samplers:TPESampler": {"n_startup_trials": 3}}
+    assert isinstance(make_sampler(spec), optuna.samplers.TPESampler)
+    sampler, pruner = optuna.samplers.RandomSampler(), optuna.pruners.NopPruner()
+    assert make_sampler(sampler, 7) is sampler and make_pruner(pruner) is pruner
+    assert isinstance(make_pruner(None), optuna.pruners.NopPruner)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: make_sampler("tpee", 1), "'tpee' is not a sampler; did you mean 'tpe'?"),
+        (
+            lambda: make_sampler({"tpe": {"n_startup": 3}}, 1),
+            "no argument 'n_startup'; did you mean 'n_startup_trials'",
+        ),
+        (lambda: make_sampler({"tpe": {"seed": 3}}, 1), "sampler 'tpe' has no argument 'seed'"),
+        (
+            lambda: make_sampler(["tpe"]),
+            r"a sampler is a name or \{name: \{argument: value\}\}, got \['tpe'\]",
+        ),
+        (lambda: make_pruner({"median": {"warm": 3}}), "no argument 'warm'; did you mean 'warmup'"),
+        (lambda: make_pruner({"median": {"warmup": -1}}), "pruner: Number of warmup steps"),
+        (lambda: make_pruner("percentile"), "pruner: .*percentile"),
+        (lambda: make_pruner("optuna.pruners:None_"), "cannot be imported"),
+        (lambda: make_pruner("optuna.logging:get_verbosity"), "is no class, but a function"),
+        (lambda: check_spec("pruner", "mediam", PRUNERS), "did you mean 'median'"),
+    ],
+)
+def test_a_wrong_spec_is_refused_with_what_was_meant(make, text):
+    """At construction, never at the first trial."""
+    with pytest.raises(ConfigError, match=text):
+        make()

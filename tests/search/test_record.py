@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from hpometrics.exceptions import RecordError
+from hpometrics.search.atomic import atomic_write
+from hpometrics.search.epoch_log import EpochLog, read_epochs, read_trial
+from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
+
+
+def strict(text: str) -> object:
+    """Parse JSON that has no NaN, as RFC 8259 wants it."""
+    return json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+
+
+def test_an_epoch_reads_back_to_the_last_digit():
+    """Finite values come back exactly; what is not finite is null with its reason, and reads as nan."""
+    epoch = EpochRecord(3, {"f1": 0.1 + 0.2, "auc": math.nan, "loss": math.inf}, {"auc": "one class"}, 1.5, 2)
+    line = epoch.to_line()
+    assert strict(line)["values"] == {"f1": 0.1 + 0.2, "auc": None, "loss": None}
+    back = EpochRecord.from_line(line)
+    assert (back.epoch, back.attempt, back.seconds, back.values["f1"]) == (3, 2, 1.5, 0.1 + 0.2)
+    assert math.isnan(back.values["auc"]) and math.isnan(back.values["loss"])
+    assert back.reasons == {"auc": "one class", "loss": "inf"}
+
+
+def test_a_trial_reads_back(tmp_path):
+    """All fields survive; the checkpoint is written relative, so that the directory may be moved."""
+    record = TrialRecord(
+        number=7,
+        params={"lr": 1e-3, "layers": [8, 8], "optimizer": None},
+        state=TrialState.COMPLETE,
+        value=0.1 + 0.2,
+        epoch=1,
+        reason=None,
+        seed=42,
+        threads=1,
+        started=datetime(2026, 11, 21, 1, 2, 3, tzinfo=UTC),
+        seconds=2.5,
+        checkpoint=tmp_path / "checkpoints" / "epoch-0001.pt",
+        versions={"torch": "2.13"},
+    )
+    write_trial(tmp_path, record)
+    told = strict((tmp_path / "trial.json").read_text())
+    assert told["checkpoint"] == os.path.join("checkpoints", "epoch-0001.pt")
+    assert read_trial(tmp_path) == record
+
+
+def test_a_trial_that_never_began_has_no_record(tmp_path):
+    """None, not an error: there is nothing wrong with an empty directory."""
+    assert read_trial(tmp_path) is None
+    assert read_epochs(tmp_path) == ()
+
+
+def test_a_later_attempt_voids_what_it_trains_again(tmp_path):
+    """Attempt 1 wrote epochs 0 to 3; attempt 2 goes on at 2 and ends there: 0, 1 and the new 2 count."""
+    log = EpochLog(tmp_path)
+    for epoch in range(4):
+        log.append(EpochRecord(epoch, {"loss": float(epoch)}))
+    log.close()
+    again = EpochLog(tmp_path)
+    assert again.attempt == 2
+    again.append(EpochRecord(2, {"loss": 9.0}))
+    again.close()
+    assert [(r.epoch, r.attempt, r.values["loss"]) for r in read_epochs(tmp_path)] == [
+        (0, 1, 0.0),
+        (1, 1, 1.0),
+        (2, 2, 9.0),
+    ]
+    assert len((tmp_path / "epochs.jsonl").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize("torn", [b'{"attempt": 1, "ep', b"\x00" * 40, b'{"a": 1}', b"\xff"])
+def test_a_torn_last_line_is_cut_off(tmp_path, torn):
+    """A crash in the middle of a line loses that epoch and no other; the next line is whole."""
+    log = EpochLog(tmp_path)
+    log.append(EpochRecord(0, {"loss": 1.0}))
+    log.close()
+    with (tmp_path / "epochs.jsonl").open("ab") as file:
+        file.write(torn)
+    assert len(read_epochs(tmp_path)) == 1
+    again = EpochLog(tmp_path)
+    again.append(EpochRecord(1, {"loss": 0.5}))
+    again.close()
+    assert [r.epoch for r in read_epochs(tmp_path)] == [0, 1]
+
+
+def test_damage_in_the_middle_names_file_and_line(tmp_path):
+    """What no crash of ours explains is not repaired in silence."""
+    (tmp_path / "epochs.jsonl").write_text(f"{EpochRecord(0, {}).to_line()}\nrubbish\n")
+    with pytest.raises(RecordError, match=r"epochs\.jsonl:2: no epoch record: 'rubbish'"):
+        EpochLog(tmp_path)
+    (tmp_path / "epochs.jsonl").unlink()
+    (tmp_path / "trial.json").write_text("{")
+    with pytest.raises(RecordError, match=r"trial\.json: is no JSON"):
+        read_trial(tmp_path)
+    (tmp_path / "trial.json").write_text('{"number": 1}')
+    with pytest.raises(RecordError, match=r"trial\.json: no trial record"):
+        read_trial(tmp_path)
+
+
+def test_an_epoch_is_on_disk_before_the_next_one_begins(tmp_path):
+    """A process killed right after `append` has left the whole line."""
+    code = (
+        "import os, signal, sys, pathlib\n"
+        "from hpometrics.search.epoch_log import EpochLog\n"
+        "from hpometrics.search.record import EpochRecord\n"
+        "EpochLog(pathlib.Path(sys.argv[1])).append(EpochRecord(0, {'loss': 0.25}))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert process.returncode == -signal.SIGKILL
+    assert [r.values["loss"] for r in read_epochs(tmp_path)] == [0.25]
+
+
+def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path):
+    """The old content stays and no draft is left behind."""
+    path = tmp_path / "best.yaml"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="disk"), atomic_write(path) as file:
+        file.write(b"half of the n")
+        raise RuntimeError("disk")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["best.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("state", "finished"),
+    [(state, state.value in {"complete", "pruned", "failed", "infeasible"}) for state in TrialState],
+)
+def test_an_interrupted_trial_is_not_finished(state, finished):
+    """Only what will never go on is finished."""
+    assert state.finished is finished

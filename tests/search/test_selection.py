@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hpometrics.exceptions import NoFiniteValueError
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
+from hpometrics.search.selection import At, Picker, best_of, pick_epoch, pick_trial, ranked
+
+NAN, INF = math.nan, math.inf
+
+
+def trial(number: int, value: float | None, state: TrialState = TrialState.COMPLETE, **facts) -> TrialRecord:
+    """A finished trial."""
+    return TrialRecord(number, {"n": number}, state, value, 0, **facts)
+
+
+@pytest.mark.parametrize(
+    ("values", "objective", "at", "epoch"),
+    [
+        ([0.1, 0.9, 0.2], MAXIMIZE, At.BEST, 1),
+        ([0.1, 0.9, 0.2], MINIMIZE, At.BEST, 0),
+        ([0.1, 0.9, 0.2], MAXIMIZE, At.LAST, 2),
+        ([0.5, 0.7, 0.7], MAXIMIZE, At.BEST, 1),
+        ([NAN, 0.3, NAN], MAXIMIZE, At.BEST, 1),
+        ([INF, 0.3, 0.2], MAXIMIZE, At.BEST, 1),
+        ([-INF, 0.3, 0.2], MINIMIZE, At.BEST, 2),
+    ],
+)
+def test_the_epoch_that_counts(values, objective, at, epoch):
+    """Best or last; the earliest of equals; nan and infinity never win."""
+    assert pick_epoch(values, objective, at) == epoch
+
+
+def test_a_gain_within_tol_is_none():
+    """0.705 is no more than 0.01 better than 0.7, so the earlier epoch stays."""
+    assert pick_epoch([0.7, 0.705, 0.72], MAXIMIZE, tol=0.01) == 2
+    assert pick_epoch([0.7, 0.705], MAXIMIZE, tol=0.01) == 0
+
+
+@pytest.mark.parametrize(("values", "at"), [([], At.BEST), ([NAN, INF], At.BEST), ([0.9, NAN], At.LAST)])
+def test_no_finite_value_has_a_name(values, at):
+    """A run with nothing to pick fails by name, also when only its last epoch is nan and the last counts."""
+    with pytest.raises(NoFiniteValueError, match="a finite number to maximize"):
+        pick_epoch(values, MAXIMIZE, at)
+
+
+def test_the_picker_agrees_with_the_whole_list():
+    """Following a run epoch by epoch gives at each moment what picking from all its values gives."""
+    values = [NAN, 0.2, 0.1, INF, 0.4, 0.4, NAN, 0.9, -INF]
+    picker = Picker(MAXIMIZE)
+    for end, value in enumerate(values, 1):
+        picker.add(value)
+        if end > 1:
+            assert picker.index == pick_epoch(values[:end], MAXIMIZE)
+
+
+def test_the_best_trial_is_complete_and_the_earliest_of_equals():
+    """A pruned trial with a better value does not win, nor does a later equal one, whatever the order."""
+    records = [trial(3, 0.8), trial(0, 0.99, TrialState.PRUNED), trial(1, 0.5), trial(2, 0.8), trial(4, NAN)]
+    assert pick_trial(records, MAXIMIZE).number == 2
+    assert pick_trial(records, MINIMIZE).number == 1
+
+
+def test_no_complete_trial_says_what_there_was():
+    """The error counts the states and quotes the last reason."""
+    records = [
+        trial(0, 0.1, TrialState.PRUNED),
+        trial(1, None, TrialState.FAILED, reason="RuntimeError: shape"),
+    ]
+    with pytest.raises(NoFiniteValueError, match=r"1 pruned, 1 failed \(trial 1: RuntimeError: shape\)"):
+        pick_trial(records, MAXIMIZE)
+    with pytest.raises(NoFiniteValueError, match="there were none"):
+        pick_trial([], MAXIMIZE)
+
+
+def test_the_ranking_puts_what_is_not_complete_last():
+    """Complete trials by value, then the others by number."""
+    records = [
+        trial(0, 0.9, TrialState.PRUNED),
+        trial(1, 0.1),
+        trial(2, 0.7),
+        trial(3, None, TrialState.FAILED),
+    ]
+    assert [r.number for r in ranked(records, MAXIMIZE)] == [2, 1, 0, 3]
+
+
+def test_best_has_all_values_of_its_epoch():
+    """The values beside the metric are those of the picked epoch, not of the last."""
+    epochs = (EpochRecord(0, {"f1": 0.9, "loss": 0.3}), EpochRecord(1, {"f1": 0.2, "loss": 0.1}))
+    best = best_of([trial(5, 0.9, epochs=epochs)], "f1", MAXIMIZE)
+    assert (best.trial, best.value, best.epoch, best.params) == (5, 0.9, 0, {"n": 5})
+    assert best.values == {"f1": 0.9, "loss": 0.3}

@@ -1,0 +1,120 @@
+"""Imports only point down the rooms of the house, counting those inside functions too."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "hpometrics"
+
+FLOORS = {
+    "exceptions": 0,
+    "objective": 1,
+    "metrics": 2,
+    "search": 2,
+    "checkpoint": 3,
+    "run": 4,
+    "optuna_objective": 5,
+    "ray_objective": 5,
+    "list_objective": 5,
+    "evaluation": 6,
+    "integrations": 6,
+    "sweep": 7,
+    "cli": 8,
+    "testing": 8,
+    "__init__": 9,
+    "__main__": 9,
+}
+
+FOREIGN = {
+    "metrics": {"optuna", "ray", "click", "pydantic", "yaml"},
+    "search": {"torch", "torchmetrics", "click", "pydantic", "yaml"},
+    "objective": {"torch", "optuna", "ray"},
+    "exceptions": {"torch", "optuna", "ray"},
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name below it."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def room(module: str) -> str:
+    """The folder or file right below the package."""
+    return module.partition(".")[0]
+
+
+@cache
+def imports_of(module: str) -> tuple[str, ...]:
+    """The absolute names that a module imports, wherever in the file, `if TYPE_CHECKING:` left out."""
+    path = MODULES[module]
+    package = ["hpometrics", *path.relative_to(PACKAGE).parts[:-1]]
+    found: list[str] = []
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting.extend(node.orelse)
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            front = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*front, *([node.module] if node.module else [])])
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+    return tuple(found)
+
+
+def own_imports(module: str) -> set[str]:
+    """The modules of this package that a module imports."""
+    names = (
+        name.removeprefix("hpometrics.") for name in imports_of(module) if name.startswith("hpometrics.")
+    )
+    return {name for name in names if name in MODULES} - {module}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_a_room(module):
+    """A new room is given its floor here before anything is built in it."""
+    assert room(module) in FLOORS
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module):
+    """A module imports from its own room and from lower floors, never sideways or up."""
+    here = room(module)
+    wrong = {
+        name for name in own_imports(module) if room(name) != here and FLOORS[room(name)] >= FLOORS[here]
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_wings_keep_to_their_trade(module):
+    """Measuring knows no trials, searching knows no tensors."""
+    outside = {name.partition(".")[0] for name in imports_of(module)}
+    assert not outside & FOREIGN.get(room(module), set())
+
+
+def test_no_modules_import_each_other():
+    """Taking away, again and again, the modules that import nothing that is left, leaves none."""
+    left = {module: own_imports(module) for module in MODULES}
+    while free := {module for module, needs in left.items() if not needs & left.keys()}:
+        left = {module: needs for module, needs in left.items() if module not in free}
+    assert not left
+
+
+def test_an_import_inside_a_function_counts():
+    """`parse_feature` imports the names' grammar where it needs it; the law sees it."""
+    assert "metrics.names" in own_imports("metrics.features")
