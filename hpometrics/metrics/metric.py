@@ -141,11 +141,19 @@ class Metric(torchmetrics.Metric):
         """What stands before an `update(preds, target)` of a metric's own: the same door as for all others."""
         batch = self.batch(preds, target, tensors)
         self._gate.admit(batch)
-        if len(batch):
+        if not len(batch):
+            return
+        before = self.snapshot()
+        try:
             self.observe(batch)
+        except Exception:
+            self.restore(before)
+            raise
 
     def batch(self, preds: Any, target: Any, tensors: Mapping[str, Any]) -> Outputs:
         """Make one batch of what `update` was given."""
+        if preds is not None and self.inputs.value in tensors:
+            raise MetricInputError(f"{self.name}: {self.inputs} are given twice, by position and as {self.inputs}=")
         given = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
         batch = Outputs(self.output, target=target, **given)
         self.refuse_unwanted(batch.extras)
@@ -195,8 +203,8 @@ class Metric(torchmetrics.Metric):
             StateError: the other metric is of another class or has other parameters.
         """
         self._refuse_if_shared("merge")
-        if type(other) is not type(self) or other.kept.keys() != self.kept.keys():
-            raise StateError(f"{self.name} merges only with its own kind, got {type(other).__name__}")
+        if type(other) is not type(self) or other.name != self.name or other.kept.keys() != self.kept.keys():
+            raise StateError(f"{self.name} merges only with its own kind, got {getattr(other, 'name', other)!r}")
         for name, statistic in self.kept.items():
             statistic.merge(other.kept[name])
         self.merge_own(other.own_state(), other.update_count)
@@ -217,13 +225,16 @@ class Metric(torchmetrics.Metric):
         self._computed = None
 
     def snapshot(self) -> dict[str, Any]:
-        """Its own states as they are now, for `restore` after a refused batch; lists are only ever appended to."""
-        return {k: list(v) if isinstance(v, list) else v.clone() for k, v in self.own_state().items()}
+        """Its own states as they are now, for `restore` after a refused batch: of a list, which only grows, its length."""
+        return {k: len(v) if isinstance(v, list) else v.clone() for k, v in self.own_state().items()}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Put its own states back to what `snapshot` gave."""
         for name, value in snapshot.items():
-            setattr(self, name, value)
+            if isinstance(value, int):
+                del getattr(self, name)[value:]
+            else:
+                setattr(self, name, value)
 
     def reset(self) -> None:
         """Forget everything measured."""
@@ -446,28 +457,25 @@ class MeanMetric(Metric):
         return self.total / self.weight
 
     def _weighted(self, value: Tensor, weight: Any, batch: Outputs) -> tuple[Tensor, Tensor]:
-        if value.ndim == 0:
-            share = torch.as_tensor(len(batch) if weight is None else weight, device=value.device)
-            share = share.sum(dtype=torch.float64)
-            return torch.where(share == 0, 0.0, value.double()) * share, share
-        if value.shape[0] != len(batch):
+        if value.ndim and value.shape[0] != len(batch):
             raise MetricInputError(
                 f"{self.name}: get_current_value gives one value, or one per row; the batch has {len(batch)} rows, "
                 f"got shape {tuple(value.shape)}"
             )
         if weight is None:
-            count = torch.tensor(value.numel(), dtype=torch.float64, device=value.device)
-            return value.sum(dtype=torch.float64), count
-        share = torch.as_tensor(weight, device=value.device)
-        if share.shape != value.shape:
-            raise MetricInputError(
-                f"{self.name}: values have shape {tuple(value.shape)}, weights {tuple(share.shape)}"
-            )
-        share = share.double()
-        counted = torch.where(
-            share == 0, torch.zeros((), dtype=torch.float64, device=value.device), value.double()
-        )
+            count = torch.tensor(value.numel() if value.ndim else len(batch), dtype=torch.float64, device=value.device)
+            return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
+        share = self._checked_weight(torch.as_tensor(weight, device=value.device), value)
+        counted = torch.where(share == 0, 0.0, value.double())
         return (counted * share).sum(), share.sum()
+
+    def _checked_weight(self, weight: Tensor, value: Tensor) -> Tensor:
+        if value.ndim and weight.shape != value.shape:
+            raise MetricInputError(f"{self.name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}")
+        share = weight.double() if value.ndim else weight.sum(dtype=torch.float64)
+        if share.device.type == "cpu" and not bool(((weight >= 0) & weight.isfinite()).all()):
+            raise MetricInputError(f"{self.name}: a weight is a finite number from 0, got {weight.tolist()}"[:300])
+        return share
 
 
 LudwigMetric = Metric

@@ -102,9 +102,7 @@ class RunDirectory:
         if any(change.fatal for change in found):
             raise ConfigError(self._explained(found, "--fresh starts over beside it"))
         if found and not extend:
-            raise ConfigError(
-                self._explained(found, "--extend goes on, --fresh starts over beside it")
-            )
+            raise ConfigError(self._explained(found, "--extend goes on, --fresh starts over beside it"))
 
     def _explained(self, found: list[Change], remedy: str) -> str:
         lines = "\n".join(map(str, found))

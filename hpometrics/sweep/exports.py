@@ -53,9 +53,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def best_facts(
-    best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path
-) -> dict[str, Any]:
+def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path) -> dict[str, Any]:
     """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
     return {
         "params": dict(best.params),

@@ -2,19 +2,121 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
-from ..search.dimensions import Choice, Dimension, Float, Int
+from ..search.dimensions import Choice, Dimension, Value
 from .measures import Measure
 from .plan import Plan
 from .problems import printable
-from .resolved import Resolved, versions
+from .resolved import resolved_config
 from .searched import LIST
-from .table import duration, exact
+from .table import ARROWS, duration, exact
 
-_WIDTH = 10
+_WORDS = {"registry": "<- registry", "stated": "<- this file", "run": "<- settled by run"}
 
 
-def resolve(plan: Plan, measures: tuple[Measure, ...] | None = None) -> dict[str, Any]: ...
+def overview(plan: Plan, done: int) -> str:
+    """Describe a plan; `done` is the number of trials that its directory already has."""
+    return "\n".join(f"{head:<10} {text}" for head, text in _lines(plan, done))
+
+
+def plan_facts(plan: Plan, done: int) -> dict[str, Any]:
+    """Give the same as plain JSON."""
+    return {
+        "name": plan.name,
+        "directory": str(plan.directory),
+        "output": None if plan.output is None else str(plan.output),
+        "optimize": _measure_facts(plan.optimize),
+        "track": [_measure_facts(measure) for measure in plan.track],
+        "at": plan.at.value,
+        "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
+        "trials": plan.trials,
+        "done": done,
+        "config": resolved_config(plan),
+    }
+
+
+def _measure_facts(measure: Measure) -> dict[str, Any]:
+    return {**asdict(measure), "objective": measure.objective and measure.objective.value}
+
+
+def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
+    config, best = plan.config, plan.optimize
+    output = plan.output or "as the engine says"
+    direction = f"{best.objective or 'direction'} {_WORDS[best.origin]}"
+    yield "sweep", f"{plan.name}   in {plan.directory}"
+    yield "engine", f"{config.engine.target}   output {output}   seed {plan.engine_seed}"
+    for name, value in config.engine.params.items():
+        yield "  fixed", f"{printable(name)}: {exact(value)}"
+    yield "objective", f"{best.name}   {direction}   reads {_reads(best)}   at {_at(plan)}"
+    if plan.track:
+        yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
+    yield "space", _counted(plan)
+    for name, dimension in plan.space.dimensions.items():
+        if name != LIST:
+            yield f"  {printable(name)}", _dimension(dimension)
+    yield "search", f"{_named('sampler', plan)}   {_named('pruner', plan)}   seed {config.search.seed}"
+    yield "backend", _backend(plan)
+    yield "budget", ", ".join(_budget(plan, done))
+    yield "results", f"checkpoints {config.results.checkpoints}, on disk after every {config.results.fsync}"
+
+
+def _at(plan: Plan) -> str:
+    return "the best epoch, validation" if plan.at.value == "best" else "the last epoch, validation"
+
+
+def _reads(measure: Measure) -> str:
+    return "what the engine reports" if measure.reported else measure.inputs or "what run finds"
+
+
+def _counted(plan: Plan) -> str:
+    if plan.sampler in ("list", "grid"):
+        return f"{len(plan.points)} points of the {plan.sampler}"
+    searched = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
+    conditional = sum(d.when is not None for d in searched)
+    bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in searched)
+    start = f", {len(plan.points)} given to start with" if plan.points else ""
+    return f"{len(searched)} dimensions, {conditional} conditional, {bundles} bundles{start}"
+
+
+def _dimension(dimension: Dimension) -> str:
+    if isinstance(dimension, Value):
+        return f"= {exact(dimension.value)}"
+    if isinstance(dimension, Choice):
+        text = f"one of {', '.join(map(exact, dimension.options))}"
+    else:
+        text = f"{dimension.kind} from {dimension.low:g} to {dimension.high:g}"
+        text += " log" if dimension.log else ""
+        text += f" step {dimension.step:g}" if dimension.step not in (None, 1) else ""
+    when = ", ".join(f"{name} is {exact(value)}" for name, value in (dimension.when or {}).items())
+    return f"{text}   when {when}" if when else text
+
+
+def _named(kind: str, plan: Plan) -> str:
+    plugin = getattr(plan.config.search, kind)
+    options = "" if plugin is None else ", ".join(f"{k}={exact(v)}" for k, v in plugin.options.items())
+    return f"{kind} {getattr(plan, kind)}{f'({options})' if options else ''}"
+
+
+def _backend(plan: Plan) -> str:
+    chosen = plan.config.backend
+    if chosen.ray is not None:
+        needs, workers = chosen.ray.resources, chosen.ray.workers or "as many as fit"
+        return f"ray   workers {workers}, each with {needs.cpu:g} cpu and {needs.gpu:g} gpu"
+    if chosen.optuna is not None:
+        return f"optuna   storage {chosen.optuna.storage}, {chosen.optuna.workers} worker"
+    return "list   one after the other"
+
+
+def _budget(plan: Plan, done: int) -> Iterator[str]:
+    budget = plan.config.budget
+    yield f"{plan.trials or 'any number of'} trials in all ({done} done)"
+    if budget.time is not None:
+        yield f"at most {duration(budget.time)}"
+    yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine says"
+    if budget.target is not None:
+        yield f"until a trial reaches {budget.target:g}"
+    if budget.patience is not None:
+        yield f"a trial ends after {budget.patience} epochs without improvement"

@@ -150,14 +150,13 @@ def _output(config: Draft, told: OutputFeature | None, document: Document) -> Ou
     return output if told is None or str(output) != output.type else told
 
 
-def _measures(
-    config: Draft, output: OutputFeature | None, settle: bool, document: Document
-) -> list[Measure]:
+def _measures(config: Draft, output: OutputFeature | None, settle: bool, document: Document) -> list[Measure]:
     """Look up the metric to optimise, then those to track; a metric that stands twice counts once."""
     if config.metrics is None:
         return []
     places: list[tuple[Path, Metric, bool]]
-    places = [(("metrics", "optimize"), form, True) for form in config.metrics.optimize[:1]]
+    steers = config.engine is not None  # else its output is unknown for another reason
+    places = [(("metrics", "optimize"), form, steers) for form in config.metrics.optimize[:1]]
     places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
     found: dict[str, Measure] = {}
     for path, form, steers in places:

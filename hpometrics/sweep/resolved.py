@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, RecordError
 from ..objective import Objective
 from .loader import read_document
 from .writer import dump_yaml
+
+if TYPE_CHECKING:
+    from .plan import Plan  # with pydantic, which readers of results need not load
 
 _PACKAGES = ("hpometrics", "torch", "torchmetrics", "optuna", "ray", "numpy")
 _HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
@@ -62,6 +65,42 @@ class Resolved:
                 if param in bundle and bundle.items() <= params.items():
                     return f"{name}={label}"
         return None
+
+
+def resolved_config(plan: Plan) -> dict[str, Any]:
+    """Give the sweep file with every default spelled out."""
+    told = plan.config.model_dump(by_alias=True)
+    told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
+    told["search"]["sampler"] = told["search"]["sampler"] or plan.sampler
+    told["search"]["pruner"] = told["search"]["pruner"] or plan.pruner
+    told["engine"]["seed"] = plan.engine_seed
+    return told
+
+
+def resolve(plan: Plan) -> Resolved:
+    """Write down what a settled plan is about.
+
+    Raises:
+        ConfigError: the metric has no direction yet.
+    """
+    best = plan.optimize
+    if best.objective is None:
+        raise ConfigError(f"{plan.file}: metrics.optimize: the direction of {best.name} is not known")
+    return Resolved(
+        name=plan.name,
+        metric=best.name,
+        objective=best.objective,
+        objective_from=best.origin,
+        reads=best.inputs,
+        at=plan.at.value,
+        output=None if plan.output is None else str(plan.output),
+        track={measure.name: measure.objective for measure in plan.track},
+        trials=plan.trials,
+        seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},
+        space=plan.space.fingerprint(),
+        versions=versions(),
+        config=resolved_config(plan),
+    )
 
 
 def read_resolved(path: pathlib.Path) -> Resolved:

@@ -16,7 +16,7 @@ from .resolved import Resolved
 from .scalars import is_text
 
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
-_ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
+ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
 _ROWS = 10
 
 
@@ -67,8 +67,8 @@ def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int =
         dict.fromkeys(name for record in records for name in record.params if name not in resolved.fixed)
     )
     tracked = [(name, objective) for name, objective in resolved.track.items()]
-    head = ["rank", "trial", f"{resolved.metric}{_ARROWS[resolved.objective]}"]
-    head += [f"{name}{_ARROWS[objective]}" for name, objective in tracked]
+    head = ["rank", "trial", f"{resolved.metric}{ARROWS[resolved.objective]}"]
+    head += [f"{name}{ARROWS[objective]}" for name, objective in tracked]
     head += ["epochs", *map(printable, params), "state"]
     lines = [
         [

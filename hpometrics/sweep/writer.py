@@ -30,6 +30,12 @@ def _represent_float(dumper: _Dumper, number: float) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
+_STYLE: dict[str, Any] = {
+    "sort_keys": False,
+    "allow_unicode": True,
+    "default_flow_style": None,
+    "width": 110,
+}
 _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(float, _represent_float)
 
@@ -42,13 +48,7 @@ def dump_yaml(data: Any) -> str:
     name: "1e-5"
     widths: [1, 2]
     """
-    style: dict[str, Any] = {
-        "sort_keys": False,
-        "allow_unicode": True,
-        "default_flow_style": None,
-        "width": 110,
-    }
-    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, **style))
+    return str(yaml.dump(data, Dumper=_Dumper, **_STYLE))
 
 
 def write_text(path: Path, text: str) -> None:

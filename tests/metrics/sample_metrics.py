@@ -46,7 +46,7 @@ class WeightedGap(MeanMetric):
 
 
 class OwnGap(Metric):
-    """Mean distance by an update of its own, as torchmetrics metrics are written; it refuses a target of 13."""
+    """Mean distance by an update of its own, as in torchmetrics; it refuses a target of 13."""
 
     objective = MINIMIZE
     inputs = PREDICTIONS

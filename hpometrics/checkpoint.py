@@ -1,0 +1,172 @@
+"""Checkpoints: the state of a run at the end of an epoch; the latest and that of the picked epoch are kept."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .exceptions import RecordError, RunError
+from .search.atomic import atomic_write
+
+_VERSION = 1
+_PLAIN = (str, bytes, int, float, bool, type(None))
+
+
+class Stateful(Protocol):
+    """A model, an optimizer, a schedule: what gives its state and takes it back."""
+
+    def state_dict(self) -> Any:
+        """Return the state."""
+
+    def load_state_dict(self, state_dict: Any) -> Any:
+        """Take a state back."""
+
+
+class Checkpoints:
+    """The checkpoints of one trial: `epoch-0003.pt` holds the state at the end of epoch 3, counted from 0.
+
+    Args:
+        directory: their own; made when the first is written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, epoch: int) -> Path | None:
+        """Return the checkpoint of an epoch, if there is one."""
+        path = self._path(epoch)
+        return path if path.exists() else None
+
+    def save(self, epoch: int, states: Mapping[str, Any]) -> None:
+        """Write copied states together with all random states, whole or not at all."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self._path(epoch)) as file:
+            content = {"version": _VERSION, "epoch": epoch, "random": random_states(), "states": dict(states)}
+            torch.save(content, file)
+
+    def keep(self, *epochs: int | None) -> None:
+        """Delete all checkpoints but those of these epochs."""
+        for epoch in self._epochs():
+            if epoch not in epochs:
+                self._path(epoch).unlink()
+
+    def latest(self, before: int) -> int | None:
+        """Return the newest epoch below `before` that has a checkpoint; None if there is none."""
+        return max((epoch for epoch in self._epochs() if epoch < before), default=None)
+
+    def load(self, epoch: int) -> Mapping[str, Any]:
+        """Read a checkpoint; only plain data and tensors are accepted.
+
+        Raises:
+            RecordError: the file is damaged or not ours.
+        """
+        return load_checkpoint(self._path(epoch))
+
+    def _path(self, epoch: int) -> Path:
+        return self.directory / f"epoch-{epoch:04d}.pt"
+
+    def _epochs(self) -> list[int]:
+        names = [path.stem.removeprefix("epoch-") for path in self.directory.glob("epoch-*.pt")]
+        return [int(name) for name in names if name.isdigit()]
+
+
+def load_checkpoint(path: Path) -> Mapping[str, Any]:
+    """Read `{"epoch": int, "random": ..., "states": {name: state_dict}}` from a file, onto the CPU.
+
+    Raises:
+        RecordError: the file is damaged or not ours.
+    """
+    try:
+        content = torch.load(path, weights_only=True, map_location="cpu")
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as err:
+        raise RecordError(f"{path}: is no checkpoint: {err}") from err
+    if not isinstance(content, dict) or content.get("version") != _VERSION:
+        raise RecordError(f"{path}: is no checkpoint of version {_VERSION}")
+    return content
+
+
+def copy_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
+    """Copy the state of each object, tensors to the CPU, so that further training does not touch it.
+
+    Raises:
+        RunError: an object has no `state_dict`, or its state holds more than plain data and tensors.
+    """
+    states = {}
+    for name, thing in objects.items():
+        if not hasattr(thing, "state_dict"):
+            raise RunError(f"checkpoint({name}=...) needs an object with state_dict, got {type(thing).__name__}")
+        states[name] = _copied(name, thing.state_dict())
+    return states
+
+
+def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any]) -> None:
+    """Give each object its state back.
+
+    Raises:
+        RunError: the checkpoint has no state of that name.
+    """
+    for name, thing in objects.items():
+        if name not in states:
+            raise RunError(f"restore({name}=...): the checkpoint holds {', '.join(states) or 'no state'}")
+        thing.load_state_dict(states[name])
+
+
+def random_states() -> dict[str, Any]:
+    """Collect the state of every random stream: python, numpy, torch and each cuda device."""
+    kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
+    return {
+        "python": random.getstate(),
+        "numpy": (str(kind), keys.tolist(), int(position), int(has_gauss), float(gauss)),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def set_random_states(states: Mapping[str, Any]) -> None:
+    """Put every random stream back to where `random_states` found it."""
+    random.setstate(states["python"])
+    kind, keys, position, has_gauss, gauss = states["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))
+    torch.set_rng_state(states["torch"])
+    for device, state in enumerate(states["cuda"][: torch.cuda.device_count()]):
+        torch.cuda.set_rng_state(state, device)
+
+
+def seed_all(seed: int) -> None:
+    """Start every random stream from a seed."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def _copied(name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        parts = [_copied(name, part) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    if isinstance(value, Mapping):
+        return _copied_mapping(name, value)
+    if type(value) in _PLAIN:
+        return value
+    raise RunError(f"checkpoint({name}=...): its state holds a {type(value).__name__}, which cannot be stored safely")
+
+
+def _copied_mapping(name: str, value: Mapping[Any, Any]) -> Any:
+    copied = OrderedDict((key, _copied(name, part)) for key, part in value.items())
+    if isinstance(value, Counter):  # of the milestones of a schedule
+        return Counter(copied)
+    if not isinstance(value, OrderedDict):
+        return dict(copied)
+    copied.__dict__.update(value.__dict__)  # a module's versions, which its load_state_dict reads
+    return copied

@@ -1,0 +1,233 @@
+"""Run: the door between measuring and searching. One training run: epochs, updates, reports, checkpoints."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
+from .exceptions import NoFiniteValueError, RunError
+from .panels import Panels
+from .run_spec import Reported, RunSpec, engine, engine_facts
+from .search.epoch_log import EpochLog, Fsync
+from .search.record import EpochRecord
+from .search.reporter import as_reporter
+from .search.selection import At, Picker
+from .watch import Watch
+
+__all__ = ["Reported", "Run", "RunSpec", "engine", "engine_facts"]
+
+CHECKPOINTS = "checkpoints"
+
+
+class Run:
+    """One training run with one set of params.
+
+    Args:
+        host: where the values go: an Optuna trial, `TuneReporter()`, any `Reporter`; None keeps them here.
+        spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
+        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing.
+        params: what the run was given, for whoever asks `run.params`.
+        fsync: see `EpochLog`.
+
+    Raises:
+        ObjectiveError: the host searches in another direction than the metric's.
+
+    >>> run = Run(metric=Reported("loss", "minimize"))
+    >>> for epoch in run.epochs(3):
+    ...     run.log(loss=[0.3, 0.1, 0.2][epoch])
+    >>> run.value, run.best_epoch
+    (0.1, 1)
+    """
+
+    def __init__(
+        self,
+        host: object = None,
+        *,
+        spec: RunSpec | None = None,
+        directory: Path | str | None = None,
+        params: Mapping[str, Any] | None = None,
+        fsync: Fsync = "epoch",
+        **facts: Any,
+    ) -> None:
+        if (spec is None) == (not facts):
+            raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
+        self.spec = spec or RunSpec(**facts)
+        self._reporter = as_reporter(host)
+        self._reporter.check(self.spec.name, self.spec.objective)
+        self._params = deepcopy(dict(params or self._reporter.params or {}))
+        self._panels = Panels(self.spec)
+        self._picker = Picker(self.spec.objective, At(self.spec.at))
+        self._progress = Picker(self.spec.objective, tol=self.spec.tol)
+        self._history: list[EpochRecord] = []
+        self._log = None if directory is None else EpochLog(Path(directory), fsync)
+        self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
+        self._watches: list[Watch] = []
+        self._logged: dict[str, Any] = {}
+        self._states: dict[str, Any] | None = None
+        self._open = self._looping = False
+        self._began = time.perf_counter()
+        self.stopped: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._release()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """A copy of the params that this run was given."""
+        return deepcopy(self._params)
+
+    @property
+    def history(self) -> tuple[EpochRecord, ...]:
+        """Every closed epoch, in order, those before a restart included."""
+        return tuple(self._history)
+
+    @property
+    def value(self) -> float:
+        """The metric's value at the picked epoch. Outside the loop an epoch that is still open is closed first.
+
+        Raises:
+            NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last one has none).
+        """
+        if self._open and not self._looping:
+            self._close_epoch(final=True)
+        if not math.isfinite(self._picker.value):
+            raise NoFiniteValueError(self._why_no_value())
+        return self._picker.value
+
+    @property
+    def best_epoch(self) -> int | None:
+        """The picked epoch, counted from 0; None before there is one."""
+        return self._picker.index
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """All values of the picked epoch, by name."""
+        return {} if self._picker.index is None else self._history[self._picker.index].values
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        """The state at the end of the picked epoch, if one was kept."""
+        epoch = self._picker.index
+        return None if self._checkpoints is None or epoch is None else self._checkpoints.path(epoch)
+
+    @property
+    def finished(self) -> bool:
+        """Whether patience or the target has ended the run."""
+        patience, target, objective = self.spec.patience, self.spec.target, self.spec.objective
+        if target is not None and math.isfinite(self._progress.value):
+            if not objective.better(target, self._progress.value):
+                return True
+        last_gain = -1 if self._progress.index is None else self._progress.index
+        return patience is not None and len(self._history) - 1 - last_gain >= patience
+
+    def epochs(self, n: int | None = None) -> Iterator[int]:
+        """Count the epochs from 0, or from where a restored run goes on; the end of each is measured and reported.
+
+        Args:
+            n: epochs in all; the spec's `epochs` caps it, and is taken where `n` is not given.
+
+        Raises:
+            RunError: there is neither.
+            BaseException: the host's stop, out of the loop.
+        """
+        given = [limit for limit in (n, self.spec.epochs) if limit is not None]
+        if not given:
+            raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
+        return self._loop(min(given))
+
+    def update(self, *, split: str = "validation", **tensors: Any) -> None:
+        """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
+
+        Args:
+            split: `validation` steers the search, `train` and `test` are measured beside it.
+            tensors: see `MetricCollection.update`.
+
+        Raises:
+            MetricInputError: the batch is not what the metrics read. A value that is not finite raises nothing:
+                it makes this epoch nan, with the reason.
+        """
+        self._open = True
+        self._panels.update(split, tensors)
+
+    def log(self, **values: Any) -> None:
+        """Record values of this epoch as they are; of a name logged twice the last one stays.
+
+        Raises:
+            RunError: a value is no number, or its name is one the run measures itself.
+        """
+        for name, value in values.items():
+            if name in self._panels.names:
+                raise RunError(f"{name!r} is measured by this run; log yours under another name")
+            self._logged[name] = _number(name, value)
+        self._open = True
+
+    def watch(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Record `gnorm`, `lr` and `ups` (updates per second) with every epoch."""
+        self._watches.append(Watch(model, optimizer))
+
+    def checkpoint(self, **objects: Stateful) -> None:
+        """Copy the state of each object now; it is written when the epoch closes. Nothing without a directory.
+
+        Raises:
+            RunError: an object has no `state_dict`, or one that cannot be stored safely.
+        """
+        if self._checkpoints is not None:
+            self._states = copy_states(objects)
+
+    def restore(self, **objects: Stateful) -> int:
+        """Go on after the latest checkpoint: states, random streams and history; epochs are reported anew.
+
+        Returns:
+            The number of epochs already done; 0 on a fresh run, which is left as it is.
+
+        Raises:
+            RunError: an epoch has begun already, or the checkpoint lacks one of the objects.
+        """
+        if self._history or self._open:
+            raise RunError("restore comes before the first epoch")
+        if self._checkpoints is None or self._log is None:
+            return 0
+        written = self._log.read()
+        latest = self._checkpoints.latest(before=len(written))
+        if latest is None:
+            return 0
+        stored = self._checkpoints.load(latest)
+        put_states(objects, stored["states"])
+        for record in written[: latest + 1]:
+            self._take(record)
+            self._report(final=False)
+        set_random_states(stored["random"])
+        return latest + 1
+
+    def close(self) -> None:
+        """End the run: an epoch that is still open is measured and reported as the last."""
+        if self._open:
+            self._close_epoch(final=True)
+        self._release()
+
+    def _loop(self, total: int) -> Iterator[int]:
+        self._began = time.perf_counter()
+        while len(self._history) < total and not self.finished:
+            self._looping = self._open = True
+            empty = len(self._logged)
+            try:
+                yield len(self._history)
+            except GeneratorExit:
+                self._open = self._touched(empty)
+                raise
+            finally:
+                self._looping = False
+            self._close_epoch(final=len(self._history) + 1 >= total)

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hpometrics.exceptions import MetricInputError, NonFiniteError
+from hpometrics.metrics.checks import Gate
+from hpometrics.metrics.features import (
+    Binary,
+    Category,
+    InputType,
+    Number,
+    Sequence,
+    Set,
+    Text,
+    Timeseries,
+    Vector,
+    parse_feature,
+)
+from hpometrics.metrics.outputs import Outputs
+from hpometrics.testing import OUTPUTS, cut, draw
+
+NAN, INF = torch.nan, torch.inf
+FEATURES = ["binary", "category", "set", "number", "vector", "timeseries", "sequence", "text"]
+
+
+def admit(feature, **batch) -> None:
+    """Knock at the door with one batch."""
+    tensors = {name: torch.as_tensor(value) for name, value in batch.items()}
+    Gate().admit(Outputs(feature, **tensors))
+
+
+@pytest.mark.parametrize("kind", FEATURES)
+@pytest.mark.parametrize("noise", [0.0, 0.9])
+def test_what_a_feature_is_comes_in(kind, noise):
+    """Batches of the right shape pass: logits, what is derived from them, one row, and none at all."""
+    feature = OUTPUTS.get(kind) or parse_feature(kind)
+    admit(parse_feature(kind), **draw(parse_feature(kind), 10, noise))
+    for batch in cut(draw(feature, 30, noise), [29, 1, 0]):
+        admit(feature, **batch)
+        outputs = Outputs(feature, **batch)
+        for form in InputType if "logits" in batch else ():
+            admit(feature, **{form.value: outputs[form]}, target=batch["target"])
+
+
+@pytest.mark.parametrize(
+    ("feature", "batch", "message"),
+    [
+        (Binary(), {"logits": [[0.1], [0.2]], "target": [0, 1]}, r"target of shape \(2,\) .* \(2, 1\)"),
+        (Binary(), {"logits": [[0.1, 0.2]], "target": [0]}, "use Category.2., or pass the column of"),
+        (Binary(), {"logits": [0.1, 0.2], "target": [[0], [1]]}, r"has 1 dimension.* \(2, 1\)"),
+        (Binary(), {"logits": 0.1, "target": 0}, r"has 1 dimension\(s\), got shape \(\)"),
+        (Category(), {"logits": [0.1, 0.2], "target": [0, 1]}, r"have shape \(2, classes\), got \(2,\)"),
+        (Category(), {"logits": [[0.1, 0.2]], "target": [[1, 0]]}, r"has 1 dimension.* \(1, 2\)"),
+        (Category(3), {"logits": [[0.1, 0.2]], "target": [0]}, r"\(num_classes=3\) expects 3 in the last"),
+        (Category(), {"logits": [[0.1, 0.2]], "target": [0, 1]}, r"target of shape \(2,\)"),
+        (Set(2), {"logits": [[0.1, 0.2, 0.3]], "target": [[0, 1, 0]]}, "expects 2 in the last dimension"),
+        (Number(), {"predictions": [[1.0], [2.0]], "target": [1.0, 2.0]}, r"as in x.reshape\(\(2,\)\)"),
+        (Number(), {"predictions": [1.0], "target": [1.0, 2.0]}, "shapes never broadcast"),
+        (Vector(3), {"predictions": [[1.0, 2.0]], "target": [[1.0, 2.0]]}, "expects 3 in the last dimension"),
+        (Timeseries(), {"predictions": [1.0, 2.0], "target": [1.0, 2.0]}, r"has 2 dim.* got shape \(2,\)"),
+        (Sequence(), {"logits": [[0.1, 0.2]], "target": [[0]]}, r"\(1, 1, classes\), got \(1, 2\)"),
+        (Text(4), {"logits": [[[0.1, 0.2]]], "target": [[0]]}, "expects 4 in the last dimension"),
+    ],
+)  # fmt: skip
+def test_shapes_never_broadcast(feature, batch, message):
+    """Each refusal names the feature, both shapes and, where one is plain, the way out."""
+    with pytest.raises(MetricInputError, match=message):
+        admit(feature, **batch)
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+@pytest.mark.parametrize("kind", FEATURES)
+def test_no_output_with_nan_or_infinity_comes_in(kind, value):
+    """The error counts them and says where the first is; it is the one that voids an epoch in a run."""
+    batch = draw(OUTPUTS.get(kind) or parse_feature(kind), 10)
+    given = next(iter(batch))
+    batch[given].view(-1)[7] = value
+    with pytest.raises(
+        NonFiniteError, match=f"{given} hold 1 values that are nan or infinite, .* position 7"
+    ):
+        admit(parse_feature(kind), **batch)
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+@pytest.mark.parametrize("kind", FEATURES)
+def test_no_target_with_nan_or_infinity_comes_in(kind, value):
+    """A target that is no number is as bad as such an output, whatever the feature and the form given."""
+    feature = OUTPUTS.get(kind) or parse_feature(kind)
+    batch = draw(feature, 10)
+    target = batch["target"].double()
+    target.view(-1)[7] = value
+    predictions = Outputs(feature, **batch).predictions
+    for given in ({**batch, "target": target}, {"predictions": predictions, "target": target}):
+        with pytest.raises(MetricInputError, match=r"target .*(nan|inf)"):
+            admit(parse_feature(kind), **given)
+
+
+def test_large_values_are_finite():
+    """A sum that overflows is no proof of infinity."""
+    large = torch.full((4,), 1e308, dtype=torch.float64)
+    admit(Number(), predictions=large, target=-large)
+    admit(Number(), predictions=torch.full((4,), 65000.0).half(), target=torch.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("feature", "probabilities", "message"),
+    [
+        (Binary(), [0.5, 1.5], r"lie in \[0, 1\], got values from 0.5 to 1.5; .* pass them as logits="),
+        (Binary(), [-0.1, 0.5], "got values from -0.1 to 0.5"),
+        (Set(), [[0.5, 2.0]], r"set probabilities lie in \[0, 1\]"),
+        (Category(), [[0.5, 0.4]], "each row of category probabilities sums to 1, one is off by 0.1"),
+        (Category(), [[2.0, -1.0]], r"category probabilities lie in \[0, 1\], got values from -1 to 2"),
+        (Sequence(), [[[0.9, 0.0]]], "each row of sequence probabilities sums to 1"),
+        (Binary(), [0, 1], "probabilities are real numbers, got torch.int64"),
+    ],
+)  # fmt: skip
+def test_probabilities_are_probabilities(feature, probabilities, message):
+    """Logits passed as probabilities are told by their range or their row sums, never converted by guess."""
+    given = torch.tensor(probabilities)
+    target = torch.zeros(
+        given.shape[: -1 if feature.type in ("category", "sequence") else None], dtype=torch.long
+    )
+    with pytest.raises(MetricInputError, match=message):
+        admit(feature, probabilities=given, target=target)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_a_real_softmax_passes_in_any_precision(dtype, classes):
+    """Row sums are off by rounding only; that is no reason to refuse them."""
+    logits = torch.randn(50, classes, generator=torch.Generator().manual_seed(0))
+    admit(Category(), probabilities=logits.softmax(1).to(dtype), target=torch.zeros(50, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("feature", "batch", "message"),
+    [
+        (Category(), {"logits": [[0.1, 0.2]], "target": [2]}, "target of a category output lie in 0..1, got"),
+        (Category(), {"logits": [[0.1, 0.2]], "target": [-1]}, "got values from -1 to -1"),
+        (Category(3), {"predictions": [3], "target": [0]}, "predictions of a category output lie in 0..2"),
+        (Category(), {"predictions": [0], "target": [-1]}, "target of a category output lie in 0.., got"),
+        (Category(), {"predictions": [0.5], "target": [0]}, "whole numbers, got torch.float32 with frac"),
+        (Binary(), {"logits": [0.5], "target": [2]}, "target of a binary output lie in 0..1"),
+        (Binary(), {"predictions": [0.7], "target": [1]}, "pass scores as logits= or probabilities="),
+        (Binary(), {"logits": [0.5], "target": [-1]}, "lie in 0..1, got values from -1"),
+        (Set(), {"logits": [[0.5, 1.0]], "target": [[0, 3]]}, "target of a set output lie in 0..1"),
+        (Sequence(), {"logits": [[[0.1, 0.2]]], "target": [[2]]}, "target of a sequence output lie in 0..1"),
+        (Sequence(), {"logits": [[[0.1, 0.2]]], "target": [[-1]]}, "target of a sequence output lie in 0..1"),
+        (Text(2), {"predictions": [[5]], "target": [[1]]}, "predictions of a text output lie in 0..1"),
+    ],
+)  # fmt: skip
+def test_labels_are_labels(feature, batch, message):
+    """A class out of range, a label beside 0 and 1 or a fraction is named with its range, never counted."""
+    with pytest.raises(MetricInputError, match=message):
+        admit(feature, **batch)
+
+
+@pytest.mark.parametrize("target", [[True, False], [1.0, 0.0]])
+def test_labels_may_be_bool_or_whole_floats(target):
+    """What says 0 or 1 exactly is a label."""
+    admit(Binary(), logits=[0.5, 1.0], target=target)
+
+
+def test_the_ignored_position_is_no_label():
+    """-100 (or what the feature says) passes where -1 does not; predictions may be anything a class is."""
+    admit(Sequence(), logits=[[[0.1, 0.2]] * 2], target=[[1, -100]])
+    admit(Sequence(ignore_index=9), predictions=[[1, 1]], target=[[1, 9]])
+    with pytest.raises(MetricInputError, match=r"0\.\.1"):
+        admit(Sequence(ignore_index=9), logits=[[[0.1, 0.2]] * 2], target=[[1, -100]])
+
+
+@pytest.mark.parametrize(
+    ("feature", "batch"),
+    [
+        (Category(), {"logits": torch.zeros(2, 0), "target": torch.zeros(2, dtype=torch.long)}),
+        (Set(), {"logits": torch.zeros(2, 0), "target": torch.zeros(2, 0)}),
+        (Sequence(), {"logits": torch.zeros(2, 0, 3), "target": torch.zeros(2, 0)}),
+        (Vector(), {"predictions": torch.zeros(2, 0), "target": torch.zeros(2, 0)}),
+    ],
+)
+def test_rows_without_columns_are_no_crash(feature, batch):
+    """Two rows of nothing: let in or refused by name, never another exception."""
+    try:
+        admit(feature, **batch)
+    except MetricInputError as err:
+        assert feature.type in str(err)

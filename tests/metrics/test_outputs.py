@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.features import (
+    LOGITS,
+    PREDICTIONS,
+    PROBABILITIES,
+    Binary,
+    Category,
+    InputType,
+    Number,
+    Sequence,
+    Set,
+    Text,
+    Vector,
+)
+from hpometrics.metrics.outputs import Outputs, as_tensor, derivable, widen
+
+CLASSES = [Category(3), Sequence(3), Text(3)]
+YES_NO = [Binary(), Set(3)]
+SHAPES = {"binary": (4,), "set": (4, 3), "category": (4, 3), "sequence": (4, 2, 3), "text": (4, 2, 3)}
+
+
+def batch(feature, dtype=torch.float64, seed=0) -> Outputs:
+    """Random logits of the feature's shape; the target does not matter here."""
+    logits = torch.randn(SHAPES[feature.type], generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return Outputs(feature, logits=3 * logits, target=torch.zeros(SHAPES[feature.type][:-1] or (4,)))
+
+
+@pytest.mark.parametrize("feature", CLASSES, ids=str)
+@pytest.mark.parametrize("rows", [4, 400])
+def test_classes_are_softmaxed(feature, rows):
+    """Probabilities, their logarithm and the chosen class agree with torch, for few rows and for many."""
+    logits = torch.randn(rows, *SHAPES[feature.type][1:], dtype=torch.float64)
+    outputs = Outputs(feature, logits=logits, target=torch.zeros(logits.shape[:-1]))
+    torch.testing.assert_close(outputs.probabilities, logits.softmax(-1))
+    torch.testing.assert_close(outputs.log_probabilities, logits.log_softmax(-1))
+    assert torch.equal(outputs.predictions, logits.argmax(-1))
+    assert outputs.scores is outputs.logits
+
+
+@pytest.mark.parametrize("feature", YES_NO, ids=str)
+def test_yes_or_no_is_a_sigmoid(feature):
+    """Probabilities are sigmoids, predictions those above one half."""
+    outputs = batch(feature)
+    assert torch.equal(outputs.probabilities, outputs.logits.sigmoid())
+    assert torch.equal(outputs.predictions, (outputs.logits > 0).long())
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("feature", [Binary, Set])
+def test_the_threshold_decides_the_same_for_logits_and_probabilities(feature, threshold):
+    """A probability exactly at the threshold is no; large logits do not saturate."""
+    logits = torch.tensor([[-40.0, 0.0, 40.0], [-2.0, 1.0, 3.0]], dtype=torch.float64)
+    logits = logits if feature is Set else logits.reshape(-1)
+    outputs = feature(threshold=threshold)
+    target = torch.zeros_like(logits)
+    from_logits = Outputs(outputs, logits=logits, target=target)
+    from_probabilities = Outputs(outputs, probabilities=logits.sigmoid(), target=target)
+    assert torch.equal(from_logits.predictions, from_probabilities.predictions)
+    at = Outputs(Binary(threshold=threshold), probabilities=torch.tensor([threshold]), target=torch.zeros(1))
+    assert at.predictions.tolist() == [0]
+
+
+@pytest.mark.parametrize("feature", [*CLASSES, *YES_NO], ids=str)
+def test_each_form_is_derived_once(feature):
+    """The same tensor is handed out every time, whoever asks."""
+    outputs = batch(feature)
+    for kind in InputType:
+        assert outputs[kind] is outputs[kind]
+    assert outputs.block("mine", lambda own: own.probabilities.sum()) is outputs.block("mine", None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_half_precision_is_widened(dtype, kind):
+    """Everything that follows from half inputs is float32, and equals what float32 inputs give."""
+    values = torch.tensor([[0.25, 0.25, 0.5], [0.5, 0.125, 0.375]]).to(dtype)
+    target = torch.tensor([0, 1])
+    narrow = Outputs(Category(3), target=target, **{kind: values})
+    wide = Outputs(Category(3), target=target, **{kind: values.float()})
+    assert narrow.probabilities.dtype == narrow.log_probabilities.dtype == torch.float32
+    assert torch.equal(narrow.probabilities, wide.probabilities)
+    assert torch.equal(narrow.log_probabilities, wide.log_probabilities)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wide"),
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+        (torch.int32, torch.float64),
+        (torch.uint8, torch.float64),
+        (torch.bool, torch.float64),
+    ],
+)
+def test_widening(dtype, wide):
+    """Half to float32, whole numbers to float64, the rest stays."""
+    assert widen(torch.ones(2).to(dtype)).dtype == wide
+
+
+@pytest.mark.parametrize(
+    ("feature", "given", "wanted", "message"),
+    [
+        (
+            Category(3),
+            "probabilities",
+            LOGITS,
+            "logits of a category output cannot be had from probabilities; pass log",
+        ),
+        (Category(3), "predictions", PROBABILITIES, "had from predictions; pass logits= or probabilities="),
+        (
+            Binary(),
+            "predictions",
+            LOGITS,
+            "logits of a binary output cannot be had from predictions; pass logits=",
+        ),
+        (
+            Number(),
+            "logits",
+            PREDICTIONS,
+            "predictions of a number output cannot be had from logits; pass predictions=",
+        ),
+        (Vector(2), "predictions", PROBABILITIES, "of a vector output cannot be had from predictions"),
+    ],
+)
+def test_what_cannot_be_derived_says_what_to_pass(feature, given, wanted, message):
+    """The error names what is wanted, of which feature, what came and the keyword, and who reads it."""
+    outputs = Outputs(feature, target=torch.zeros(2), **{given: torch.zeros(2)})
+    assert not derivable(wanted, frozenset(outputs.given), feature)
+    with pytest.raises(MetricInputError, match=message):
+        outputs[wanted]
+    with pytest.raises(MetricInputError, match=f"^my_metric reads {wanted}: .*{message}"):
+        outputs.require(wanted, "my_metric")
+
+
+def test_nothing_but_classes_has_log_probabilities():
+    """A sigmoid per row has no distribution over classes."""
+    with pytest.raises(MetricInputError, match="not of a binary output"):
+        _ = batch(Binary()).log_probabilities
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "an update needs one of logits=, probabilities=, predictions="),
+        ({"target": torch.zeros(2)}, "an update needs one of logits="),
+        ({"logits": torch.zeros(2)}, "an update needs target=; got logits"),
+    ],
+)
+def test_a_batch_needs_an_output_and_a_target(given, message):
+    """The error says which of the two is missing, and what came."""
+    with pytest.raises(MetricInputError, match=message):
+        Outputs(Binary(), **given)
+
+
+@pytest.mark.parametrize("value", ["text", ["a"], [[1], [1, 2]], object(), {"a": 1}])
+def test_what_holds_no_numbers_is_refused(value):
+    """Text, ragged lists and other objects are named by their type."""
+    with pytest.raises(MetricInputError, match=f"a list of numbers, got {type(value).__name__}"):
+        as_tensor(value)
+
+
+def test_arrays_and_lists_are_copied_in_their_own_precision():
+    """A float64 array stays float64, and writing to it later changes nothing."""
+    array = np.array([1.0, 2.0])
+    tensor = as_tensor(array)
+    array[:] = 0
+    assert (tensor.dtype, tensor.tolist()) == (torch.float64, [1.0, 2.0])
+    assert as_tensor([1, 2]).dtype == torch.int64
+
+
+def test_all_that_was_given_is_used_as_given():
+    """Probabilities beside logits are not derived again; logits still rank."""
+    outputs = Outputs(
+        Category(2),
+        logits=torch.tensor([[1.0, 0.0]]),
+        probabilities=torch.tensor([[0.5, 0.5]]),
+        target=torch.tensor([0]),
+    )
+    assert outputs.probabilities.tolist() == [[0.5, 0.5]]
+    assert outputs.scores.tolist() == [[1.0, 0.0]]
+
+
+def test_probabilities_of_zero_have_a_logarithm():
+    """Given ones are clipped at the dtype's epsilon, as scikit-learn does; from logits nothing is."""
+    given = Outputs(Category(2), probabilities=torch.tensor([[0.0, 1.0]]), target=torch.tensor([0]))
+    assert given.log_probabilities[0, 0].item() == pytest.approx(np.log(np.finfo(np.float32).eps))
+    derived = Outputs(Category(2), logits=torch.tensor([[-500.0, 500.0]]), target=torch.tensor([0]))
+    assert derived.log_probabilities.tolist() == [[-1000.0, 0.0]]
+
+
+def test_positions_that_count():
+    """A sequence's padding is told by its target."""
+    outputs = Outputs(
+        Sequence(3, ignore_index=-1), predictions=torch.zeros(1, 3), target=torch.tensor([[2, -1, 0]])
+    )
+    assert outputs.counted.tolist() == [[True, False, True]]
+    assert len(outputs) == 1
