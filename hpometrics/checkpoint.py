@@ -102,7 +102,9 @@ def copy_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
     states = {}
     for name, thing in objects.items():
         if not hasattr(thing, "state_dict"):
-            raise RunError(f"checkpoint({name}=...) needs an object with state_dict, got {type(thing).__name__}")
+            raise RunError(
+                f"checkpoint({name}=...) needs an object with state_dict, got {type(thing).__name__}"
+            )
         states[name] = _copied(name, thing.state_dict())
     return states
 
@@ -159,7 +161,9 @@ def _copied(name: str, value: Any) -> Any:
         return _copied_mapping(name, value)
     if type(value) in _PLAIN:
         return value
-    raise RunError(f"checkpoint({name}=...): its state holds a {type(value).__name__}, which cannot be stored safely")
+    raise RunError(
+        f"checkpoint({name}=...): its state holds a {type(value).__name__}, which cannot be stored safely"
+    )
 
 
 def _copied_mapping(name: str, value: Mapping[Any, Any]) -> Any:

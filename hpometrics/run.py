@@ -126,10 +126,10 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether patience or the target has ended the run."""
-        patience, target, objective = self.spec.patience, self.spec.target, self.spec.objective
-        if target is not None and math.isfinite(self._progress.value):
-            if not objective.better(target, self._progress.value):
-                return True
+        target, patience = self.spec.target, self.spec.patience
+        value = self._history[-1].values[self.spec.name] if self._history else math.nan
+        if target is not None and math.isfinite(value) and not self.spec.objective.better(target, value):
+            return True
         last_gain = -1 if self._progress.index is None else self._progress.index
         return patience is not None and len(self._history) - 1 - last_gain >= patience
 
@@ -221,13 +221,70 @@ class Run:
     def _loop(self, total: int) -> Iterator[int]:
         self._began = time.perf_counter()
         while len(self._history) < total and not self.finished:
-            self._looping = self._open = True
-            empty = len(self._logged)
+            self._looping = True
             try:
                 yield len(self._history)
-            except GeneratorExit:
-                self._open = self._touched(empty)
-                raise
-            finally:
+            finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
                 self._looping = False
             self._close_epoch(final=len(self._history) + 1 >= total)
+
+    def _close_epoch(self, final: bool) -> None:
+        """Record on disk, then the checkpoint, then the host: whoever dies in between goes on from what is there."""
+        record = self._measure()
+        self._take(record if self._log is None else self._log.append(record))
+        if self._checkpoints is not None and self._states is not None:
+            self._checkpoints.save(record.epoch, self._states)
+            self._checkpoints.keep(record.epoch, self._picker.index)
+        self._logged, self._states, self._open = {}, None, False
+        self._began = time.perf_counter()
+        self._report(final)
+
+    def _measure(self) -> EpochRecord:
+        values, reasons = self._panels.close()
+        for watch in self._watches:
+            values.update(watch.close())
+        values.update({name: float(value) for name, value in self._logged.items()})
+        if self.spec.name not in values:
+            values[self.spec.name], reasons[self.spec.name] = math.nan, "was not logged in this epoch"
+        for name, value in values.items():
+            if not math.isfinite(value):
+                values[name] = math.nan
+                reasons.setdefault(name, f"the value is {value}")
+        return EpochRecord(len(self._history), values, reasons, time.perf_counter() - self._began)
+
+    def _take(self, record: EpochRecord) -> None:
+        self._history.append(record)
+        value = record.values[self.spec.name]
+        self._picker.add(value)
+        self._progress.add(value)
+
+    def _report(self, final: bool) -> None:
+        record = self._history[-1]
+        last = final or self.finished or len(self._history) == self.spec.epochs
+        value, picked = record.values[self.spec.name], self._picker.value
+        try:
+            self._reporter.report(record.epoch, value, picked, record.values, last)
+        except self._reporter.stops as stop:
+            self.stopped = stop
+            raise
+
+    def _release(self) -> None:
+        for watch in self._watches:
+            watch.detach()
+        if self._log is not None:
+            self._log.close()
+
+    def _why_no_value(self) -> str:
+        name, count = self.spec.name, len(self._history)
+        which = "not the last" if self._picker.at is At.LAST and count else "none"
+        reason = next((r.reasons[name] for r in reversed(self._history) if name in r.reasons), "")
+        return f"{name}: {which} of {count} epochs has a finite value{f': {reason}' if reason else ''}"
+
+
+def _number(name: str, value: Any) -> Any:
+    """Accept what is one number; a tensor stays where it is until the epoch closes."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
+        return value.detach()
+    if isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "size", 0) == 1):
+        return float(value)
+    raise RunError(f"log({name}=...) takes one number, got {type(value).__name__} {str(value)[:60]}")

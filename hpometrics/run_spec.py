@@ -172,7 +172,9 @@ def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
         raise ObjectiveError(f"{name}: its own direction says {own}, but direction= says {direction}")
     if params:
         parsed = MetricName.parse(name)
-        name = MetricName(parsed.metric, (*parsed.params, *params.items()), parsed.k, parsed.feature, parsed.task)
+        name = MetricName(
+            parsed.metric, (*parsed.params, *params.items()), parsed.k, parsed.feature, parsed.task
+        )
     return name, own if own is not None else direction
 
 

@@ -221,8 +221,9 @@ class Metric(torchmetrics.Metric):
 
     def count(self, updates: int = 1) -> None:
         """Note that batches were added: the computed value no longer holds."""
-        self._update_count += updates
-        self._computed = None
+        own = self.__dict__  # a module's __setattr__ would cost more than many an update
+        own["_update_count"] += updates
+        own["_computed"] = None
 
     def snapshot(self) -> dict[str, Any]:
         """Its own states as they are now, for `restore` after a refused batch: of a list, which only grows, its length."""
@@ -447,8 +448,8 @@ class MeanMetric(Metric):
 
     def add(self, total: Tensor, weight: Tensor) -> None:
         """Add a contribution."""
-        self.total += total
-        self.weight += weight
+        self.total.add_(total)
+        self.weight.add_(weight)
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason when nothing counted."""

@@ -39,9 +39,9 @@ def as_metric(
       direction is not read: too often it is missing or wrong.
     - a scikit-learn scorer, as `make_scorer` gives it: its score function, with its natural value, on the
       pooled epoch. Direction and inputs are the scorer's; stating them can only confirm them.
-    - a function of `(preds, target)`, two tensors, called once on the pooled epoch. A first parameter called
-      `y_true`, `target`, `targets`, `actual` or `labels` says scikit-learn's form: the target comes first, and
-      both are NumPy arrays.
+    - a function of `(preds, target)`, two tensors, called once on the pooled epoch. A first parameter named
+      `y_true`, `target`, `targets`, `actual` or `labels` says scikit-learn's form: the target comes first,
+      and both are NumPy arrays.
 
     Args:
         source: what measures.

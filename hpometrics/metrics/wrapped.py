@@ -99,13 +99,14 @@ class Wrapped(Metric):
 
 
 class WrappedMetric(Wrapped):
-    """A torchmetrics.Metric; what is merged in stays apart and is joined at `compute` as torchmetrics joins ranks."""
+    """A torchmetrics.Metric; what is merged in stays apart until `compute` joins it as if it were a rank."""
+
+    _parts: list[Part]
 
     def __init__(self, inner: torchmetrics.Metric, **facts: Any) -> None:
         super().__init__(**facts)
         self.inner = inner.clone()
-        self.inner.reset()
-        self._parts: list[Part] = []
+        self._forget()
         for _, module in _metrics_in(self.inner):
             module._to_sync = False  # this metric gathers the parts of all ranks itself
             module.persistent(False)  # and saves them
@@ -176,9 +177,7 @@ class WrappedMetric(Wrapped):
     def reset_own(self) -> None:
         """Forget everything measured."""
         super().reset_own()
-        self._parts = []
-        with torch.inference_mode(False):
-            self.inner.reset()
+        self._forget()
 
     def get_extra_state(self) -> dict[str, Any]:
         """What `state_dict` holds: the parts, as plain tensors."""
@@ -187,8 +186,14 @@ class WrappedMetric(Wrapped):
     def set_extra_state(self, state: Any) -> None:
         """Load what `get_extra_state` gave."""
         super().set_extra_state(state)
-        self.inner.reset()
+        self._forget()
         self._parts = list(state["parts"])
+
+    def _forget(self) -> None:
+        self._parts = []
+        with torch.inference_mode(False):
+            self.inner.reset()
+        self.inner._update_count = 0  # a sum of two metrics forgets only theirs
 
     def _parts_of_all_ranks(self) -> list[Part]:
         own: list[Part] = self.own_state()["parts"]

@@ -1,4 +1,4 @@
-"""The engine of a sweep: imported only when it is to run, with the sweep file's own folder on the import path."""
+"""The engine of a sweep: imported only to run, with the sweep file's own folder on the import path."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int =
         for rank, record in enumerate(order[:rows], 1)
     ]
     more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
-    return _aligned([head, *lines]) + more
+    return aligned([head, *lines]) + more
 
 
 def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
@@ -135,8 +135,9 @@ def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {text:<{width}}  {note}".rstrip() for text, note in lines]
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
+def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
+    """Print a head and rows in columns; `align` is `>` or `<`."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
+    rows = ["  ".join(f"{cell:{align}{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
     rule = "-" * (sum(widths) + 2 * len(widths) - 2)
-    return "\n".join(f" {row}" for row in (rows[0], rule, *rows[1:]))
+    return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))

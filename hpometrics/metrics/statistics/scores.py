@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -181,6 +182,13 @@ def _sorted(values: Tensor) -> Tensor:
     return torch.from_numpy(ordered)
 
 
+def _places(ordered: Tensor, values: Tensor, side: Literal["left", "right"]) -> Tensor:
+    """Where values belong in ascending ones; NumPy profits from values that ascend as well."""
+    if ordered.device.type != "cpu":
+        return torch.searchsorted(ordered, values, side=side)
+    return torch.from_numpy(np.searchsorted(ordered.numpy(), values.numpy(), side=side))
+
+
 def _curves_of_column(every: Tensor, positive: Tensor) -> tuple[float, float, float]:
     """Positives, ROC AUC and average precision from all scores and the positive ones, both ascending.
 
@@ -190,8 +198,7 @@ def _curves_of_column(every: Tensor, positive: Tensor) -> tuple[float, float, fl
     n, n_pos = len(every), len(positive)
     if n_pos in (0, n):
         return float(n_pos), float("nan"), float("nan") if n_pos == 0 else 1.0
-    below = torch.searchsorted(every, positive)
-    up_to = torch.searchsorted(every, positive, right=True)
+    below, up_to = _places(every, positive, "left"), _places(every, positive, "right")
     wins = (below + up_to).sum().item() / 2 - n_pos * n_pos / 2
-    precision = (n_pos - torch.searchsorted(positive, positive)).double() / (n - below)
+    precision = (n_pos - _places(positive, positive, "left")).double() / (n - below)
     return float(n_pos), wins / (n_pos * (n - n_pos)), precision.mean().item()

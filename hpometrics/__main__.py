@@ -1,0 +1,7 @@
+"""`python -m hpometrics` is the `hpometrics` command."""
+
+from __future__ import annotations
+
+from .cli import main
+
+main(prog_name="hpometrics")

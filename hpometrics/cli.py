@@ -1,0 +1,149 @@
+"""The `hpometrics` command: one sweep file in, a directory of results out.
+
+What a command needs is imported when it runs: none but `run` loads torch or a search host.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from . import __version__
+from .exceptions import HpometricsError
+
+CONFIG_ERROR = 2
+_FILE = click.Path(path_type=Path)
+_SET = click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
+)
+
+
+@contextmanager
+def _reported(verbose: bool = False) -> Iterator[None]:
+    """Print an error of ours as it is and leave with the code for it."""
+    try:
+        yield
+    except HpometricsError as err:
+        if verbose:
+            raise
+        click.echo(str(err), err=True)
+        sys.exit(CONFIG_ERROR)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="hpometrics")
+def main() -> None:
+    """Name any metric; search in the right direction; keep the optimal engine params.
+
+    Exit codes: 0 ok, 2 a file or setting is wrong, 3 no trial is complete, 130 interrupted (run again to go on).
+    """
+
+
+@main.command()
+@click.argument("file", type=_FILE)
+@_SET
+@click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
+@click.option("--extend", is_flag=True, help="Go on although the space or the engine has changed.")
+@click.option("--dry-run", is_flag=True, help="Say what would run, as check does.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+def run(
+    file: Path,
+    assignments: tuple[str, ...],
+    fresh: bool,
+    extend: bool,
+    dry_run: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Run a sweep, or go on with it, up to the trials of its budget.
+
+    Results are printed to stdout and kept in results.dir (runs/NAME, seen from the current directory).
+    """
+    with _reported(verbose):
+        if dry_run:
+            _check(file, assignments, as_json=False)
+            return
+        from .sweep.command import Options, run_command
+
+        sys.exit(run_command(file, assignments, Options(fresh, extend, quiet, verbose)))
+
+
+@main.command()
+@click.argument("file", type=_FILE)
+@_SET
+@click.option("--json", "as_json", is_flag=True, help="Print the plan, or the problems, as JSON.")
+def check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
+    """Check a sweep file and print what it would do; nothing is imported or run."""
+    with _reported():
+        _check(file, assignments, as_json)
+
+
+def _check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
+    from .sweep.overview import check_facts, check_text
+
+    if not as_json:
+        click.echo(check_text(file, assignments))
+        return
+    facts = check_facts(file, assignments)
+    click.echo(json.dumps(facts, indent=1))
+    if not facts["ok"]:
+        sys.exit(CONFIG_ERROR)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
+def best(directory: Path, form: str) -> None:
+    """Print the optimal engine params of a run directory, from its record; epochs count from 0."""
+    with _reported():
+        from .sweep.best import print_best
+
+        sys.exit(print_best(directory, form))
+
+
+@main.group()
+def metrics() -> None:
+    """What can be measured."""
+
+
+@metrics.command("list")
+@click.option("--feature", help="Only for this output feature, such as binary or category.")
+@click.option("--inputs", type=click.Choice(["predictions", "probabilities", "logits"]))
+@click.option("--objective", type=click.Choice(["minimize", "maximize"]))
+def list_metrics(feature: str | None, inputs: str | None, objective: str | None) -> None:
+    """List the registered metrics."""
+    with _reported():
+        from .sweep.catalogue import metrics_table
+
+        click.echo(metrics_table(feature, inputs, objective))
+
+
+@metrics.command("show")
+@click.argument("name")
+@click.option("--feature", help="The output feature.")
+def show_metric(name: str, feature: str | None) -> None:
+    """Say all that is known of a metric."""
+    with _reported():
+        from .sweep.catalogue import metric_text
+
+        click.echo(metric_text(name, feature))
+
+
+@main.command()
+@click.option("-o", "--output", type=_FILE, help="Write to this file.")
+def schema(output: Path | None) -> None:
+    """Print the JSON Schema of sweep files, for editors."""
+    from .sweep.schema import json_schema
+
+    text = json.dumps(json_schema(), indent=1) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf8")

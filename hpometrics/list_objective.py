@@ -1,0 +1,70 @@
+"""ListObjective: a list of params, each trained once, in order, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .objective import Objective
+from .run_spec import Train
+from .search.epoch_log import Fsync
+from .search.record import TrialRecord
+from .search.reporter import ListReporter
+from .search.selection import Best, best_of
+from .search.space import Space
+from .trial import as_space, make_trials
+
+
+class ListObjective:
+    """Trains every params of a list; a failure is recorded and the list goes on.
+
+    Args:
+        train: `train(params, run)`.
+        params: one mapping per trial.
+        space: checks the params and adds its constants; None takes them as they are.
+        directory, seed, fsync: see `Trials`.
+        facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+    """
+
+    def __init__(
+        self,
+        train: Train,
+        params: Iterable[Mapping[str, Any]],
+        *,
+        space: Space | Mapping[str, Any] | None = None,
+        directory: Path | str | None = None,
+        seed: int | None = None,
+        fsync: Fsync = "epoch",
+        **facts: Any,
+    ) -> None:
+        self.trials = make_trials(train, directory, seed, fsync, facts)
+        known = None if space is None else as_space(space)
+        self.params = [dict(p) if known is None else known.decode(known.encode(p)) for p in params]
+
+    @property
+    def direction(self) -> Objective:
+        """The metric's own."""
+        return self.trials.spec.objective
+
+    def run(self) -> list[TrialRecord]:
+        """Train all of them and return their records.
+
+        Raises:
+            KeyboardInterrupt: after the trial that it struck is recorded as interrupted.
+        """
+        return [self._run_one(number, params) for number, params in enumerate(self.params)]
+
+    def best(self, records: Sequence[TrialRecord]) -> Best:
+        """Return the best trial.
+
+        Raises:
+            NoFiniteValueError: none is complete.
+        """
+        return best_of(records, self.trials.spec.name, self.direction)
+
+    def _run_one(self, number: int, params: Mapping[str, Any]) -> TrialRecord:
+        record, error = self.trials.run(params, ListReporter(number=number, params=params))
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        return record

@@ -1,0 +1,230 @@
+"""A trial: one run of the user's train function under the same conditions on every backend, and its record."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .checkpoint import seed_all
+from .exceptions import RecordError, RunError
+from .run import Run
+from .run_spec import RunSpec, Train, engine_facts
+from .search.epoch_log import Fsync, read_trial
+from .search.record import TrialRecord, TrialState, write_trial
+from .search.reporter import Reporter
+from .search.seeds import derive_seed
+from .search.space import Space
+
+
+def run_trial(
+    train: Train,
+    params: Mapping[str, Any],
+    spec: RunSpec,
+    reporter: Reporter,
+    *,
+    directory: Path | None = None,
+    seed: int | None = None,
+    fsync: Fsync = "epoch",
+) -> TrialRecord:
+    """Run `train(params, run)` once and return how it went; an exception in it becomes a failed record.
+
+    Args:
+        train: the user's; it gets a copy of the params.
+        params: as they are recorded.
+        spec: what is measured.
+        reporter: the host of this trial.
+        directory: the trial's own; a run that was killed there goes on if `train` restores it.
+        seed: of python, numpy and torch; None leaves them as they are.
+        fsync: see `EpochLog`.
+
+    Raises:
+        RecordError: the directory belongs to other params.
+        KeyboardInterrupt, SystemExit: recorded as interrupted, then passed on.
+    """
+    record, error = attempt(train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync)
+    if error is not None and not isinstance(error, (Exception, *reporter.stops)):
+        raise error
+    return record
+
+
+def attempt(
+    train: Train,
+    params: Mapping[str, Any],
+    spec: RunSpec,
+    reporter: Reporter,
+    *,
+    directory: Path | None = None,
+    seed: int | None = None,
+    fsync: Fsync = "epoch",
+) -> tuple[TrialRecord, BaseException | None]:
+    """Run a trial as `run_trial` does, and return beside its record what ended it, for a host that wants it raised.
+
+    Raises:
+        RecordError: the directory belongs to other params.
+    """
+    record = TrialRecord(
+        number=reporter.number or 0,
+        params=deepcopy(dict(params)),
+        state=TrialState.RUNNING,
+        seed=seed,
+        threads=spec.threads or torch.get_num_threads(),
+        started=datetime.now(UTC).replace(microsecond=0),
+        versions=versions(),
+    )
+    _begin(directory, record)
+    began = time.perf_counter()
+    run: Run | None = None
+    error: BaseException | None = None
+    try:
+        with _conditions(seed, spec.threads):
+            run = Run(reporter, spec=spec, directory=directory, params=params, fsync=fsync)
+            with run:
+                train(deepcopy(dict(params)), run)
+            error = run.stopped  # a framework may have swallowed the host's stop
+            if error is None:
+                run.value  # noqa: B018  # a run without a value has failed
+    except BaseException as err:  # every end is recorded; the caller decides what goes on
+        error = err
+    record = _ended(replace(record, seconds=time.perf_counter() - began), run, error, reporter.stops)
+    if directory is not None:
+        write_trial(directory, record)
+    return record, error
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What all trials of a search have in common; each backend runs its trials through it.
+
+    Args:
+        train: `train(params, run)`.
+        spec: what is measured.
+        directory: the search's own; trial 7 gets `trials/0007` below it. None keeps nothing on disk.
+        seed: trial n is seeded with `derive_seed(seed, n)`; None seeds nothing.
+        fsync: see `EpochLog`.
+    """
+
+    train: Train
+    spec: RunSpec
+    directory: Path | None = None
+    seed: int | None = None
+    fsync: Fsync = "epoch"
+
+    def directory_of(self, number: int) -> Path | None:
+        """Return where a trial's record and checkpoints are."""
+        return None if self.directory is None else self.directory / "trials" / f"{number:04d}"
+
+    def seed_of(self, number: int) -> int | None:
+        """Return the seed of a trial."""
+        return None if self.seed is None else derive_seed(self.seed, number)
+
+    def run(self, params: Mapping[str, Any], reporter: Reporter) -> tuple[TrialRecord, BaseException | None]:
+        """Run the trial that the reporter stands for."""
+        number = reporter.number or 0
+        return attempt(
+            self.train,
+            params,
+            self.spec,
+            reporter,
+            directory=self.directory_of(number),
+            seed=self.seed_of(number),
+            fsync=self.fsync,
+        )
+
+    def with_epochs(self, record: TrialRecord) -> TrialRecord:
+        """Return a host's record completed by what the trial itself wrote on disk."""
+        directory = self.directory_of(record.number)
+        written = None if directory is None else read_trial(directory)
+        if written is None:
+            return record
+        return replace(written, state=record.state, reason=record.reason or written.reason)
+
+
+def make_trials(
+    train: Train, directory: Path | str | None, seed: int | None, fsync: Fsync, facts: Mapping[str, Any]
+) -> Trials:
+    """Settle the facts of a search: those given, and those that `@engine` put on the function.
+
+    Raises:
+        RunError: no metric is given.
+    """
+    known = {**engine_facts(train), **{name: fact for name, fact in facts.items() if fact is not None}}
+    if "metric" not in known:
+        raise RunError("what is optimised? metric= takes a name, a Metric or Reported(name, objective)")
+    return Trials(
+        train, RunSpec(**known), None if directory is None else Path(directory).absolute(), seed, fsync
+    )
+
+
+def as_space(space: Space | Mapping[str, Any]) -> Space:
+    """Return a space for a space or the mapping that makes one."""
+    return space if isinstance(space, Space) else Space(space)
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Return the versions that a value depends on; of the hosts, those that are loaded."""
+    hosts = {name: sys.modules[name].__version__ for name in ("optuna", "ray") if name in sys.modules}
+    return {"python": platform.python_version(), "torch": torch.__version__, **hosts}
+
+
+def _begin(directory: Path | None, record: TrialRecord) -> None:
+    if directory is None:
+        return
+    earlier = read_trial(directory)
+    if earlier is not None and earlier.params != record.params:
+        raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(record.params)}")
+    write_trial(directory, record)
+
+
+@contextmanager
+def _conditions(seed: int | None, threads: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if seed is not None:
+        seed_all(seed)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _ended(
+    record: TrialRecord, run: Run | None, error: BaseException | None, stops: tuple[type[BaseException], ...]
+) -> TrialRecord:
+    state = _state_of(error, stops)
+    reason = None if error is None else str(error) if state is TrialState.PRUNED else _told(error)
+    record = replace(record, state=state, reason=reason)
+    if run is None or run.best_epoch is None:
+        return replace(record, epochs=run.history if run else ())
+    return replace(
+        record,
+        epochs=run.history,
+        epoch=run.best_epoch,
+        value=run.values[run.spec.name],
+        checkpoint=run.best_checkpoint,
+    )
+
+
+def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...]) -> TrialState:
+    if error is None:
+        return TrialState.COMPLETE
+    if isinstance(error, stops):
+        return TrialState.PRUNED
+    return TrialState.FAILED if isinstance(error, Exception) else TrialState.INTERRUPTED
+
+
+def _told(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

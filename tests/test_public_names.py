@@ -1,0 +1,32 @@
+"""The top level: public names only, loaded when they are used."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import hpometrics
+
+SOURCE = Path(hpometrics.__file__)
+
+
+@pytest.mark.parametrize("name", hpometrics.__all__)
+def test_every_public_name_is_there(name):
+    """What `__all__` promises can be imported."""
+    assert getattr(hpometrics, name) is not None
+
+
+def test_the_type_checker_sees_the_same_names():
+    """The imports written for the type checker and the names loaded lazily are one list."""
+    tree = ast.parse(SOURCE.read_text(encoding="utf8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: node.module for node in block.body for alias in node.names}
+    assert seen == hpometrics._HOME_OF
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """A misspelt name fails as in any module."""
+    with pytest.raises(AttributeError, match="has no attribute 'MetricColection'"):
+        _ = hpometrics.MetricColection

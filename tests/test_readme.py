@@ -1,0 +1,36 @@
+"""The README is true: its code runs, its file is the shipped one, its table is the registry's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpometrics.metrics.catalogue.__main__ import with_table
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.ray
+def test_the_code_runs(ray_cluster, registry_copy, monkeypatch, tmp_path):
+    """Each block runs after those before it, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in BLOCKS:
+        exec(compile(block, "README.md", "exec"), names)
+    assert names["best"].value > 0.5
+
+
+def test_the_sweep_is_the_quickstart():
+    """The file shown is `configs/quickstart.yaml`, but for its comments."""
+    shown = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
+    assert yaml.safe_load(shown) == yaml.safe_load((ROOT / "configs/quickstart.yaml").read_text(encoding="utf8"))
+
+
+def test_the_table_is_printed_from_the_registry():
+    """`make index` has been run since the last change of a metric."""
+    assert with_table(README) == README
