@@ -1,8 +1,8 @@
 """What `OptunaObjective` costs beside the objective one writes by hand with `report` and `should_prune`.
 
-The training code is empty, so that only the adapter and Optuna are left. Both run the same number of trials and epochs
-on an in-memory study with the same sampler and pruner, in turn, in one process and on one thread; a row prints medians
-of CPU microseconds and the ratio within each turn.
+The training code is empty, so that only the adapter and Optuna are left. Both run the same number of trials
+and epochs on an in-memory study with the same sampler and pruner, in turn, in one process and on one
+thread; a row prints medians of CPU microseconds and the ratio within each turn.
 
     python benchmarks/adapter_overhead.py [--turns 5]
 """
@@ -89,7 +89,9 @@ def main() -> None:
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     print(f"{TRIALS} trials x up to {EPOCHS} epochs, in memory, 1 thread, CPU, median of {turns} turns\n")
-    print(f"{'sampler / pruner':20}{'reports':>9}{'by hand us':>12}{'adapter us':>12}{'ratio':>8}{'us more per report':>20}")
+    print(
+        f"{'sampler / pruner':20}{'reports':>8}{'by hand us':>12}{'adapter us':>12}{'ratio':>8}{'us more':>10}"
+    )
     for case in CASES:
         rows = [(cost(case, by_hand), cost(case, adapted())) for _ in range(turns)]
         if any(hand[1:] != own[1:] for hand, own in rows):
@@ -98,7 +100,9 @@ def main() -> None:
         hand, own = (statistics.median(row[i][0] for row in rows) / reports * 1e6 for i in (0, 1))
         ratio = statistics.median(b[0] / a[0] for a, b in rows)
         more = statistics.median((b[0] - a[0]) / reports * 1e6 for a, b in rows)
-        print(f"{case.sampler + ' / ' + case.pruner:20}{reports:9}{hand:12.1f}{own:12.1f}{ratio:7.2f}x{more:20.1f}")
+        print(
+            f"{case.sampler + ' / ' + case.pruner:20}{reports:8}{hand:12.1f}{own:12.1f}{ratio:7.2f}x{more:10.1f}"
+        )
 
 
 if __name__ == "__main__":

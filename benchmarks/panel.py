@@ -1,7 +1,8 @@
 """Twenty metrics of a category output: this package, torchmetrics' MetricCollection and the bare fused floor.
 
-All three measure the same data in turn, in one process and on one thread; a row prints the median of the CPU seconds of
-one whole pass (update and compute) and ratios taken within each turn. Values are compared before anything is timed.
+All three measure the same data in turn, in one process and on one thread; a row prints the median of the
+CPU seconds of one whole pass (update and compute) and ratios taken within each turn. Values are compared
+before anything is timed.
 
     python benchmarks/panel.py [--turns 5]
 """
@@ -19,15 +20,14 @@ import numpy as np
 import torch
 import torchmetrics.classification as tm
 from torch import Tensor
-from torchmetrics import MeanMetric
-from torchmetrics import MetricCollection as TorchmetricsCollection
+from torchmetrics import MeanMetric, MetricCollection as TorchmetricsCollection
 
 from hpometrics import Category, MetricCollection
 
 PANEL = (
     "accuracy", "balanced_accuracy", "f1_macro", "f1_micro", "f1_weighted", "precision_macro", "recall_macro",
-    "specificity_macro", "jaccard_macro", "fbeta(beta=2, average=macro)", "mcc", "cohen_kappa", "hamming", "hits@3",
-    "hits@5", "roc_auc", "average_precision", "log_loss", "brier", "ece",
+    "specificity_macro", "jaccard_macro", "fbeta(beta=2, average=macro)", "mcc", "cohen_kappa", "hamming",
+    "hits@3", "hits@5", "roc_auc", "average_precision", "log_loss", "brier", "ece",
 )  # fmt: skip
 BINS = 15
 
@@ -99,7 +99,7 @@ def torchmetrics(case: Case, batches: list[tuple[Tensor, Tensor]]) -> dict[str, 
 
 
 def floor(case: Case, batches: list[tuple[Tensor, Tensor]]) -> dict[str, float]:
-    """Do by hand only what must be done: one softmax, one max, one count per batch; one sort per class at the end."""
+    """Do by hand only what must be done: a softmax, a max and counts per batch, a sort per class."""
     c, rows = case.classes, case.rows
     matrix = torch.zeros(c * c, dtype=torch.int64)
     ranks = torch.zeros(c, dtype=torch.int64)
@@ -118,7 +118,12 @@ def floor(case: Case, batches: list[tuple[Tensor, Tensor]]) -> dict[str, float]:
         )  # fmt: skip
         nll = nll - true.sum(dtype=torch.float64)
         p = logp.exp()
-        square = square + p.square().sum(dtype=torch.float64) - 2 * true.exp().sum(dtype=torch.float64) + len(target)
+        square = (
+            square
+            + p.square().sum(dtype=torch.float64)
+            - 2 * true.exp().sum(dtype=torch.float64)
+            + len(target)
+        )
         confidence = top.exp()
         where = (confidence * BINS).long().clamp_(max=BINS - 1)
         for row, weight in enumerate((None, confidence.double(), (pred == target).double())):
@@ -143,11 +148,13 @@ def _closed_forms(m: Tensor, ranks: Tensor) -> dict[str, float]:
     values = {
         "accuracy": tp.sum() / n, "balanced_accuracy": (tp / actual).mean(), "f1(average=macro)": f1.mean(),
         "f1(average=micro)": tp.sum() / n, "f1(average=weighted)": (f1 * actual).sum() / n,
-        "precision(average=macro)": (tp / predicted.clamp(min=1)).mean(), "recall(average=macro)": (tp / actual).mean(),
+        "precision(average=macro)": (tp / predicted.clamp(min=1)).mean(),
+        "recall(average=macro)": (tp / actual).mean(),
         "specificity(average=macro)": ((n - predicted - fn) / (n - actual)).mean(),
         "jaccard(average=macro)": (tp / (tp + fp + fn)).mean(),
         "fbeta(average=macro, beta=2.0)": (5 * tp / (5 * tp + 4 * fn + fp)).mean(),
-        "mcc": (tp.sum() * n - predicted @ actual) / spread, "cohen_kappa": (tp.sum() - by_chance) / (n - by_chance),
+        "mcc": (tp.sum() * n - predicted @ actual) / spread,
+        "cohen_kappa": (tp.sum() - by_chance) / (n - by_chance),
         "hamming": 1 - tp.sum() / n, "hits@3": ranks[:3].sum() / n, "hits@5": ranks[:5].sum() / n,
     }  # fmt: skip
     return {name: value.item() for name, value in values.items()}
@@ -194,15 +201,19 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", category=UserWarning, module="torchmetrics")
     print(f"{len(PANEL)} metrics, 1 thread, CPU seconds, median of {turns} turns\n")
-    print(f"{'case':32}{'floor':>9}{'hpometrics':>12}{'torchmetrics':>14}{'of floor':>10}{'faster':>8}{'gap':>10}")
+    print(
+        f"{'case':32}{'floor':>9}{'hpometrics':>12}{'torchmetrics':>14}{'/floor':>8}{'faster':>8}{'gap':>10}"
+    )
     for case in CASES:
         batches = draw(case)
         gap = largest_gap(case, batches)
-        rows = [[seconds(contender, case, batches) for contender in CONTENDERS.values()] for _ in range(turns)]
+        rows = [
+            [seconds(contender, case, batches) for contender in CONTENDERS.values()] for _ in range(turns)
+        ]
         low, own, other = (statistics.median(column) for column in zip(*rows, strict=True))
         of_floor = statistics.median(row[1] / row[0] for row in rows)
         faster = statistics.median(row[2] / row[1] for row in rows)
-        print(f"{case!s:32}{low:9.3f}{own:12.3f}{other:14.3f}{of_floor:9.2f}x{faster:7.1f}x{gap:10.1e}")
+        print(f"{case!s:32}{low:9.3f}{own:12.3f}{other:14.3f}{of_floor:7.2f}x{faster:7.1f}x{gap:10.1e}")
 
 
 if __name__ == "__main__":

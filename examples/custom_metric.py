@@ -1,6 +1,7 @@
 """A metric of your own, from its definition to an objective: python examples/custom_metric.py.
 
-Token accuracy averaged over sequences, as a class with four methods; registering it makes it a name like any other.
+Token accuracy averaged over sequences, as a class with four methods; registering it makes it a name like
+any other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Your own Optuna objective, with a Run inside it for values, pruning and the pick: python examples/define_by_run.py."""
+"""An Optuna objective of your own with a Run inside it: python examples/define_by_run.py."""
 
 from __future__ import annotations
 

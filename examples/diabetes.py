@@ -1,4 +1,4 @@
-"""The engine of `configs/diabetes.yaml`: gradient boosting on scikit-learn's diabetes data, a number as output.
+"""The engine of `configs/diabetes.yaml`: boosted trees on the diabetes data, a number as output.
 
 No torch in it: predictions are arrays, an epoch is a block of ten trees.
 """

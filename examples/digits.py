@@ -29,7 +29,9 @@ def train(params: Mapping[str, Any], run: Run) -> None:
     """Train a network of one hidden layer; report each epoch."""
     x, y, x_valid, y_valid = digits()
     width = params["width"]
-    model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Dropout(params["dropout"]), nn.Linear(width, 10))
+    model = nn.Sequential(
+        nn.Linear(64, width), nn.ReLU(), nn.Dropout(params["dropout"]), nn.Linear(width, 10)
+    )
     optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[params["optimizer"]](
         model.parameters(), lr=params["lr"]
     )

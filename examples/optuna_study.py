@@ -1,4 +1,4 @@
-"""An Optuna study whose direction, values and pruning come from the metric: python examples/optuna_study.py."""
+"""A study that takes direction, values and pruning from the metric: python examples/optuna_study.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(trials: int = 8, epochs: int = 5) -> None:
     study = objective.create_study(pruner=optuna.pruners.MedianPruner(n_startup_trials=3))
     study.optimize(objective, n_trials=trials)
     best = objective.best(study)
-    print(f"{study.direction.name.lower()} {best.metric}: {best.value:.4f} at epoch {best.epoch} of trial {best.trial}")
+    print(f"{best.objective} {best.metric}: {best.value:.4f} at epoch {best.epoch} of trial {best.trial}")
     print(f"optimal params: {best.params}")
 
 

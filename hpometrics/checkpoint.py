@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run at the end of an epoch; the latest and that of the picked epoch are kept."""
+"""Checkpoints: the state of a run at the end of an epoch; the latest and the picked one are kept."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def random_states() -> dict[str, Any]:
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     return {
         "python": random.getstate(),
-        "numpy": (str(kind), keys.tolist(), int(position), int(has_gauss), float(gauss)),
+        "numpy": (str(kind), np.asarray(keys).tolist(), int(position), int(has_gauss), float(gauss)),
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

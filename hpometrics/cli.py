@@ -10,14 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from . import __version__
-from .exceptions import HpometricsError
+from .exceptions import HpometricsError, NoFiniteValueError
 
-CONFIG_ERROR = 2
+CONFIG_ERROR, NOTHING_COMPLETE = 2, 3
 _FILE = click.Path(path_type=Path)
 _SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -41,7 +40,7 @@ def _reported(verbose: bool = False) -> Iterator[None]:
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 ok, 2 a file or setting is wrong, 3 no trial is complete, 130 interrupted (run again to go on).
+    Exit codes: 0 ok, 2 a file or setting is wrong, 3 no trial is complete, 130 interrupted.
     """
 
 
@@ -103,9 +102,13 @@ def _check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
 def best(directory: Path, form: str) -> None:
     """Print the optimal engine params of a run directory, from its record; epochs count from 0."""
     with _reported():
-        from .sweep.best import print_best
+        from .sweep.best import best_text
 
-        sys.exit(print_best(directory, form))
+        try:
+            click.echo(best_text(directory, form))
+        except NoFiniteValueError as err:
+            click.echo(str(err), err=True)
+            sys.exit(NOTHING_COMPLETE)
 
 
 @main.group()

@@ -61,8 +61,8 @@ class OptunaObjective:
         """Create a study in the metric's direction.
 
         Args:
-            arguments: those of `optuna.create_study`; `sampler` and `pruner` may be names (see `make_sampler`,
-                `make_pruner`).
+            arguments: those of `optuna.create_study`; `sampler` and `pruner` may be names (see
+                `make_sampler` and `make_pruner`).
 
         Raises:
             ObjectiveError: `direction` says otherwise.
@@ -99,7 +99,7 @@ class OptunaObjective:
         return math.nan if record.value is None else record.value
 
     def records(self, study: optuna.Study) -> list[TrialRecord]:
-        """Return the record of every trial of a study, with all its epochs where they were written to disk."""
+        """Return the record of every trial of a study, with all its epochs where they are on disk."""
         return [
             self.trials.with_epochs(record) if record.state.finished else record
             for record in study_records(study)

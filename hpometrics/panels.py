@@ -1,4 +1,4 @@
-"""Panels: what a run measures in one epoch, a collection per split, as plain floats with the reason of each nan."""
+"""Panels: what a run measures in one epoch, a collection per split, as floats with the reason of each nan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reasons = dict[str, str]
 
 
 class Panels:
-    """The collections of one run. Values of another split than validation carry it in their name, `test:accuracy`.
+    """The collections of one run. A value of another split than validation is called `test:accuracy`.
 
     A split that no tracked name mentions is measured like validation.
     """

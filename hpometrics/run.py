@@ -96,7 +96,7 @@ class Run:
 
     @property
     def value(self) -> float:
-        """The metric's value at the picked epoch. Outside the loop an epoch that is still open is closed first.
+        """The metric's value at the picked epoch. Outside the loop an epoch still open is closed first.
 
         Raises:
             NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last one has none).
@@ -134,7 +134,7 @@ class Run:
         return patience is not None and len(self._history) - 1 - last_gain >= patience
 
     def epochs(self, n: int | None = None) -> Iterator[int]:
-        """Count the epochs from 0, or from where a restored run goes on; the end of each is measured and reported.
+        """Count the epochs from 0, or from where a restored run goes on; measure and report the end of each.
 
         Args:
             n: epochs in all; the spec's `epochs` caps it, and is taken where `n` is not given.
@@ -156,8 +156,8 @@ class Run:
             tensors: see `MetricCollection.update`.
 
         Raises:
-            MetricInputError: the batch is not what the metrics read. A value that is not finite raises nothing:
-                it makes this epoch nan, with the reason.
+            MetricInputError: the batch is not what the metrics read. An output that is not finite raises
+                nothing: it makes this epoch nan, with the reason.
         """
         self._open = True
         self._panels.update(split, tensors)
@@ -179,7 +179,7 @@ class Run:
         self._watches.append(Watch(model, optimizer))
 
     def checkpoint(self, **objects: Stateful) -> None:
-        """Copy the state of each object now; it is written when the epoch closes. Nothing without a directory.
+        """Copy the state of each object now; it is written when the epoch closes. No directory, no copy.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
@@ -229,7 +229,7 @@ class Run:
             self._close_epoch(final=len(self._history) + 1 >= total)
 
     def _close_epoch(self, final: bool) -> None:
-        """Record on disk, then the checkpoint, then the host: whoever dies in between goes on from what is there."""
+        """Write the record, then the checkpoint, then tell the host: a run killed in between can go on."""
         record = self._measure()
         self._take(record if self._log is None else self._log.append(record))
         if self._checkpoints is not None and self._states is not None:
@@ -250,7 +250,8 @@ class Run:
             if not math.isfinite(value):
                 values[name] = math.nan
                 reasons.setdefault(name, f"the value is {value}")
-        return EpochRecord(len(self._history), values, reasons, time.perf_counter() - self._began)
+        seconds = round(time.perf_counter() - self._began, 6)
+        return EpochRecord(len(self._history), values, reasons, seconds)
 
     def _take(self, record: EpochRecord) -> None:
         self._history.append(record)

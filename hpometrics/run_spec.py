@@ -39,9 +39,9 @@ class RunSpec:
     """What all runs of a search have in common.
 
     Args:
-        metric: what is optimised: a name, a metric object or class, `{"metric": name, "direction": ..., **params}`,
-            or `Reported(name, objective)`. A name that is not registered is reported by the engine if its
-            `direction` is given.
+        metric: what is optimised: a name, a metric object or class, `Reported(name, objective)`, or
+            `{"metric": name, "direction": ..., **params}`. A name that is not registered is reported by the
+            engine if its `direction` is given.
         output: the output feature; may be left out when the metrics know theirs.
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
         direction: states what the registry says, or supplies what it does not; never overrules it.
@@ -54,7 +54,7 @@ class RunSpec:
 
     Raises:
         ObjectiveError: no direction is known, or two that differ.
-        UnknownMetricError, MetricNameError, MetricInputError: a metric does not exist or does not fit the output.
+        UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         NotYetError: several metrics are to be optimised.
         RunError: a number makes no sense.
     """
@@ -106,7 +106,7 @@ class RunSpec:
 
 
 def engine(*, output: OutputFeature | str | None = None, **facts: Any) -> Callable[[T], T]:
-    """Put facts on a train function for objectives and sweeps to read: what it predicts, and any of `RunSpec`.
+    """Put facts on a train function for objectives and sweeps to read: any of `RunSpec`.
 
     >>> @engine(output="category(num_classes=10)")
     ... def train(params, run): ...
@@ -156,7 +156,8 @@ def _settle_name(
         if stated is not None:
             return None, str(metric), stated
         raise UnknownMetricError(
-            f"{err} If the engine reports it by run.log, state its direction: Reported({str(metric)!r}, 'minimize')"
+            f"{err} If the engine reports it by run.log, state its direction: "
+            f"Reported({str(metric)!r}, 'minimize')"
         ) from None
     if found.name.split not in (None, VALIDATION):
         raise RunError(f"{found.name}: only validation values steer a search; track it, and optimise another")

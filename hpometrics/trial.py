@@ -1,4 +1,4 @@
-"""A trial: one run of the user's train function under the same conditions on every backend, and its record."""
+"""A trial: one run of the user's train function, under the same conditions on every backend."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def attempt(
     seed: int | None = None,
     fsync: Fsync = "epoch",
 ) -> tuple[TrialRecord, BaseException | None]:
-    """Run a trial as `run_trial` does, and return beside its record what ended it, for a host that wants it raised.
+    """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
 
     Raises:
         RecordError: the directory belongs to other params.
@@ -96,7 +96,7 @@ def attempt(
                 run.value  # noqa: B018  # a run without a value has failed
     except BaseException as err:  # every end is recorded; the caller decides what goes on
         error = err
-    record = _ended(replace(record, seconds=time.perf_counter() - began), run, error, reporter.stops)
+    record = _ended(replace(record, seconds=round(time.perf_counter() - began, 6)), run, error, reporter.stops)
     if directory is not None:
         write_trial(directory, record)
     return record, error
@@ -174,8 +174,11 @@ def as_space(space: Space | Mapping[str, Any]) -> Space:
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions that a value depends on; of the hosts, those that are loaded."""
-    hosts = {name: sys.modules[name].__version__ for name in ("optuna", "ray") if name in sys.modules}
-    return {"python": platform.python_version(), "torch": torch.__version__, **hosts}
+    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    for host in ("optuna", "ray"):
+        if host in sys.modules:
+            found[host] = str(sys.modules[host].__version__)
+    return found
 
 
 def _begin(directory: Path | None, record: TrialRecord) -> None:

@@ -1,4 +1,4 @@
-"""Watch: gradient norm, learning rate and updates per second of an optimizer, gathered without a synchronisation."""
+"""Watch: gradient norm, learning rate and updates per second of an optimizer, without a synchronisation."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Watch:
     def close(self) -> dict[str, float]:
         """Return this epoch's means and begin the next one.
 
-        `gnorm`: mean norm of the gradient; `lr`: of the first parameter group; `ups`: updates per second. An epoch
-        without an update has none of `gnorm` and `ups`.
+        `gnorm`: mean norm of the gradient; `lr`: of the first parameter group; `ups`: updates per second.
+        An epoch without an update has neither `gnorm` nor `ups`.
         """
         now = time.perf_counter()
         values = {"lr": float(self._optimizer.param_groups[0]["lr"])}

@@ -1,7 +1,7 @@
 """What a batch must be before any metric sees it: shapes first, then values.
 
-A check of values is a message and a flag tensor. On the CPU the flag is read at once and raises; on a device reading it
-would make the host wait, so flags are gathered and raised at `compute`, naming the batch.
+A check of values is a message and a flag tensor. On the CPU the flag is read at once and raises; on a
+device reading it would make the host wait, so flags are gathered and raised at `compute`, naming the batch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TARGET_DIMS = {BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES
 
 @dataclass(frozen=True)
 class Check:
-    """One question about a batch's values: `bad` is its answer (a flag tensor on a device), `explain` says what came."""
+    """One question about a batch's values: `bad` is the answer, on a device a flag; `explain` says what came."""
 
     bad: bool | Tensor
     explain: Callable[[], str]
@@ -68,6 +68,10 @@ def check_shapes(batch: Outputs) -> None:
         )
     for name, given in batch.given.items():
         _check_shape(name, given, target, batch.feature)
+        if len(batch) and not given.numel():
+            raise MetricInputError(
+                f"{name} of a {kind} output have rows without a value: shape {_shape(given)}"
+            )
 
 
 def value_checks(batch: Outputs) -> Iterator[Check]:
@@ -79,10 +83,10 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
             yield from _probability_checks(given, batch.feature)
     if PREDICTIONS in batch.given and batch.feature.type in (*_WITH_CLASSES, BINARY, SET):
         yield from _label_checks(batch.given[PREDICTIONS], "predictions", batch)
+    if batch.target.is_floating_point():
+        yield _finite(batch.target, "target")
     if batch.feature.type in (*_WITH_CLASSES, BINARY, SET):
         yield from _label_checks(batch.target, "target", batch)
-    elif batch.target.is_floating_point():
-        yield _finite(batch.target, "target")
 
 
 class Gate:
@@ -162,7 +166,7 @@ def _finite(values: Tensor, name: str) -> Check:
     def explain() -> str:
         bad = ~values.isfinite()
         first = int(bad.reshape(-1).nonzero()[0])
-        return f"{name} hold {int(bad.sum())} values that are nan or infinite, the first at flat position {first}"
+        return f"{name} hold {int(bad.sum())} values that are nan or infinite, the first at position {first}"
 
     on_host = values.device.type == "cpu"
     if on_host and math.isfinite(
@@ -180,7 +184,8 @@ def _probability_checks(values: Tensor, feature: OutputFeature) -> Iterator[Chec
     yield Check(
         (low < 0) | (high > 1),
         lambda: (
-            f"{feature.type} probabilities lie in [0, 1], got values from {float(low):.3g} to {float(high):.3g}; "
+            f"{feature.type} probabilities lie in [0, 1], got values from {float(low):.3g} to "
+            f"{float(high):.3g}; "
             "if these are logits, pass them as logits="
         ),
     )

@@ -24,8 +24,9 @@ Named = str | MetricName | Metric | type[Metric]
 class MetricCollection:
     """Metrics of one output feature, updated together.
 
-    Per batch each model output is derived once and each statistic updated once, however many metrics read it. Under
-    `torch.distributed`, `compute` gathers the states of all ranks once and gives every rank the value of all the data.
+    Per batch each model output is derived once and each statistic updated once, however many metrics read
+    it. Under `torch.distributed`, `compute` gathers the states of all ranks once and gives every rank the
+    value of all the data.
 
     Args:
         metrics: names (`"f1(average=macro)"`), metric objects or classes; the same name twice is one metric.
@@ -86,7 +87,9 @@ class MetricCollection:
         """Add one batch to every metric.
 
         Args:
-            logits, probabilities, predictions: what the model gave, in the shapes of the output feature.
+            logits: what the model gave before any sigmoid or softmax, in the shape of the output feature.
+            probabilities: or the probabilities it gave,
+            predictions: or what it decided; any one of the three, or several.
             target: what was right.
             extras: further keywords; each must be wanted by at least one metric.
 
@@ -151,7 +154,7 @@ class MetricCollection:
         self._gate.recall(state["complaint"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything measured, as plain tensors and numbers: fit for `torch.save` and `weights_only` loading."""
+        """Everything measured, as plain tensors and numbers that `torch.load(weights_only=True)` reads."""
         return {
             "rows": self.rows,
             "updates": max((metric.update_count for metric in self._metrics.values()), default=0),
@@ -182,12 +185,12 @@ class MetricCollection:
         """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
         for statistic in self._statistics.values():
             statistic.check(batch)
-        contributions = [(metric, metric.contribution(batch)) for metric in self._means]
+        contributions = [(mean, mean.contribution(batch)) for mean in self._means]
         self._observe_alone(batch)
         for statistic in self._statistics.values():
             statistic.update(batch)
-        for metric, (total, weight) in contributions:
-            metric.add(total, weight)
+        for mean, (total, weight) in contributions:
+            mean.add(total, weight)
         for metric in self._metrics.values():
             metric.count()
         self.rows += len(batch)
@@ -214,8 +217,8 @@ class MetricCollection:
         ]
         if unwanted:
             raise MetricInputError(
-                f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}; leave it out, or name a metric "
-                "whose update takes it"
+                f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}; leave it out, or "
+                "name a metric whose update takes it"
             )
 
     def _compute_here(self) -> dict[str, Tensor]:
@@ -252,11 +255,13 @@ def _instance(metric: Named, output: OutputFeature | None) -> Metric:
     made = metric() if isinstance(metric, type) else metric
     if not isinstance(made, Metric):
         raise MetricInputError(
-            f"{type(made).__name__} is no hpometrics metric; as_metric({type(made).__name__}(...), objective=..., inputs=...) "
-            "makes one"
+            f"{type(made).__name__} is no hpometrics metric; as_metric({type(made).__name__}(...), "
+            "objective=..., inputs=...) makes one"
         )
     if made.kept_by_others or made.update_count:
-        raise StateError(f"{made.name} has measured already or belongs to a collection; give the collection one of its own")
+        raise StateError(
+            f"{made.name} has measured already or belongs to a collection; give the collection one of its own"
+        )
     if output is not None:
         types = registered_types(type(made))
         if types and output.type not in types:
@@ -270,7 +275,9 @@ def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:
     for metric in metrics:
         held = named.setdefault(metric.name, metric)
         if type(held) is not type(metric):
-            raise MetricInputError(f"two different metrics are called {metric.name!r}; give one of them another .name")
+            raise MetricInputError(
+                f"two different metrics are called {metric.name!r}; give one of them another .name"
+            )
     return named
 
 

@@ -113,7 +113,7 @@ def _agree(cls: type, name: str, fact: str, argument: Any) -> Any:
 
 
 def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]]:
-    """The decorator's word, and those of the class that speaks last: its attribute, its classmethod, or both."""
+    """The decorator's word, and those of the class that speaks last: attribute, classmethod or both."""
     if argument is not UNSTATED:
         yield "register_metric", argument
     for base in cls.__mro__:

@@ -249,7 +249,9 @@ def parse_feature(text: str | OutputFeature) -> OutputFeature:
     try:
         name = MetricName.parse(text)
     except MetricNameError as err:
-        raise MetricInputError(f"{text!r} is no output feature; write category or category(num_classes=10)") from err
+        raise MetricInputError(
+            f"{text!r} is no output feature; write category or category(num_classes=10)"
+        ) from err
     if str(name.bare) != str(name) or name.k is not None:
         raise MetricInputError(f"{text!r}: an output feature has no split, task, feature or @k")
     feature = FEATURES[check_feature_type(name.metric)]
@@ -259,4 +261,4 @@ def parse_feature(text: str | OutputFeature) -> OutputFeature:
             raise MetricInputError(
                 f"{feature.type} has no {key!r}; it knows {', '.join(known) or 'no facts'}"
             )
-    return feature(**dict(name.params))  # type: ignore[arg-type]  # __post_init__ checks them
+    return feature(**dict(name.params))

@@ -1,4 +1,4 @@
-"""Metric: a direction, an input and a pure function of statistics; a torchmetrics.Metric in every other respect."""
+"""Metric: a direction, an input and a function of statistics; in all else a torchmetrics.Metric."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -25,7 +26,7 @@ Value = Tensor | float | None
 
 
 class AnyOutput(OutputFeature):
-    """The output of a metric that was never registered: nothing is known, so nothing is checked or derived."""
+    """The output of a metric that was never registered: nothing is known, nothing checked or derived."""
 
     type: ClassVar[str] = "any"
 
@@ -33,10 +34,12 @@ class AnyOutput(OutputFeature):
 class Metric(torchmetrics.Metric):
     """Base class of all metrics.
 
-    A subclass states its facts, `objective` (MINIMIZE, MAXIMIZE or None) and `inputs`, as class attributes, by the
-    classmethods `get_objective` and `get_inputs`, or in `register_metric`. It measures in one of two ways:
+    A subclass states its facts, `objective` (MINIMIZE, MAXIMIZE or None) and `inputs`, as class attributes,
+    by the classmethods `get_objective` and `get_inputs`, or in `register_metric`. It measures in one of two
+    ways:
 
-    - over statistics: `statistics()` names what it needs, `compute()` is a function of them. In a collection equal
+    - over statistics: `statistics()` names what it needs, `compute()` is a function of them. In a
+    collection equal
       statistics are one object.
     - on its own: `add_state`, `update(preds, target)` and `compute()`, as any torchmetrics.Metric.
 
@@ -71,7 +74,7 @@ class Metric(torchmetrics.Metric):
 
     @property
     def name(self) -> str:
-        """Its canonical name with the parameters that are not at their default; may be set to another text."""
+        """Its canonical name, with parameters that are not at their default; may be set."""
         if self._name is None:
             self._name = printed_name(type(self), vars(self)) or type(self).__name__
         return self._name
@@ -97,7 +100,7 @@ class Metric(torchmetrics.Metric):
         self._output = feature
 
     def statistics(self) -> Mapping[str, Statistic]:
-        """Name the statistics that `compute` is a function of; parameters and `output` are known when it is called."""
+        """Name the statistics that `compute` is a function of; parameters and `output` are known by then."""
         return {}
 
     @property
@@ -108,7 +111,7 @@ class Metric(torchmetrics.Metric):
         return self._kept
 
     def share(self, statistics: Mapping[str, Statistic]) -> None:
-        """Use these statistics in the place of its own; a collection calls this and updates them from then on."""
+        """Use these statistics in the place of its own; the collection that calls this updates them."""
         self._kept = dict(statistics)
         self.kept_by_others = True
         self._to_sync = False
@@ -138,7 +141,7 @@ class Metric(torchmetrics.Metric):
             self.observe(batch)
 
     def _update_gated(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
-        """What stands before an `update(preds, target)` of a metric's own: the same door as for all others."""
+        """Stand before an `update(preds, target)` of a metric's own: the same door as for all others."""
         batch = self.batch(preds, target, tensors)
         self._gate.admit(batch)
         if not len(batch):
@@ -153,7 +156,9 @@ class Metric(torchmetrics.Metric):
     def batch(self, preds: Any, target: Any, tensors: Mapping[str, Any]) -> Outputs:
         """Make one batch of what `update` was given."""
         if preds is not None and self.inputs.value in tensors:
-            raise MetricInputError(f"{self.name}: {self.inputs} are given twice, by position and as {self.inputs}=")
+            raise MetricInputError(
+                f"{self.name}: {self.inputs} are given twice, by position and as {self.inputs}="
+            )
         given = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
         batch = Outputs(self.output, target=target, **given)
         self.refuse_unwanted(batch.extras)
@@ -189,7 +194,9 @@ class Metric(torchmetrics.Metric):
         """
         unwanted = extras.keys() - self.wanted(extras).keys()
         if unwanted:
-            raise MetricInputError(f"{self.name} does not ask for {', '.join(sorted(unwanted))}; leave it out")
+            raise MetricInputError(
+                f"{self.name} does not ask for {', '.join(sorted(unwanted))}; leave it out"
+            )
 
     def undefined(self, reason: str) -> Tensor:
         """Return nan, and keep why in `undefined_reason`."""
@@ -204,7 +211,9 @@ class Metric(torchmetrics.Metric):
         """
         self._refuse_if_shared("merge")
         if type(other) is not type(self) or other.name != self.name or other.kept.keys() != self.kept.keys():
-            raise StateError(f"{self.name} merges only with its own kind, got {getattr(other, 'name', other)!r}")
+            raise StateError(
+                f"{self.name} merges only with its own kind, got {getattr(other, 'name', other)!r}"
+            )
         for name, statistic in self.kept.items():
             statistic.merge(other.kept[name])
         self.merge_own(other.own_state(), other.update_count)
@@ -226,7 +235,7 @@ class Metric(torchmetrics.Metric):
         own["_computed"] = None
 
     def snapshot(self) -> dict[str, Any]:
-        """Its own states as they are now, for `restore` after a refused batch: of a list, which only grows, its length."""
+        """Its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
         return {k: len(v) if isinstance(v, list) else v.clone() for k, v in self.own_state().items()}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -271,7 +280,7 @@ class Metric(torchmetrics.Metric):
         """Return the same metric with nothing measured."""
         held, self._kept = self._kept, None
         try:
-            copy: Metric = self.clone()
+            copy = deepcopy(self)
         finally:
             self._kept = held
         copy.kept_by_others, copy._to_sync = False, True
@@ -306,14 +315,17 @@ class Metric(torchmetrics.Metric):
         device = fn(torch.empty(0, device=self.device)).device
         for statistic in (self._kept or {}).values():
             statistic.to(device)
-        return module  # type: ignore[no-any-return]
+        return module
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
         gated = self._update_gated if overrides_update(self) and _reads_pairs(type(self).update) else update
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
-            with torch.inference_mode(False), torch.no_grad():  # a state made in inference mode could not be added to
+            with (
+                torch.inference_mode(False),
+                torch.no_grad(),
+            ):  # a state made in inference mode could not be added to
                 gated(*args, **kwargs)
             self.count()
 
@@ -394,7 +406,8 @@ def _extra_names(function: Callable[..., Any]) -> tuple[str, ...] | None:
 class MeanMetric(Metric):
     """A metric whose value is the mean over rows: give `get_current_value`, the rest is here.
 
-    The mean is over rows, never over batches: values are summed in float64 and divided once, so the result does not
+    The mean is over rows, never over batches: values are summed in float64 and divided once, so the result
+        does not
     depend on how the data was cut into batches.
     """
 
@@ -414,8 +427,9 @@ class MeanMetric(Metric):
             target: what was right.
 
         Returns:
-            One value per row, or one value for the batch (it then weighs as much as the batch has rows), or a pair of
-            value and weight, where the weight may be a bool mask of the rows that count. None leaves the batch out.
+            One value per row, or one value for the batch (it then weighs as much as the batch has rows), or
+            a pair of value and weight, where the weight may be a bool mask of the rows that count. None
+            leaves the batch out.
         """
         raise NotImplementedError(f"{type(self).__name__} needs get_current_value(preds, target)")
 
@@ -460,11 +474,13 @@ class MeanMetric(Metric):
     def _weighted(self, value: Tensor, weight: Any, batch: Outputs) -> tuple[Tensor, Tensor]:
         if value.ndim and value.shape[0] != len(batch):
             raise MetricInputError(
-                f"{self.name}: get_current_value gives one value, or one per row; the batch has {len(batch)} rows, "
-                f"got shape {tuple(value.shape)}"
+                f"{self.name}: get_current_value gives one value, or one per row; the batch has "
+                f"{len(batch)} rows, got shape {tuple(value.shape)}"
             )
         if weight is None:
-            count = torch.tensor(value.numel() if value.ndim else len(batch), dtype=torch.float64, device=value.device)
+            count = torch.tensor(
+                value.numel() if value.ndim else len(batch), dtype=torch.float64, device=value.device
+            )
             return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
         share = self._checked_weight(torch.as_tensor(weight, device=value.device), value)
         counted = torch.where(share == 0, 0.0, value.double())
@@ -472,10 +488,14 @@ class MeanMetric(Metric):
 
     def _checked_weight(self, weight: Tensor, value: Tensor) -> Tensor:
         if value.ndim and weight.shape != value.shape:
-            raise MetricInputError(f"{self.name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}")
+            raise MetricInputError(
+                f"{self.name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}"
+            )
         share = weight.double() if value.ndim else weight.sum(dtype=torch.float64)
         if share.device.type == "cpu" and not bool(((weight >= 0) & weight.isfinite()).all()):
-            raise MetricInputError(f"{self.name}: a weight is a finite number from 0, got {weight.tolist()}"[:300])
+            raise MetricInputError(
+                f"{self.name}: a weight is a finite number from 0, got {weight.tolist()}"[:300]
+            )
         return share
 
 

@@ -65,8 +65,8 @@ class MetricName:
         match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
         if match is None:
             raise MetricNameError(
-                f"{text[:80]!r} is no metric name; the form is [split:][task/][feature.]metric[(param=value, ...)][@k], "
-                "as in f1(average=macro) or ndcg@10"
+                f"{text[:80]!r} is no metric name; the form is "
+                "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"
             )
         return cls(
             metric=match["metric"],

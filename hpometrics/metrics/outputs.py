@@ -89,11 +89,11 @@ class Outputs:
             raise MetricInputError(f"{reader} reads {kind}: {_underivable(kind, self.given, self.feature)}")
 
     def block(self, name: str, make: Callable[[Outputs], T]) -> T:
-        """Return the tensor of this name, made by `make(self)` the first time it is asked for in this batch."""
-        try:
-            return self._blocks[name]  # type: ignore[no-any-return]
-        except KeyError:
-            return self._blocks.setdefault(name, make(self))
+        """Return what is kept under this name, made by `make(self)` the first time it is asked for."""
+        if name not in self._blocks:
+            self._blocks[name] = make(self)
+        made: T = self._blocks[name]
+        return made
 
     @property
     def logits(self) -> Tensor:
@@ -120,13 +120,14 @@ class Outputs:
     def log_probabilities(self) -> Tensor:
         """Natural logarithm of the class probabilities; from logits without leaving log space.
 
-        From given probabilities, values below the dtype's machine epsilon are taken as epsilon, as scikit-learn does.
+        From given probabilities, values below the dtype's machine epsilon are taken as epsilon, as
+        scikit-learn does.
         """
         return self.block("log_probabilities", _log_probabilities)
 
     @property
     def scores(self) -> Tensor:
-        """What ranks: the logits where there are any (a sigmoid would tie the large ones), else the probabilities."""
+        """What ranks: the logits if given (a sigmoid would tie large ones), else the probabilities."""
         return self.logits if LOGITS in self.given else self.probabilities
 
     @property
@@ -136,8 +137,8 @@ class Outputs:
 
     @property
     def counted(self) -> Tensor:
-        """Which positions of a sequence count: those whose target is not `ignore_index`. Shape (N, T), bool."""
-        return self.block("counted", lambda batch: batch.index != batch.feature.ignore_index)  # type: ignore[attr-defined]
+        """Which positions of a sequence count, (N, T) bool: those whose target is not `ignore_index`."""
+        return self.block("counted", _counted)
 
 
 def derivable(kind: InputType, given: frozenset[InputType], feature: OutputFeature) -> bool:
@@ -203,6 +204,11 @@ def _predictions(batch: Outputs) -> Tensor:
     if batch.feature.type in _SIGMOID:
         return _decide(batch)
     raise MetricInputError(_underivable(PREDICTIONS, batch.given, batch.feature))
+
+
+def _counted(batch: Outputs) -> Tensor:
+    ignored: int = batch.feature.ignore_index  # type: ignore[attr-defined]  # a sequence or text has one
+    return batch.index != ignored
 
 
 def _decide(batch: Outputs) -> Tensor:

@@ -1,7 +1,8 @@
 """The registry: what is known of every metric, by name and output feature, without loading torch.
 
-Built-in metrics are read from `index.json`, which is generated from the classes themselves; a class is imported when it
-is first needed. Other packages register through the entry-point group `hpometrics.metrics`.
+Built-in metrics are read from `index.json`, which is generated from the classes themselves; a class is
+imported when it is first needed. Other packages register through the entry-point group
+`hpometrics.metrics`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..exceptions import (
-    HpometricsError,
     MetricNameError,
     ObjectiveError,
     RegistrationError,
@@ -112,9 +112,9 @@ def register_metric(
 ) -> Callable[[M], M]:
     """Register a metric class under a name, for the output features it serves.
 
-    Objective and inputs may be stated here, as class attributes (`objective = MAXIMIZE`), or by the classmethods
-    `get_objective` and `get_inputs`; whatever is stated twice must agree. A metric that has no direction says so with
-    `objective = None`.
+    Objective and inputs may be stated here, as class attributes (`objective = MAXIMIZE`), or by the
+    classmethods `get_objective` and `get_inputs`; whatever is stated twice must agree. A metric that has no
+    direction says so with `objective = None`.
 
     Args:
         name: canonical name, `[a-z][a-z0-9_]*`.
@@ -137,8 +137,13 @@ def register_metric(
             raise RegistrationError(
                 f"{name}: name at least one output feature, as in register_metric({name!r}, [BINARY])"
             )
-        for feature_type in types:
-            _add(_entry(cls, name, check_feature_type(feature_type), facts, meanings), override)
+        entries = [
+            _entry(cls, name, check_feature_type(feature_type), facts, meanings) for feature_type in types
+        ]
+        for entry in entries:
+            _check_free(entry, override)
+        for entry in entries:
+            _add(entry)
         _live_classes[_path(cls)] = cls
         return cls
 
@@ -203,19 +208,19 @@ def import_metric(path: str) -> FoundMetric:
     """Import `package.module:Class`, a class that `register_metric` has registered.
 
     Raises:
-        MetricNameError: there is no such class, or it is not registered.
+        MetricNameError: there is no such class, it is not registered, or it needs parameters.
     """
     module, attribute = parse_import_path(path) or ("", "")
     try:
         cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as err:
         raise MetricNameError(f"{path!r} cannot be imported as package.module:Class: {err}") from err
-    entries = tuple(entry for entry in _live.values() if entry.path == _path(cls))
+    entries = tuple(e for e in _live.values() if isinstance(cls, type) and e.path == _path(cls))
     if not entries:
         raise MetricNameError(
             f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
         )
-    return FoundMetric(MetricName(entries[0].name), entries)
+    return FoundMetric(_canonical(MetricName(entries[0].name), entries[0]), entries)
 
 
 def all_entries(feature_type: str | None = None) -> tuple[MetricEntry, ...]:
@@ -237,7 +242,7 @@ def alias_names(feature_type: str | None = None) -> list[str]:
 
 
 def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
-    """The canonical name of an object of a registered class whose parameters have these values; None if it is not."""
+    """The canonical name of an object of a registered class, by its parameters' values; else None."""
     entry = next((entry for entry in _live.values() if entry.path == _path(cls)), None)
     if entry is None:
         return None
@@ -278,25 +283,41 @@ def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mappi
     )
 
 
-def _add(entry: MetricEntry, override: bool) -> None:
+def _add(entry: MetricEntry) -> None:
+    _live[entry.name, entry.feature_type] = entry
+    for alias, meaning in (entry.aliases or {}).items():
+        _live_aliases[alias, entry.feature_type] = meaning
+
+
+def _check_free(entry: MetricEntry, override: bool) -> None:
+    """Refuse a name or alias that means something else already, and an alias that could not be read."""
     key = (entry.name, entry.feature_type)
     holder = _live.get(key) or _index().get(key)
     if holder is not None and holder.path != entry.path and not override:
         raise RegistrationError(
             f"{entry} is taken by {holder.path}; {entry.path} needs another name, or override=True to replace it"
         )
+    meaning = _alias_meaning(*key)
+    if meaning is not None and not override:
+        raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
     for alias, meaning in (entry.aliases or {}).items():
         _check_alias(alias, meaning, entry, override)
-    _live[key] = entry
-    for alias, meaning in (entry.aliases or {}).items():
-        _live_aliases[alias, entry.feature_type] = meaning
 
 
 def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -> None:
     key = (alias, entry.feature_type)
+    if (
+        str(MetricName(alias)) != str(MetricName.parse(alias))
+        or MetricName.parse(meaning).metric != entry.name
+    ):
+        raise RegistrationError(
+            f"{entry}: an alias is a bare name that means the metric itself, got {alias!r}: {meaning!r}"
+        )
     held = _live_aliases.get(key) or _index_aliases().get(key)
     if (held not in (None, meaning) or key in _live or key in _index()) and not override:
-        raise RegistrationError(f"{entry}: its alias {alias!r} already means {held or alias} of {entry.feature_type}")
+        raise RegistrationError(
+            f"{entry}: its alias {alias!r} already means {held or alias} of {entry.feature_type}"
+        )
 
 
 @cache
@@ -330,7 +351,7 @@ def _load_plugins() -> None:
     for plugin in entry_points(group=ENTRY_POINT_GROUP):
         try:
             plugin.load()
-        except (ImportError, AttributeError, HpometricsError) as err:
+        except Exception as err:  # one broken package must not take the registry with it
             warnings.warn(
                 f"the metrics of {plugin.value!r} are left out: {err}", RuntimeWarning, stacklevel=3
             )
@@ -371,8 +392,8 @@ def _alias_meaning(alias: str, feature_type: str | None) -> str | None:
 
 def _canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     given = dict(name.params)
-    if name.k is not None:
-        given["k"] = name.k
+    if name.k is not None and given.setdefault("k", name.k) != name.k:
+        raise MetricNameError(f"{name}: k is {given['k']} and {name.k}; write {entry.name}@{name.k}")
     known = {param.name: param for param in entry.params}
     for key in given:
         if key not in known:
@@ -393,7 +414,10 @@ def _missing(entry: MetricEntry, param: Param) -> str:
         return f"{entry} needs its k, as in {entry.name}@5"
     aliases = [alias for alias, meaning in (entry.aliases or {}).items() if f"{param.name}=" in meaning]
     choices = [*aliases, *(f"{entry.name}({param.name}={choice})" for choice in param.choices)]
-    return f"{entry} needs {param.name}=, since the field disagrees on a default; choose one of {', '.join(choices)}"
+    return (
+        f"{entry} needs {param.name}=, since the field disagrees on a default; "
+        f"choose one of {', '.join(choices)}"
+    )
 
 
 def _unknown(asked: MetricName, feature_type: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from filelock import FileLock
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
-from optuna.trial import FrozenTrial, Trial
+from optuna.trial import BaseTrial, FrozenTrial, Trial
 from optuna.trial import TrialState as OptunaState
 
 from ..exceptions import NotYetError, ObjectiveError, RecordError
@@ -194,9 +195,10 @@ def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
     return None
 
 
-def write_result(trial: Trial, record: TrialRecord) -> None:
+def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     """Keep what Optuna has no field for with the trial: params as received, picked epoch, reason, seed."""
-    trial.set_user_attr(RESULT, record.to_json())
+    values = EpochRecord(record.epoch or 0, record.picked_values).to_line()
+    trial.set_user_attr(RESULT, {**record.to_json(), "picked": values})
     if record.reason:
         trial.set_user_attr(REASON, record.reason)
 
@@ -224,6 +226,8 @@ def _record(trial: FrozenTrial, metric: str) -> TrialRecord:
     )
     told = trial.user_attrs.get(RESULT)
     if told is not None and trial.state.is_finished():
+        picked = EpochRecord.from_line(told["picked"])
+        epochs = tuple(replace(e, values=picked.values) if e.epoch == told["epoch"] else e for e in epochs)
         return TrialRecord.from_json({**told, "number": trial.number}, epochs)
     return TrialRecord(
         number=trial.number,

@@ -57,7 +57,7 @@ class EpochRecord:
             {
                 "attempt": self.attempt,
                 "epoch": self.epoch,
-                "seconds": round(self.seconds, 6),
+                "seconds": self.seconds,
                 "values": {name: None if name in odd else value for name, value in self.values.items()},
                 "reasons": {**odd, **self.reasons},
             }
@@ -117,7 +117,6 @@ class TrialRecord:
         told["state"] = self.state.value
         told["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
         told["started"] = self.started.isoformat() if self.started else None
-        told["seconds"] = round(self.seconds, 6)
         told["checkpoint"] = _relative(self.checkpoint, home)
         return told
 

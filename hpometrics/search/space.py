@@ -119,7 +119,7 @@ class Space:
 
     def to_ray(self) -> dict[str, Any]:
         """Return Ray Tune domains for a Tuner of your own, whose trainable calls `decode` on its config."""
-        from .ray_backend import ray_domain  # ray takes seconds to import: only for those who ask
+        from .ray_space import ray_domain  # ray takes seconds to import: only for those who ask
 
         return {name: ray_domain(dimension) for name, dimension in self.dimensions.items()}
 

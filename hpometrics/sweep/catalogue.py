@@ -30,7 +30,9 @@ def metric_text(name: str, feature: str | None) -> str:
         UnknownMetricError: there is none of that name.
     """
     asked = MetricName.parse(name)
-    entries = [e for e in all_entries(feature) if e.name == asked.metric] or find_metric(asked, feature).entries
+    entries = [e for e in all_entries(feature) if e.name == asked.metric] or find_metric(
+        asked, feature
+    ).entries
     return "\n\n".join("\n".join(_lines(list(group))) for _, group in groupby(entries, key=_facts))
 
 

@@ -3,52 +3,61 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from ..exceptions import ConfigError
 from .plan import Plan
 from .problems import Problem, SweepFileError, did_you_mean, one_line
 
 Train = Callable[..., Any]
 
 
-@contextmanager
-def import_path(folder: Path) -> Iterator[None]:
-    """Put a folder first on the import path."""
-    entry = str(folder.resolve())
-    sys.path.insert(0, entry)
-    try:
-        yield
-    finally:
-        sys.path.remove(entry)
+class ImportedEngine:
+    """A `train(params, run)` named by `module:function`; wherever it is unpickled, it is imported anew.
+
+    Raises:
+        ConfigError: it cannot be imported, or is nothing to call.
+    """
+
+    def __init__(self, target: str, folder: str) -> None:
+        self.target, self.folder = target, folder
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        self.train = _imported(target)
+
+    def __call__(self, params: dict[str, Any], run: Any) -> Any:
+        """Train."""
+        return self.train(params, run)
+
+    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, str]]:
+        return type(self), (self.target, self.folder)
 
 
-def import_engine(plan: Plan) -> Train:
-    """Import `module:function`; call it inside `import_path`.
+def import_engine(plan: Plan) -> ImportedEngine:
+    """Import the engine of a plan.
 
     Raises:
         SweepFileError: it cannot be imported, or is nothing to call.
     """
-    target = plan.config.engine.target or ""
+    try:
+        return ImportedEngine(plan.config.engine.target or "", str(plan.file.resolve().parent))
+    except ConfigError as err:
+        path = ("engine", "target")
+        raise SweepFileError([Problem(plan.document.mark(path), path, str(err))]) from err
+
+
+def _imported(target: str) -> Train:
     module_name, _, name = target.partition(":")
     try:
         module = import_module(module_name)
     except Exception as err:  # the module's own code may raise anything
-        raise _problem(
-            plan, f"importing {module_name} failed: {type(err).__name__}: {one_line(err)}"
-        ) from err
+        raise ConfigError(f"importing {module_name} failed: {type(err).__name__}: {one_line(err)}") from err
     train = getattr(module, name, None)
     if train is None:
         public = [key for key in vars(module) if not key.startswith("_")]
-        raise _problem(plan, f"{module_name} has no {name!r}{did_you_mean(name, public)}")
+        raise ConfigError(f"{module_name} has no {name!r}{did_you_mean(name, public)}")
     if not callable(train):
-        raise _problem(plan, f"{target} is a {type(train).__name__}, no function train(params, run)")
+        raise ConfigError(f"{target} is a {type(train).__name__}, no function train(params, run)")
     return train  # type: ignore[no-any-return]  # its signature is the user's matter
-
-
-def _problem(plan: Plan, text: str) -> SweepFileError:
-    path = ("engine", "target")
-    return SweepFileError([Problem(plan.document.mark(path), path, text)])

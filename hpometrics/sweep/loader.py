@@ -25,6 +25,7 @@ class Document:
     """What a file says (`data`), where it says it (`marks`), and what is wrong with it (`problems`)."""
 
     source: str
+    text: str = ""
     data: dict[str, Any] = field(default_factory=dict)
     marks: dict[Path, Mark] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -86,7 +87,7 @@ def parse_value(text: str, source: str) -> Any:
 
 
 def _build(text: str, source: str) -> tuple[Any, Document]:
-    builder = _Builder(source)
+    builder = _Builder(source, text)
     try:
         for event in _events(text):
             builder.take(event)
@@ -113,8 +114,8 @@ class _Open:
 class _Builder:
     """Turns events into data, step by step and without recursion."""
 
-    def __init__(self, source: str) -> None:
-        self.document = Document(source)
+    def __init__(self, source: str, text: str) -> None:
+        self.document = Document(source, text)
         self.root: Any = None
         self.unsound = False
         self._documents = 0

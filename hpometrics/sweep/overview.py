@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ..search.dimensions import Choice, Dimension, Value
+from .directory import RunDirectory
 from .measures import Measure
-from .plan import Plan
-from .problems import printable
+from .plan import Plan, read_plan
+from .problems import Problem, SweepFileError, printable, show_path
 from .resolved import resolved_config
 from .searched import LIST
 from .table import ARROWS, duration, exact
@@ -17,13 +19,35 @@ from .table import ARROWS, duration, exact
 _WORDS = {"registry": "<- registry", "stated": "<- this file", "run": "<- settled by run"}
 
 
-def overview(plan: Plan, done: int) -> str:
-    """Describe a plan; `done` is the number of trials that its directory already has."""
-    return "\n".join(f"{head:<10} {text}" for head, text in _lines(plan, done))
+def check_text(file: Path, assignments: Iterable[str]) -> str:
+    """Check a sweep file and describe what it would do.
+
+    Raises:
+        SweepFileError: anything is wrong.
+    """
+    plan = read_plan(file, assignments)
+    lines = "\n".join(f"{head:<10} {text}" for head, text in _lines(plan, _done(plan)))
+    return f"{lines}\nok: nothing was run. Run it with: hpometrics run {file}"
 
 
-def plan_facts(plan: Plan, done: int) -> dict[str, Any]:
-    """Give the same as plain JSON."""
+def check_facts(file: Path, assignments: Iterable[str]) -> dict[str, Any]:
+    """Give the same as plain JSON: `ok`, then the plan, or the problems."""
+    try:
+        plan = read_plan(file, assignments)
+    except SweepFileError as err:
+        return {"ok": False, "problems": [_problem_facts(problem) for problem in err.problems]}
+    return {"ok": True, "problems": [], "plan": _plan_facts(plan, _done(plan))}
+
+
+def _done(plan: Plan) -> int:
+    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
+
+
+def _problem_facts(problem: Problem) -> dict[str, Any]:
+    return {**asdict(problem.mark), "path": show_path(problem.path), "text": problem.text}
+
+
+def _plan_facts(plan: Plan, done: int) -> dict[str, Any]:
     return {
         "name": plan.name,
         "directory": str(plan.directory),
@@ -55,7 +79,7 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
     yield "space", _counted(plan)
     for name, dimension in plan.space.dimensions.items():
-        if name != LIST:
+        if name != LIST and name not in config.engine.params:
             yield f"  {printable(name)}", _dimension(dimension)
     yield "search", f"{_named('sampler', plan)}   {_named('pruner', plan)}   seed {config.search.seed}"
     yield "backend", _backend(plan)

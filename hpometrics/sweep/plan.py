@@ -107,7 +107,7 @@ def make_plan(document: Document, engine_output: OutputFeature | None = None, se
     """
     config = read_config(document)
     name = _name(config, document)
-    check_support(config, document)
+    check_support(config, document, settle)
     _check_budget(config, document)
     output = _output(config, engine_output, document)
     measures = _measures(config, output, settle, document)

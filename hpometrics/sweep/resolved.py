@@ -57,6 +57,18 @@ class Resolved:
         """The fixed params of the engine."""
         return self.config["engine"]["params"]  # type: ignore[no-any-return]  # checked when it was written
 
+    def ordered(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Put params in the order of the sweep file, the fixed ones last."""
+        order = [param for name in self.config["space"] for param in (name, *self._bundled(name))]
+        known = [name for name in (*order, *params) if name in params and name not in self.fixed]
+        return {name: params[name] for name in (*dict.fromkeys(known), *self.fixed) if name in params}
+
+    def _bundled(self, name: str) -> list[str]:
+        dimension = self.config["space"][name]
+        choice = dimension.get("choice") if isinstance(dimension, dict) else None
+        bundles = choice.values() if isinstance(choice, dict) else ()
+        return [param for bundle in bundles for param in bundle]
+
     def bundle_of(self, param: str, params: Mapping[str, Any]) -> str | None:
         """Give `model=small` where the param was set by that bundle."""
         for name, dimension in self.config["space"].items():

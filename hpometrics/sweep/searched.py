@@ -21,25 +21,25 @@ Points = tuple[Mapping[str, Any], ...]
 
 
 def read_space(config: Draft, document: Document) -> Space | None:
-    """Build the space; whatever is wrong with it is noted in the document.
+    """Build the space, fixed params of the engine as constants; what is wrong is noted in the document.
 
     A list of params without a space becomes one too: a single choice, whose bundles are its points.
     """
+    before = len(document.problems)
+    fixed = {} if config.engine is None else config.engine.params
+    constants = {name: Value(value) for name, value in fixed.items()}
     if config.backend.points is not None and not config.space:
         points = {f"{index:04d}": point for index, point in enumerate(config.backend.points)}
-        return _tried(document, ("backend", "list"), lambda: Space({LIST: Choice(points)}))
-    before = len(document.problems)
+        return _tried(document, ("backend", "list"), lambda: Space({**constants, LIST: Choice(points)}))
     dimensions = dict(_dimensions(config, document))
     _check_conditions(dimensions, document)
-    _check_fixed(config, dimensions, document)
+    _check_fixed(fixed, dimensions, document)
     asked = document.data.get("space")
     if not asked and isinstance(asked, dict | None):
-        document.add(
-            ("space",), "names no parameter; say what varies, as in lr: {float: [1e-4, 1e-1], log: true}"
-        )
+        document.add(("space",), "names no parameter; say what varies, as in lr: {float: [1e-4, 1e-1]}")
     if len(document.problems) > before or not isinstance(asked, dict) or len(dimensions) < len(asked):
         return None
-    return _tried(document, ("space",), lambda: Space(dimensions))
+    return _tried(document, ("space",), lambda: Space({**constants, **dimensions}))
 
 
 def first_points(config: Draft, space: Space, document: Document) -> Points:
@@ -85,8 +85,7 @@ def _check_conditions(dimensions: Mapping[str, Dimension], document: Document) -
             _tried(document, ("space", name, "when"), partial(check_when, name, dimension, dimensions))
 
 
-def _check_fixed(config: Draft, dimensions: Mapping[str, Dimension], document: Document) -> None:
-    fixed = {} if config.engine is None else config.engine.params
+def _check_fixed(fixed: Mapping[str, Any], dimensions: Mapping[str, Dimension], document: Document) -> None:
     for name, dimension in dimensions.items():
         for param in (name, *(dimension.owned if isinstance(dimension, Choice) else ())):
             if param in fixed:

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from ..exceptions import missing_extra
+from ..exceptions import HpometricsError, missing_extra
+from ..objective import Objective
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
 from .measures import NOT_YET
-from .problems import Path, did_you_mean
+from .problems import Path, did_you_mean, one_line
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -46,11 +47,49 @@ _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
-def check_support(sweep: Draft, document: Document) -> None:
-    """Note every setting that this version, this backend or this environment cannot carry out."""
+def check_support(sweep: Draft, document: Document, settle: bool = False) -> None:
+    """Note every setting that this version, this backend or this environment cannot carry out.
+
+    Args:
+        sweep: as much of it as is well formed.
+        document: takes the notes.
+        settle: Ray may be loaded to ask it about options; Optuna is, wherever options are given.
+    """
+    before = len(document.problems)
     for check in (_later, _sampler, _pruner, _loggers, _list_backend):
         for path, text in check(sweep):
             document.add(path, text)
+    if len(document.problems) == before:
+        for path, text in _options(sweep, settle):
+            document.add(path, text)
+
+
+def _options(sweep: Draft, settle: bool) -> Iterator[tuple[Path, str]]:
+    """Build the plug-ins that have options: their host knows which there are."""
+    for kind in ("sampler", "pruner"):
+        plugin: Plugin | None = getattr(sweep.search, kind)
+        on_ray = kind == "pruner" and sweep.backend.name == "ray"
+        if plugin is None or not plugin.options or (on_ray and not settle):
+            continue
+        try:
+            _build(kind, plugin, on_ray, sweep)
+        except HpometricsError as err:
+            yield ("search", kind), one_line(err)
+
+
+def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
+    epochs = None if sweep.budget is None else sweep.budget.epochs
+    if on_ray:
+        from ..search.ray_backend import make_scheduler  # a host is loaded only to be asked
+
+        make_scheduler(plugin.spec, Objective.MINIMIZE, epochs)
+        return
+    from ..search.optuna_samplers import make_pruner, make_sampler
+
+    if kind == "pruner":
+        make_pruner(plugin.spec, epochs)
+    else:
+        make_sampler(plugin.spec, sweep.search.seed)
 
 
 def _later(sweep: Draft) -> Iterator[tuple[Path, str]]:

@@ -138,6 +138,9 @@ def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:
 def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     """Print a head and rows in columns; `align` is `>` or `<`."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = ["  ".join(f"{cell:{align}{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
+    rows = [
+        "  ".join(f"{cell:{align}{width}}" for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
     rule = "-" * (sum(widths) + 2 * len(widths) - 2)
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from sample_metrics import SAMPLES
 
+import hpometrics.metrics.catalogue  # noqa: F401  # registered before any test, so that none of it is taken back
 from hpometrics.metrics import registry as rooms
 from hpometrics.metrics.features import NUMBER
 

@@ -67,13 +67,14 @@ def chances(rows: int = 50, seed: int = 0) -> tuple[Tensor, Tensor]:
     return (0.3 * target + 0.7 * torch.rand(rows, generator=generator)), target
 
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Metric `Spearman:UserWarning"
-)  # it keeps all rows, and says so
+# It keeps all rows, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore:Metric `Spearman:UserWarning")
 
 KINDS = {
     "torchmetrics": lambda: as_metric(MeanSquaredError(), objective=MINIMIZE, inputs=PREDICTIONS),
-    "torchmetrics with stacked states": lambda: as_metric(PearsonCorrCoef(), objective=MAXIMIZE, inputs=PREDICTIONS),
+    "torchmetrics with stacked states": lambda: as_metric(
+        PearsonCorrCoef(), objective=MAXIMIZE, inputs=PREDICTIONS
+    ),
     "torchmetrics with rows": lambda: as_metric(
         torchmetrics.SpearmanCorrCoef(), objective=MAXIMIZE, inputs=PREDICTIONS
     ),
@@ -141,7 +142,7 @@ def test_parts_of_the_data_merge_to_the_whole(make):
 
 
 def test_copies_and_saved_states_go_on(make):
-    """Pickled, cloned and loaded halfway, a metric ends with the value of one pass; the original does not notice."""
+    """Pickled, cloned and loaded halfway, a metric ends as one pass does; the original does not notice."""
     first, second = numbers(30, 1), numbers(20, 2)
     expected = fed(make(), first, second).compute()
     metric = fed(make(), first)

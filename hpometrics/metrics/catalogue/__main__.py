@@ -21,7 +21,9 @@ def table() -> str:
     for (name, path), features in rows.items():
         entry = next(e for e in all_entries() if (e.name, e.path) == (name, path))
         meaning = entry.summary.replace("|", "\\|")
-        lines.append(f"| `{name}` | {entry.objective or '-'} | {entry.inputs} | {', '.join(features)} | {meaning} |")
+        lines.append(
+            f"| `{name}` | {entry.objective or '-'} | {entry.inputs} | {', '.join(features)} | {meaning} |"
+        )
     return "\n".join(lines)
 
 

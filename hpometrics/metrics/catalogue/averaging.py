@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ..features import SET
 from ..metric import Metric
 from ..statistics.confusion import Confusion, Counts, LabelConfusion, confusion_of
 from ..statistics.statistic import Statistic
@@ -34,8 +35,9 @@ class ConfusionMetric(Metric):
     @property
     def counts(self) -> Counts:
         """Counts per class or label."""
-        kind = LabelConfusion if isinstance(next(iter(self.kept.values())), LabelConfusion) else Confusion
-        return self.statistic(kind).counts
+        if self.output.type == SET:
+            return self.statistic(LabelConfusion).counts
+        return self.statistic(Confusion).counts
 
 
 class CountsRatio(ConfusionMetric):
@@ -60,9 +62,10 @@ class BinaryRatio(CountsRatio):
 class AveragedRatio(CountsRatio):
     """The ratio averaged over the classes of a category or the labels of a set.
 
-    `micro` pools the counts of all classes, `macro` averages the ratios of the classes that occur in target or
-    predictions, `weighted` weighs them by their rows, `none` gives one value per class. A class that occurs, but whose
-    ratio has denominator 0, counts as 0; one that does not occur at all is left out (with `none`, it is nan).
+    `micro` pools the counts of all classes, `macro` averages the ratios of the classes that occur in target
+    or predictions, `weighted` weighs them by their rows, `none` gives one value per class. A class that
+    occurs, but whose ratio has denominator 0, counts as 0; one that does not occur at all is left out (with
+    `none`, it is nan).
     """
 
     def __init__(self, *, average: Average) -> None:

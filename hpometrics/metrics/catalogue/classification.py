@@ -202,7 +202,8 @@ class Recall(_Recall, AveragedRatio):
 
     Shape:
         preds, target: (N,) int of a category, (N, L) of 0 and 1 of a set.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row. A class that is only predicted counts as 0.
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row. A class that is only predicted
+        counts as 0.
     Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
 
     >>> metric = Recall(average="macro")
@@ -317,7 +318,8 @@ class F1(_F1, AveragedRatio):
     Shape:
         preds, target: (N,) int of a category, (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn (the mean of F1s, not the F1 of means).
+    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn (the mean of F1s, not
+        the F1 of means).
 
     >>> metric = F1(average="macro")
     >>> metric.update(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]))
@@ -336,6 +338,7 @@ class BinaryFBeta(_FBeta, BinaryRatio):
     Shape:
         preds, target: (N,) of 0 and 1.
     Value: float in [0, 1], no unit, 1 is best; nan when neither target nor predictions hold a 1.
+
     Raises:
         MetricNameError: beta is not positive.
     Source: van Rijsbergen 1979, Information Retrieval.
@@ -356,11 +359,12 @@ class BinaryFBeta(_FBeta, BinaryRatio):
 
 @register_metric("fbeta", [CATEGORY, SET])
 class FBeta(_FBeta, AveragedRatio):
-    """Harmonic mean of precision and recall of a class, recall counting `beta` squared times as much, averaged.
+    """Mean over classes of the F score, in which recall counts `beta` squared times as much as precision.
 
     Shape:
         preds, target: (N,) int of a category, (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
     Raises:
         MetricNameError: beta is not positive.
     Source: van Rijsbergen 1979, Information Retrieval.
@@ -385,8 +389,10 @@ class MatthewsCorrelation(ConfusionMetric):
 
     Shape:
         preds, target: (N,) int.
-    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when target or predictions hold one class only.
-    Source: Matthews 1975, BBA 405(2); for several classes Gorodkin 2004, Computational Biology and Chemistry 28(5).
+    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when target or predictions hold one class
+        only.
+    Source: Matthews 1975, BBA 405(2); for several classes Gorodkin 2004, Computational Biology and
+        Chemistry 28(5).
 
     >>> metric = MatthewsCorrelation()
     >>> metric.update(torch.tensor([1, 1, 0, 0]), torch.tensor([1, 0, 0, 0]))
@@ -414,9 +420,11 @@ class CohenKappa(ConfusionMetric):
     """Agreement of predicted and actual class beyond what their frequencies alone would give.
 
     Shape:
-        preds, target: (N,) int; with `weights=linear` or `quadratic` classes are ordered and far misses cost more.
+        preds, target: (N,) int; with `weights=linear` or `quadratic` classes are ordered and far misses
+            cost more.
     Value: float up to 1, no unit, 1 is best, 0 is chance; nan when chance alone would agree everywhere.
-    Source: Cohen 1960, Educational and Psychological Measurement 20(1); weighted: Cohen 1968, Psychological Bulletin 70(4).
+    Source: Cohen 1960, Educational and Psychological Measurement 20(1); weighted: Cohen 1968, Psychological
+        Bulletin 70(4).
 
     >>> metric = CohenKappa()
     >>> metric.update(torch.tensor([1, 1, 0, 0]), torch.tensor([1, 0, 0, 0]))
@@ -483,6 +491,7 @@ class Hits(Metric):
         preds: (N, C) float, probabilities (or logits by keyword).
         target: (N,) int.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
     Raises:
         MetricNameError: k is below 1.
     Source: Russakovsky et al. 2015, IJCV 115 (top-5 accuracy); also called top-k accuracy.

@@ -65,10 +65,12 @@ class RocAuc(CurveMetric):
     """Probability that a row of the class scores above one that is not of it (a tie counts a half); exact.
 
     Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or logits by keyword).
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
         target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
-    Source: Hanley & McNeil 1982, Radiology 143(1); several classes one against the rest, Provost & Domingos 2000.
+    Source: Hanley & McNeil 1982, Radiology 143(1); several classes one against the rest, Provost & Domingos
+        2000.
 
     >>> from hpometrics.metrics.features import Binary
     >>> metric = RocAuc()
@@ -91,9 +93,11 @@ class AveragePrecision(CurveMetric):
     """Mean precision over the rows of the class, each taken at its own score; exact, without interpolation.
 
     Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or logits by keyword).
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
         target: (N,) int, (N, L) of a set.
-    Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no positive row.
+    Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no
+        positive row.
     Source: Zhu 2004, University of Waterloo report; scikit-learn's average_precision_score.
 
     >>> from hpometrics.metrics.features import Binary
@@ -116,11 +120,12 @@ class AveragePrecision(CurveMetric):
 class LogLoss(MeanMetric):
     """Mean of -log p of what was right, in nats.
 
-    From logits it is computed in log space and exact; from probabilities, one below the machine epsilon of its dtype
-    is taken as epsilon, as scikit-learn does. Of a set it is the mean over all labels.
+    From logits it is computed in log space and exact; from probabilities, one below the machine epsilon of
+    its dtype is taken as epsilon, as scikit-learn does. Of a set it is the mean over all labels.
 
     Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or logits by keyword).
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
         target: (N,) int, (N, L) of a set.
     Value: float from 0, in nats, 0 is best, log(classes) is chance; nan before the first row.
     Source: Good 1952, Journal of the Royal Statistical Society B 14(1).
@@ -173,7 +178,8 @@ class Brier(MeanMetric):
         preds: (N, C) float, probabilities (or logits by keyword).
         target: (N,) int.
     Value: float in [0, 2], no unit, 0 is best; nan before the first row.
-    Source: Brier 1950, Monthly Weather Review 78(1); scikit-learn's brier_score_loss with scale_by_half=False.
+    Source: Brier 1950, Monthly Weather Review 78(1); scikit-learn's brier_score_loss with
+        scale_by_half=False.
 
     >>> metric = Brier()
     >>> metric.update(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([0]))
@@ -195,13 +201,14 @@ class Brier(MeanMetric):
 class ExpectedCalibrationError(Metric):
     """Mean gap, over rows, between how sure the model is and how often it is right at that confidence.
 
-    Confidence is cut into `bins` of equal width. A category's confidence is its largest probability; a binary output's
-    is the probability of class 1, held against how often the target is 1.
+    Confidence is cut into `bins` of equal width. A category's confidence is its largest probability; a
+    binary output's is the probability of class 1, held against how often the target is 1.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
         target: (N,) int.
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+
     Raises:
         MetricNameError: bins is below 1.
     Source: Naeini, Cooper & Hauskrecht 2015, AAAI; Guo et al. 2017, ICML.
@@ -237,7 +244,9 @@ def _log_likelihood(batch: Outputs) -> Tensor:
     if batch.feature.type == CATEGORY:
         return batch.log_probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
     if LOGITS in batch.given:
-        return torch.nn.functional.logsigmoid(torch.where(batch.target.bool(), batch.logits, -batch.logits))
+        signed = torch.where(batch.target.bool(), batch.logits, -batch.logits)
+        likelihood: Tensor = torch.nn.functional.logsigmoid(signed)
+        return likelihood
     probabilities = batch.probabilities
     true = torch.where(batch.target.bool(), probabilities, 1 - probabilities)
     return true.clamp(min=torch.finfo(true.dtype).eps).log()

@@ -159,6 +159,7 @@ class RMSLE(ErrorMetric):
     Shape:
         preds, target: (N,) or (N, D) real numbers above -1.
     Value: float in [0, inf), no unit, 0 is best; nan before the first row.
+
     Raises:
         MetricInputError: a prediction or a target is -1 or less (on a device the value is nan instead).
     Source: scikit-learn's root_mean_squared_log_error.

@@ -16,8 +16,8 @@ from .statistic import Reduction, Statistic
 class CalibrationBins(Statistic):
     """Rows, summed confidence and right answers per equal-width bin of confidence; (3, bins) float64.
 
-    A category's confidence is its largest probability, and right means predicted; a binary output's is the probability
-    of class 1, and right means that the target is 1.
+    A category's confidence is its largest probability, and right means predicted; a binary output's is the
+    probability of class 1, and right means that the target is 1.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"sums": "sum"}

@@ -15,7 +15,8 @@ from .statistic import Reduction, Statistic, refuse_other_width
 class Ranks(Statistic):
     """How often the true class had place 0, 1, 2, ... among the scores; (C,) int64.
 
-    Of equal scores the class with the lower index comes first, as argmax has it: place 0 is a right prediction.
+    Of equal scores the class with the lower index comes first, as argmax has it: place 0 is a right
+        prediction.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"histogram": "sum"}

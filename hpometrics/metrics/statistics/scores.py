@@ -21,7 +21,7 @@ _COLUMNS = 16  # columns sorted at a time: bounds what is held beside the store
 
 @dataclass(frozen=True)
 class Curves:
-    """What one sort per class yields, float64 of shape (C,); nan where a class has no positive or no negative row."""
+    """What one sort per class yields, float64 of shape (C,); nan where a class has no positive row."""
 
     positives: Tensor
     roc_auc: Tensor
@@ -31,8 +31,9 @@ class Curves:
 class Scores(Statistic):
     """Scores (N, C) and target of every row; row-major, in chunks, copied from the batch.
 
-    Given logits, a category's scores are log-probabilities (rows can be compared and none saturates), a binary or set
-    output's the logits themselves; otherwise they are the probabilities. All batches of an epoch must be of one kind.
+    Given logits, a category's scores are log-probabilities (rows can be compared and none saturates), a
+    binary or set output's the logits themselves; otherwise they are the probabilities. All batches of an
+    epoch must be of one kind.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"scores": "own", "target": "own", "are_logits": "own"}
@@ -74,7 +75,7 @@ class Scores(Statistic):
         if self._are_logits not in (None, _gives_logits(batch)):
             raise MetricInputError(
                 f"earlier batches gave {'logits' if self._are_logits else 'probabilities'}, this one gives "
-                f"{'probabilities' if self._are_logits else 'logits'}; scores of one epoch must be of one kind"
+                f"{'probabilities' if self._are_logits else 'logits'}; an epoch's scores are of one kind"
             )
 
     def update(self, batch: Outputs) -> None:
@@ -110,7 +111,7 @@ class Scores(Statistic):
         width = self._chunks[0][0].shape[1] if self._chunks else state["scores"].shape[1]
         if self._are_logits not in (None, are_logits) or state["scores"].shape[1] != width:
             raise StateError(
-                f"{self}: scores of {width} classes and one kind merge, got {state['scores'].shape[1]} classes"
+                f"{self}: scores of {width} classes and one kind merge, got {state['scores'].shape[1]}"
             )
         self._are_logits = are_logits
         self._append(state["scores"], state["target"])
@@ -170,11 +171,11 @@ def _rows_by_class(target: Tensor, classes: int) -> list[Tensor]:
     if classes == 1:
         return [target.nonzero().squeeze(1)]
     counts = torch.bincount(target, minlength=classes)
-    return list(target.argsort(stable=True).split(counts.tolist()))
+    return list(torch.split(target.argsort(stable=True), counts.tolist()))
 
 
 def _sorted(values: Tensor) -> Tensor:
-    """Sort the last dimension; on the CPU by NumPy, whose vectorised sort is many times faster than torch's."""
+    """Sort the last dimension; on the CPU by NumPy, whose vectorised sort is many times faster."""
     if values.device.type != "cpu":
         return values.sort(-1).values
     ordered = values.numpy().copy()
@@ -192,8 +193,8 @@ def _places(ordered: Tensor, values: Tensor, side: Literal["left", "right"]) -> 
 def _curves_of_column(every: Tensor, positive: Tensor) -> tuple[float, float, float]:
     """Positives, ROC AUC and average precision from all scores and the positive ones, both ascending.
 
-    The rank sum counts a tie as a half; the positives' pairs among themselves are taken off again. Average precision is
-    the mean, over positives, of the precision at their own score (ties share a threshold).
+    The rank sum counts a tie as a half; the positives' pairs among themselves are taken off again. Average
+    precision is the mean, over positives, of the precision at their own score (ties share a threshold).
     """
     n, n_pos = len(every), len(positive)
     if n_pos in (0, n):

@@ -1,4 +1,4 @@
-"""Statistic: what is kept over batches. Several metrics share one; it merges exactly, however the data was split."""
+"""Statistic: what is kept over batches, shared by metrics, merged exactly however the data was split."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ Reduction = Literal["sum", "own"]  # own: merged by the subclass, which override
 class Statistic:
     """Base class: named state tensors that merge by adding, unless the subclass merges in its own way.
 
-    Two statistics of the same class and parameters are the same statistic: a collection keeps one and updates it once
-    per batch. Tensors are made at the first update, when device and number of classes are known; an empty statistic
-    holds none. Counts are int64, sums float64. Nothing that was handed in is kept: states are copies.
+    Two statistics of the same class and parameters are the same statistic: a collection keeps one and
+        updates it once
+    per batch. Tensors are made at the first update, when device and number of classes are known; an empty
+    statistic holds none. Counts are int64, sums float64. Nothing that was handed in is kept: states are
+    copies.
 
     A subclass gives `reductions` and `update`, and passes its parameters to `__init__`.
     """

@@ -1,0 +1,80 @@
+from .exceptions import (
+    ConfigError as ConfigError,
+    HpometricsError as HpometricsError,
+    MetricInputError as MetricInputError,
+    MetricNameError as MetricNameError,
+    MissingExtraError as MissingExtraError,
+    NoFiniteValueError as NoFiniteValueError,
+    NonFiniteError as NonFiniteError,
+    NotYetError as NotYetError,
+    ObjectiveError as ObjectiveError,
+    RecordError as RecordError,
+    RegistrationError as RegistrationError,
+    RunError as RunError,
+    SpaceError as SpaceError,
+    StateError as StateError,
+    UnknownMetricError as UnknownMetricError,
+)
+from .list_objective import ListObjective as ListObjective
+from .metrics.collection import MetricCollection as MetricCollection
+from .metrics.features import (
+    AUDIO as AUDIO,
+    BINARY as BINARY,
+    BOXES as BOXES,
+    CATEGORY as CATEGORY,
+    CLUSTERS as CLUSTERS,
+    IMAGE as IMAGE,
+    LOGITS as LOGITS,
+    MASK as MASK,
+    NUMBER as NUMBER,
+    PREDICTIONS as PREDICTIONS,
+    PROBABILITIES as PROBABILITIES,
+    RANKING as RANKING,
+    SEQUENCE as SEQUENCE,
+    SET as SET,
+    TEXT as TEXT,
+    TIMESERIES as TIMESERIES,
+    VECTOR as VECTOR,
+    Audio as Audio,
+    Binary as Binary,
+    Boxes as Boxes,
+    Category as Category,
+    Clusters as Clusters,
+    Image as Image,
+    InputType as InputType,
+    Mask as Mask,
+    Number as Number,
+    OutputFeature as OutputFeature,
+    Ranking as Ranking,
+    Sequence as Sequence,
+    Set as Set,
+    Text as Text,
+    Timeseries as Timeseries,
+    Vector as Vector,
+)
+from .metrics.metric import LudwigMetric as LudwigMetric, MeanMetric as MeanMetric, Metric as Metric
+from .metrics.names import MetricName as MetricName
+from .metrics.outputs import Outputs as Outputs
+from .metrics.registry import (
+    MetricEntry as MetricEntry,
+    all_entries as all_entries,
+    find_metric as find_metric,
+    get_metric as get_metric,
+    metric_names as metric_names,
+    register_metric as register_metric,
+)
+from .metrics.statistics.statistic import Statistic as Statistic
+from .metrics.wrap import as_metric as as_metric
+from .objective import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
+from .optuna_objective import OptunaObjective as OptunaObjective
+from .ray_objective import RayObjective as RayObjective
+from .run import Reported as Reported, Run as Run, engine as engine
+from .search.optuna_backend import OptunaReporter as OptunaReporter
+from .search.ray_backend import RayReporter as RayReporter, TuneReporter as TuneReporter
+from .search.record import EpochRecord as EpochRecord, TrialRecord as TrialRecord, TrialState as TrialState
+from .search.reporter import ListReporter as ListReporter, Reporter as Reporter
+from .search.selection import At as At, Best as Best
+from .search.space import Choice as Choice, Float as Float, Int as Int, Space as Space, Value as Value
+
+__all__: list[str]
+__version__: str

@@ -1,0 +1,146 @@
+"""The `run` command: read, import, settle, open the directory, carry out, print the results."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ..exceptions import NoFiniteValueError
+from ..run_spec import engine_facts
+from ..search.record import TrialRecord
+from ..search.selection import best_of
+from ..trial import Trials
+from .best import record_of
+from .directory import RunDirectory
+from .engine import import_engine
+from .exports import best_facts, best_yaml, trials_csv
+from .job import Job, run_spec
+from .plan import make_plan, read_plan
+from .progress import Progress
+from .resolved import resolve
+from .table import evaluated, optimal, result_table
+from .writer import write_text
+
+OK, NOTHING_COMPLETE, INTERRUPTED = 0, 3, 130
+
+
+@dataclass(frozen=True)
+class Options:
+    """The flags of `run`."""
+
+    fresh: bool = False
+    extend: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+
+def run_command(file: Path, assignments: Sequence[str], options: Options) -> int:
+    """Run a sweep, or go on with it; print its results and return the exit code.
+
+    Raises:
+        HpometricsError: something is wrong, found before the first trial.
+    """
+    job = _job(file, assignments, options)
+    with (
+        _terminated_as_interrupted(),
+        job.directory.opened(
+            job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
+        ),
+    ):
+        earlier = job.directory.records()
+        progress = Progress(job.resolved, earlier, options.quiet)
+        job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
+        progress.say(_opening(job, earlier))
+        try:
+            with progress.live():
+                _backend(job, options.verbose)(job)
+        except KeyboardInterrupt:
+            _conclude(job, progress, quiet=True)
+            progress.say(_interrupted(job, _again(file, assignments)))
+            return INTERRUPTED
+        return _conclude(job, progress)
+
+
+def _job(file: Path, assignments: Sequence[str], options: Options) -> Job:
+    plan = read_plan(file, assignments)
+    engine = import_engine(plan)
+    facts = engine_facts(engine.train)
+    plan = make_plan(plan.document, facts.get("output"), settle=True)
+    home = RunDirectory(plan.directory)
+    spec, fsync = run_spec(plan, facts), plan.config.results.fsync
+    trials = Trials(engine, spec, home.path.absolute(), plan.engine_seed, fsync)
+    return Job(plan, resolve(plan), home, trials, extend=options.extend)
+
+
+def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
+    """Give what carries the job out, its host's own log silenced unless asked for."""
+    if job.plan.config.backend.name == "ray":
+        from .on_ray import run_on_ray  # the host that a sweep does not use is not loaded
+
+        return partial(run_on_ray, verbose=verbose)
+    from .in_process import run_in_process
+
+    return partial(run_in_process, verbose=verbose)
+
+
+def _opening(job: Job, earlier: list[TrialRecord]) -> str:
+    done, total = sum(record.state.finished for record in earlier), job.plan.trials
+    head = f"{job.plan.name}  {job.directory.path}"
+    if total is not None and done >= total:
+        return f"{head}  all {total} trials are done; raise budget.trials for more"
+    return f"{head}  going on: {done} of {total or 'any number'} done" if earlier else head
+
+
+def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
+    """Write what is left of the sweep, print it, and return the exit code."""
+    home, resolved = job.directory, job.resolved
+    records = home.records()
+    write_text(home.table, trials_csv(records, resolved))
+    try:
+        best = best_of(records, resolved.metric, resolved.objective)
+    except NoFiniteValueError as err:
+        home.best.unlink(missing_ok=True)
+        progress.say(str(err))
+        if not quiet:
+            print(evaluated(records))
+        return NOTHING_COMPLETE
+    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
+    if not quiet:
+        print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
+        print(f"saved {_saved(job)} in {home.path}", flush=True)
+    return OK
+
+
+def _saved(job: Job) -> str:
+    kept = (job.directory.best, job.directory.table, job.directory.study)
+    return ", ".join(path.name for path in kept if path.exists())
+
+
+def _interrupted(job: Job, again: str) -> str:
+    done = sum(record.state.finished for record in job.directory.records())
+    total = job.plan.trials
+    return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
+
+
+def _again(file: Path, assignments: Sequence[str]) -> str:
+    settings = [part for text in assignments for part in ("--set", text)]
+    return shlex.join(["hpometrics", "run", str(file), *settings])
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Take SIGTERM, with which a scheduler ends a job, for Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,91 @@
+"""A job: one invocation of `run`. What its trials measure, where they are kept, when no further one starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..run_spec import Reported, RunSpec
+from ..search.record import TrialRecord, TrialState
+from ..trial import Trials
+from .directory import RunDirectory
+from .plan import Plan
+from .resolved import Resolved
+
+_OURS = ("metric", "direction", "track", "at")
+
+
+@dataclass
+class Job:
+    """A settled plan at work.
+
+    Args:
+        plan: what to do.
+        resolved: the same, as it is written down.
+        directory: where it is kept.
+        trials: runs one trial.
+        tell: called with the record of every trial that ends.
+        extend: a stored study of another space is accepted.
+        earlier: seconds that earlier invocations spent.
+    """
+
+    plan: Plan
+    resolved: Resolved
+    directory: RunDirectory
+    trials: Trials
+    tell: Callable[[TrialRecord], None] = print
+    extend: bool = False
+    earlier: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+    reached: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether no further trial is to start: the time is up, or the target is reached."""
+        return self.reached or self.seconds_left == 0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The rest of `budget.time`; None where there is none."""
+        limit = self.plan.config.budget.time
+        spent = self.earlier + time.monotonic() - self.began
+        return None if limit is None else max(0.0, limit - spent)
+
+    def note(self, record: TrialRecord) -> None:
+        """Take note of a trial that ended."""
+        self.reached = self.reached or self.reaches(record)
+        self.tell(record)
+
+    def reaches(self, record: TrialRecord) -> bool:
+        """Say whether a trial has reached `budget.target`."""
+        target = self.plan.config.budget.target
+        if target is None or record.value is None or record.state is not TrialState.COMPLETE:
+            return False
+        return not self.resolved.objective.better(target, record.value)
+
+
+def run_spec(plan: Plan, facts: Mapping[str, Any]) -> RunSpec:
+    """Say what a run measures; what the file leaves open, the facts that the engine states of itself settle.
+
+    Raises:
+        HpometricsError: a fact of the engine makes no sense.
+    """
+    budget, best = plan.config.budget, plan.optimize
+    given = {
+        "output": plan.output,
+        "epochs": budget.epochs,
+        "patience": budget.patience,
+        "target": budget.target,
+    }
+    told = {name: value for name, value in given.items() if value is not None}
+    own = {name: fact for name, fact in facts.items() if name not in _OURS}
+    reported = best.reported and best.objective is not None
+    return RunSpec(
+        metric=Reported(best.name, best.objective) if reported and best.objective else best.name,
+        direction=best.objective,
+        track=tuple(measure.name for measure in plan.track if not measure.reported),
+        at=plan.at,
+        **{**own, **told},
+    )

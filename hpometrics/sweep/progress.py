@@ -1,0 +1,103 @@
+"""Progress on stderr: a line per trial that ends and, on a terminal, a live line below them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..exceptions import NoFiniteValueError
+from ..search.record import TrialRecord, TrialState
+from ..search.selection import pick_trial
+from .problems import printable
+from .resolved import Resolved
+from .table import duration, number, params_line, word
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+
+class Progress:
+    """Says how a sweep goes.
+
+    Args:
+        resolved: the sweep.
+        earlier: records of the trials that are done already.
+        quiet: say nothing.
+    """
+
+    def __init__(self, resolved: Resolved, earlier: list[TrialRecord], quiet: bool) -> None:
+        self._resolved, self._quiet = resolved, quiet
+        self._finished = [record for record in earlier if record.state.finished]
+        self._best = self._find_best()
+        self._live: Status | None = None
+        self._before, self._began = len(self._finished), time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        if not self._quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def tell(self, record: TrialRecord) -> None:
+        """Print the line of a trial that ended."""
+        if record.state.finished:
+            self._finished.append(record)
+        better = self._is_better(record)
+        if better:
+            self._best = record
+        self.say(self._line(record, better))
+        if self._live is not None:
+            self._live.update(self._live_text())
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Keep a line at the bottom of a terminal up to date; elsewhere nothing."""
+        if self._quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console  # only a terminal needs it
+
+        with Console(stderr=True).status(self._live_text()) as self._live:
+            yield
+        self._live = None
+
+    def _line(self, record: TrialRecord, better: bool) -> str:
+        name = self._resolved.metric
+        values = [f"{name} {number(record.value)}"]
+        values += [f"{key} {number(record.picked_values.get(key))}" for key in self._resolved.track]
+        if record.state is TrialState.FAILED:
+            values = [printable((record.reason or "").partition("\n")[0])[:100]]
+        epochs = f"{len(record.epochs)} ep"
+        mark = "*" if better else " "
+        head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
+        return f"{head}  {epochs}  {duration(record.seconds)}  {params_line(record.params, self._resolved)}"
+
+    def _live_text(self) -> str:
+        states = Counter(word(record.state) for record in self._finished)
+        told = "  ".join(f"{state} {count}" for state, count in sorted(states.items()))
+        total = self._resolved.trials
+        best = "" if self._best is None else f"  best {number(self._best.value)} (#{self._best.number})"
+        eta = self._seconds_to_go()
+        left = "" if eta is None else f"  eta {duration(eta)}"
+        return f"{len(self._finished)}{f'/{total}' if total else ''}{best}  {told}{left}"
+
+    def _seconds_to_go(self) -> float | None:
+        now, total = len(self._finished) - self._before, self._resolved.trials
+        if now == 0 or total is None:
+            return None
+        return (time.monotonic() - self._began) / now * (total - len(self._finished))
+
+    def _is_better(self, record: TrialRecord) -> bool:
+        if record.state is not TrialState.COMPLETE or record.value is None:
+            return False
+        best = self._best.value if self._best is not None and self._best.value is not None else float("nan")
+        return self._resolved.objective.better(record.value, best)
+
+    def _find_best(self) -> TrialRecord | None:
+        try:
+            return pick_trial(self._finished, self._resolved.objective)
+        except NoFiniteValueError:
+            return None

@@ -1,0 +1,142 @@
+"""Error sums and moments: exact however the rows were cut, whatever their offset and scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from hpometrics.exceptions import MetricInputError, StateError
+from hpometrics.metrics.features import Number, Vector
+from hpometrics.metrics.outputs import Outputs
+from hpometrics.metrics.statistics.moments import ERROR, PREDS, TARGET, Errors, Moments
+
+SIZES = {"whole": [120], "rows": [1] * 120, "uneven": [1, 100, 17, 2], "halves": [60, 60]}
+
+
+def batch_of(preds: Tensor, target: Tensor) -> Outputs:
+    """Make a batch of a number or a vector output."""
+    return Outputs(Number() if preds.ndim == 1 else Vector(), predictions=preds, target=target)
+
+
+def pair(offset: float = 0.0, scale: float = 1.0, columns: int = 3) -> tuple[Tensor, Tensor]:
+    """Draw related predictions and targets in float64."""
+    draws = np.random.default_rng(7).normal(size=(2, 120, columns))
+    target = torch.from_numpy(offset + scale * draws[0])
+    return target + torch.from_numpy(scale * 0.5 * draws[1]), target
+
+
+def moments_of(preds: Tensor, target: Tensor, sizes: list[int]) -> Moments:
+    """Feed one batch after the other."""
+    moments = Moments()
+    for p, t in zip(preds.split(sizes), target.split(sizes), strict=True):
+        moments.update(batch_of(p, t))
+    return moments
+
+
+def merged(preds: Tensor, target: Tensor, sizes: list[int]) -> Moments:
+    """Feed each batch to a statistic of its own and merge them."""
+    whole = Moments()
+    for p, t in zip(preds.split(sizes), target.split(sizes), strict=True):
+        whole.merge(moments_of(p, t, [len(p)]))
+    return whole
+
+
+def exact(preds: Tensor, target: Tensor) -> dict[str, np.ndarray]:
+    """Work the moments out in extended precision."""
+    p, t = (x.numpy().astype(np.longdouble) for x in (preds, target))
+    gaps = [x - x.mean(0) for x in (p, t, p - t)]
+    spread = np.stack([(gap * gap).sum(0) for gap in gaps])
+    return {"spread": spread, "cross": (gaps[0] * gaps[1]).sum(0), "mean": np.stack([p.mean(0), t.mean(0)])}
+
+
+@pytest.mark.parametrize("make", [moments_of, merged])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize(("offset", "scale"), [(0, 1), (1e6, 1), (1e6, 1e-4), (0, 1e-4), (-1e12, 1)])
+def test_any_partition_at_any_offset_is_exact(make, sizes, offset, scale):
+    """Against extended precision the moments are right to 12 digits, in one piece, cut up or merged."""
+    preds, target = pair(offset, scale)
+    moments, right = make(preds, target, sizes), exact(preds, target)
+    assert moments.rows == 120
+    for of in (PREDS, TARGET, ERROR):
+        np.testing.assert_allclose(moments.spread(of), right["spread"][of].astype(float), rtol=1e-12)
+    np.testing.assert_allclose(moments.cross, right["cross"].astype(float), rtol=1e-12)
+    for of in (PREDS, TARGET):
+        np.testing.assert_allclose(moments.mean(of), right["mean"][of].astype(float), rtol=1e-12, atol=1e-15)
+
+
+def test_moments_by_hand():
+    """Targets 1, 2, 6 have mean 3 and squared gaps 4 + 1 + 9; errors 0, 0, -3 have mean -1 and 1 + 1 + 4."""
+    moments = moments_of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1, 2, 6]), [2, 1])
+    assert moments.mean(TARGET).item() == 3.0
+    assert moments.spread(TARGET).item() == 14.0
+    assert moments.mean(ERROR).item() == -1.0
+    assert moments.spread(ERROR).item() == 6.0
+    assert moments.cross.item() == 5.0  # (-1)(-2) + 0(-1) + 1 * 3
+
+
+@pytest.mark.parametrize("value", [0.1, 1e6 + 0.1, -3e-7])
+def test_a_constant_has_no_spread_at_all(value):
+    """Exactly 0, not a rounding error of it: this is how a constant target is recognised."""
+    constant = torch.full((120,), value)
+    assert moments_of(constant, constant, SIZES["uneven"]).spread(TARGET).item() == 0.0
+
+
+def test_narrow_inputs_are_widened_first():
+    """Bytes do not wrap around, halves do not overflow."""
+    errors = Errors("square")
+    errors.update(
+        batch_of(torch.tensor([0, 255], dtype=torch.uint8), torch.tensor([255, 0], dtype=torch.uint8))
+    )
+    assert errors.mean.item() == 255.0**2
+    errors = Errors("square")
+    errors.update(batch_of(torch.full((70_000,), 300.0).half(), torch.zeros(70_000).half()))
+    assert errors.mean.item() == 90_000.0
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [("absolute", 1.5), ("square", 2.5), ("percentage", 0.75), ("symmetric", (2 / 3 + 2 / 3) / 2)],
+)
+def test_errors_by_hand(measure, expected):
+    """Predictions 2 and 2 for targets 1 and 4: errors 1 and -2."""
+    errors = Errors(measure)
+    errors.update(batch_of(torch.tensor([2.0, 2.0]), torch.tensor([1.0, 4.0])))
+    assert errors.mean.item() == pytest.approx(expected)
+
+
+def test_metrics_share_what_a_batch_gives():
+    """The columns and the error are made once per batch, however many statistics read them."""
+    batch = batch_of(*pair())
+    Errors("square").update(batch)
+    made = batch.block("regression_columns", lambda _: None)
+    Moments().update(batch)
+    assert batch.block("regression_columns", lambda _: None) is made
+
+
+@pytest.mark.parametrize("make", [Moments, lambda: Errors("square")])
+def test_another_width_is_refused(make):
+    """A column more than before would broadcast; a state of another width does not merge."""
+    wide, narrow = pair(columns=3), pair(columns=2)
+    statistic, other = make(), make()
+    statistic.check(batch_of(*wide))
+    statistic.update(batch_of(*wide))
+    with pytest.raises(MetricInputError, match="the batches before had 3 columns, this one has 2"):
+        statistic.check(batch_of(*narrow))
+    other.update(batch_of(*narrow))
+    with pytest.raises(StateError, match="has shape"):
+        statistic.merge(other)
+
+
+def test_a_state_handed_out_does_not_change():
+    """What `state` gave stays as it was when more rows come; an empty statistic merges as nothing."""
+    preds, target = pair()
+    moments = moments_of(preds, target, [120])
+    held = {name: value.clone() for name, value in moments.state().items()}
+    state = moments.state()
+    moments.update(batch_of(preds, target))
+    assert all(torch.equal(state[name], held[name]) for name in held)
+    before = moments.state()
+    moments.merge(Moments())
+    assert all(torch.equal(before[name], value) for name, value in moments.state().items())

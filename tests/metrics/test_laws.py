@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import attrgetter
+
+import pytest
+import torch
+from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
+
+import hpometrics.metrics.catalogue  # noqa: F401  # registers the built-in metrics
+from hpometrics.exceptions import MetricInputError, UnknownMetricError
+from hpometrics.metrics.features import BINARY, CATEGORY, NUMBER, PREDICTIONS, PROBABILITIES, parse_feature
+from hpometrics.metrics.metric import MeanMetric
+from hpometrics.metrics.outputs import Outputs
+from hpometrics.metrics.registry import all_entries
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.testing import (
+    LAWS,
+    OUTPUTS,
+    LawBroken,
+    Subject,
+    all_subjects,
+    check_buffer,
+    check_company,
+    check_direction,
+    check_empty,
+    check_forms,
+    check_forward,
+    check_half,
+    check_inputs,
+    check_merge,
+    check_partition,
+    check_pickle,
+    check_refusal,
+    check_repetition,
+    check_reset,
+    check_row_order,
+    check_state_dict,
+    draw,
+    subjects_of,
+)
+
+SUBJECTS = all_subjects()
+ENTRIES = all_entries()
+
+EXEMPT: dict[str, dict[str, str]] = {}
+"""What breaks a law by its nature: law -> entry -> why. Nothing does so far."""
+
+NO_DIRECTION: dict[str, str] = {}
+"""Entries that are measured and never optimised: entry -> why."""
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+@pytest.mark.parametrize("law", LAWS, ids=attrgetter("__name__"))
+def test_law(law, subject):
+    """Every use of every metric keeps every law, unless it is exempt by name."""
+    if str(subject.entry) not in EXEMPT.get(law.__name__, {}):
+        law(subject)
+
+
+def test_exempt_and_the_rest_are_the_whole_registry():
+    """An exemption names a law and an entry that exist, with a reason; every entry has at least one subject."""
+    names = {str(entry) for entry in ENTRIES}
+    assert EXEMPT.keys() <= {law.__name__ for law in LAWS}
+    for exempt in (NO_DIRECTION, *EXEMPT.values()):
+        assert exempt.keys() <= names and all(exempt.values())
+    assert {str(subject.entry) for subject in SUBJECTS} == names
+    assert {str(entry) for entry in ENTRIES if entry.objective is None} == set(NO_DIRECTION)
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.objective], ids=str)
+def test_a_flipped_direction_breaks_the_law(entry):
+    """The experiment is strong enough to tell: with the other objective every use of the entry fails."""
+    flipped = replace(entry, objective=MINIMIZE if entry.objective is MAXIMIZE else MAXIMIZE)
+    scalars = [subject for subject in subjects_of(flipped) if not subject.per_class]
+    assert scalars
+    for subject in scalars:
+        with pytest.raises(LawBroken, match=f"says {flipped.objective}; noise"):
+            check_direction(subject)
+
+
+class MeanOfMeans(Gap):
+    """Every batch weighs the same."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs().mean(), 1.0
+
+
+class LastRow(Gap):
+    """Only the last row of a batch counts."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs()[-1]
+
+
+class ZeroWhenEmpty(Gap):
+    """A best value out of nothing."""
+
+    def compute(self):
+        return self.total / self.weight.clamp(min=1)
+
+
+class KeepsInputs(OwnGap):
+    """Holds the caller's tensors."""
+
+    def update(self, preds, target):
+        self.gaps.append(preds)
+
+    def compute(self):
+        return torch.cat(self.gaps).double().mean() if self.gaps else self.undefined("no row")
+
+
+class WritesInputs(Gap):
+    """Works in place on what it was lent."""
+
+    def get_current_value(self, preds, target):
+        return preds.sub_(target).abs()
+
+
+class NarrowSum(Gap):
+    """Sums in the precision of its inputs."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).square().sum() / len(preds)
+
+
+class HiddenState(OwnGap):
+    """Keeps its sum where nobody looks."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = 0.0
+
+    def update(self, preds, target):
+        self.hidden += (preds - target).abs().sum().item()
+        self.total += len(preds)
+
+    def compute(self):
+        return torch.tensor(self.hidden) / self.total
+
+
+class ClassState(Gap):
+    """Keeps its sum on the class, so that every object has it."""
+
+    seen: list = []  # noqa: RUF012
+
+    def get_current_value(self, preds, target):
+        self.seen.append((preds - target).abs().mean())
+        return torch.stack(self.seen).mean()
+
+
+class OpenDoor(Gap):
+    """Lets everything in."""
+
+    def __init__(self):
+        super().__init__()
+        self._gate.admit = lambda batch: None
+
+
+class RunningForward(Gap):
+    """Answers a batch with the value of the epoch."""
+
+    def forward(self, *args, **kwargs):
+        self.update(*args, **kwargs)
+        return self.compute()
+
+
+class NeedsContiguous(Gap):
+    """Sees nothing in strided tensors."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs() * preds.is_contiguous()
+
+
+class ReadsWhatIsGiven(MeanMetric):
+    """Takes the first tensor for what it wants."""
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+
+    def measure(self, batch):
+        return next(iter(batch.given.values()))
+
+
+class SpoilsBlocks(MeanMetric):
+    """Writes to the probabilities that all metrics share."""
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+
+    def get_current_value(self, preds, target):
+        return preds.zero_()
+
+
+@pytest.mark.parametrize(
+    ("cls", "law"),
+    [
+        (MeanOfMeans, check_partition),
+        (MeanOfMeans, check_merge),
+        (LastRow, check_row_order),
+        (SharedTotal, check_repetition),
+        (ZeroWhenEmpty, check_empty),
+        (KeepsInputs, check_buffer),
+        (WritesInputs, check_buffer),
+        (NarrowSum, check_half),
+        (HiddenState, check_merge),
+        (HiddenState, check_reset),
+        (HiddenState, check_state_dict),
+        (ClassState, check_pickle),
+        (OpenDoor, check_refusal),
+        (RunningForward, check_forward),
+        (NeedsContiguous, check_forms),
+        (ReadsWhatIsGiven, check_inputs),
+    ],
+    ids=lambda thing: thing.__name__,
+)
+def test_a_law_catches_who_breaks_it(cls, law, registry):
+    """Each law can fail: a metric with that one fault is caught, and the message names it."""
+    feature = BINARY if cls.inputs is PROBABILITIES else NUMBER
+    registry.register_metric("faulty", [feature])(cls)
+    with pytest.raises(LawBroken, match=f"faulty-{feature}|faulty of"):
+        law(*subjects_of("faulty", feature))
+
+
+def test_a_metric_that_spoils_others_is_caught(registry):
+    """In the company of one that writes to shared blocks another metric has another value."""
+    check_company(*subjects_of("brier", BINARY))
+    registry.register_metric("a_spoiler", [BINARY])(SpoilsBlocks)
+    with pytest.raises(LawBroken, match="brier-binary: in a collection of all metrics"):
+        check_company(*subjects_of("brier", BINARY))
+
+
+@pytest.mark.parametrize("cls", [Gap, OwnGap, SharedGap, ScaledGap])
+@pytest.mark.parametrize("law", LAWS, ids=attrgetter("__name__"))
+def test_every_kind_of_metric_can_keep_every_law(law, cls, registry):
+    """By rows, by an update of its own, over a statistic, with a parameter: nothing but a fault breaks a law."""
+    registry.register_metric("sound", [NUMBER])(cls)
+    law(*subjects_of("sound", NUMBER))
+
+
+@pytest.mark.parametrize("kind", sorted({entry.feature_type for entry in ENTRIES}))
+def test_a_draw_is_right_but_for_its_noise(kind):
+    """Same seed, same batch; without noise every answer is right, with much of it most are wrong."""
+    output = OUTPUTS.get(kind) or parse_feature(kind)
+    shares = []
+    for noise in (0.0, 0.3, 0.9):
+        batch, twin = draw(output, 300, noise, seed=5), draw(output, 300, noise, seed=5)
+        assert all(torch.equal(batch[name], twin[name]) for name in batch)
+        right = Outputs(output, **batch).predictions == batch["target"]
+        shares.append(right[batch["target"] != -100].double().mean().item())
+    assert shares[0] == 1.0 > shares[1] > shares[2]
+
+
+def test_parameters_are_tried_out():
+    """Each choice of a choice, 2 for a k; a feature is one of several, a name that is none is refused."""
+    assert [str(s) for s in subjects_of("hits", CATEGORY)] == ["hits@2-category"]
+    assert {str(s.name) for s in subjects_of("f1", CATEGORY)} == {
+        f"f1(average={average})" for average in ("micro", "macro", "weighted", "none")
+    }
+    assert [s.per_class for s in subjects_of("f1", CATEGORY)].count(True) == 1
+    assert {s.output.type for s in subjects_of("accuracy")} == {BINARY, CATEGORY, "set"}
+    with pytest.raises(UnknownMetricError, match="no metric 'acuracy'"):
+        subjects_of("acuracy")
+
+
+def test_an_author_may_bring_data():
+    """A feature that `draw` has no recipe for needs a draw of the author's own."""
+    with pytest.raises(MetricInputError, match=r"no batch can be drawn for a boxes output; give Subject"):
+        draw(parse_feature("boxes"), 3)
+    (subject,) = subjects_of(
+        "mse", NUMBER, source=lambda *_: {"predictions": torch.ones(4), "target": torch.ones(4)}
+    )
+    assert isinstance(subject, Subject) and subject.measure(subject.draw(9)).item() == 0.0
+    assert subject.entry.inputs is PREDICTIONS
+    check_company(subject)

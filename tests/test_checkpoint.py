@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hpometrics.checkpoint import (
+    Checkpoints,
+    copy_states,
+    load_checkpoint,
+    put_states,
+    random_states,
+    seed_all,
+    set_random_states,
+)
+from hpometrics.exceptions import RecordError, RunError
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import Category
+from hpometrics.objective import MINIMIZE
+from hpometrics.run import Reported, Run, RunSpec
+from hpometrics.search.epoch_log import read_epochs, read_trial
+from hpometrics.search.record import TrialState
+from hpometrics.search.reporter import ListReporter
+from hpometrics.trial import run_trial
+
+LOSS = Reported("loss", MINIMIZE)
+
+ENGINE = '''
+import os, random, signal, sys
+from pathlib import Path
+import numpy as np
+import torch
+from hpometrics.objective import MINIMIZE
+from hpometrics.run import Reported, RunSpec
+from hpometrics.search.reporter import ListReporter
+from hpometrics.trial import run_trial
+
+def train(params, run):
+    """Dropout, numpy and python draws in every epoch: any lost random state shows in the values."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4])
+    started = run.restore(model=model, optimizer=optimizer, schedule=schedule)
+    print("started at", started, flush=True)
+    for epoch in run.epochs(6):
+        for _ in range(3):
+            x = torch.randn(8, 4) + torch.from_numpy(np.random.rand(8, 4)).float()
+            loss = (model(x) - x.sum(1, keepdim=True)).square().mean() * random.random()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        schedule.step()
+        run.log(loss=loss)
+        run.checkpoint(model=model, optimizer=optimizer, schedule=schedule)
+        if epoch == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+spec = RunSpec(Reported("loss", MINIMIZE), threads=1)
+record = run_trial(train, {"lr": 0.05}, spec, ListReporter(), directory=Path(sys.argv[1]), seed=11)
+print(record.state, record.value)
+'''
+
+
+def run_engine(directory: Path, kill_in: int) -> subprocess.CompletedProcess[str]:
+    """Run the engine in a process of its own that dies at the end of the body of epoch `kill_in`."""
+    command = [sys.executable, "-c", ENGINE, str(directory), str(kill_in)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_killed_trial_goes_on_to_the_very_values_of_an_uninterrupted_one(tmp_path):
+    """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, and every value is the same to the last digit."""
+    whole = run_engine(tmp_path / "whole", -1)
+    killed = run_engine(tmp_path / "killed", 3)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(read_epochs(tmp_path / "killed")) == 3
+    assert read_trial(tmp_path / "killed").state is TrialState.RUNNING
+    again = run_engine(tmp_path / "killed", -1)
+    assert (whole.stdout.splitlines()[0], again.stdout.splitlines()[0]) == ("started at 0", "started at 3")
+    assert again.stdout.splitlines()[1] == whole.stdout.splitlines()[1]
+    want, got = read_epochs(tmp_path / "whole"), read_epochs(tmp_path / "killed")
+    assert [e.values for e in got] == [e.values for e in want]
+    assert [e.attempt for e in got] == [1, 1, 1, 2, 2, 2]
+
+
+def losses(directory: Path, values: list[float], **facts) -> tuple[Run, ListReporter, int]:
+    """A run in a directory that checkpoints a counter of its epochs."""
+    reporter = ListReporter()
+    run = Run(reporter, spec=RunSpec(LOSS, **facts), directory=directory)
+    model = torch.nn.Linear(1, 1)
+    done = run.restore(model=model)
+    for epoch in run.epochs(len(values)):
+        torch.nn.init.constant_(model.weight, float(epoch))
+        run.log(loss=values[epoch])
+        run.checkpoint(model=model)
+        torch.nn.init.constant_(model.weight, -1.0)  # what is changed after the copy is not in it
+    run.close()
+    return run, reporter, done
+
+
+def test_the_latest_and_the_picked_checkpoint_are_kept(tmp_path):
+    """Epoch 1 is the best of four; its state and that of epoch 3 stay, the others go."""
+    run, _, _ = losses(tmp_path, [0.4, 0.1, 0.3, 0.2])
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["epoch-0001.pt", "epoch-0003.pt"]
+    content = load_checkpoint(run.best_checkpoint)
+    assert (content["epoch"], content["states"]["model"]["weight"].item()) == (1, 1.0)
+
+
+def test_a_restored_run_knows_its_past(tmp_path):
+    """History, picked epoch and patience go on; the host is told every epoch again, for it may have missed one."""
+    losses(tmp_path, [0.4, 0.1])
+    run, reporter, done = losses(tmp_path, [0.4, 0.1, 0.3, 0.2, 0.2, 0.2], patience=3)
+    assert done == 2
+    assert [r.epoch for r in reporter.reports] == [0, 1, 2, 3, 4]
+    assert [r.picked for r in reporter.reports] == [0.4, 0.1, 0.1, 0.1, 0.1]
+    assert (run.value, run.best_epoch, len(run.history)) == (0.1, 1, 5)
+
+
+def test_a_run_that_is_done_trains_no_more(tmp_path):
+    """Restored after its last epoch, the loop is empty and the value is there."""
+    losses(tmp_path, [0.4, 0.1])
+    run, _, done = losses(tmp_path, [0.4, 0.1])
+    assert (done, run.value) == (2, 0.1)
+
+
+def test_a_run_that_does_not_restore_starts_over(tmp_path):
+    """The new epochs void the old ones, and so do the checkpoints."""
+    losses(tmp_path, [0.4, 0.1, 0.2])
+    with Run(spec=RunSpec(LOSS), directory=tmp_path) as run:
+        for _ in run.epochs(1):
+            run.log(loss=0.9)
+            run.checkpoint(model=torch.nn.Linear(1, 1))
+    assert [e.values["loss"] for e in read_epochs(tmp_path)] == [0.9]
+    assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["epoch-0000.pt"]
+
+
+def test_a_checkpoint_beyond_the_record_is_not_trusted(tmp_path):
+    """A record that lost its last lines wins: the run goes on after the newest checkpoint that it covers."""
+    losses(tmp_path, [0.1, 0.2, 0.3])
+    lines = (tmp_path / "epochs.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "epochs.jsonl").write_text("".join(lines[:2]))
+    assert losses(tmp_path, [0.1, 0.2, 0.3])[2] == 1
+
+
+def test_the_value_is_that_of_the_checkpoint_kept(tmp_path):
+    """The metric, measured again with the model of the picked epoch, is the trial's value to the last digit."""
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(120, 5, generator=generator)
+    y = (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long()
+    facts = {
+        "metric": "f1(average=macro)",
+        "output": Category(3),
+        "track": ["log_loss", "roc_auc(average=macro)"],
+    }
+
+    def train(params, run):
+        model = torch.nn.Sequential(torch.nn.Linear(5, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+        optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
+        for _ in run.epochs(8):
+            loss = torch.nn.functional.cross_entropy(model(x[:80]), y[:80])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                for part in (slice(80, 103), slice(103, 120)):
+                    run.update(logits=model(x[part]), target=y[part])
+            run.checkpoint(model=model)
+
+    record = run_trial(train, {"lr": 0.3}, RunSpec(**facts), ListReporter(), directory=tmp_path, seed=1)
+    assert record.state is TrialState.COMPLETE
+    model = torch.nn.Sequential(torch.nn.Linear(5, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+    model.load_state_dict(load_checkpoint(record.checkpoint)["states"]["model"])
+    panel = MetricCollection([facts["metric"], *facts["track"]], facts["output"])
+    with torch.no_grad():
+        for part in (slice(80, 103), slice(103, 120)):
+            panel.update(logits=model(x[part]), target=y[part])
+    measured = {name: value.item() for name, value in panel.compute().items()}
+    assert measured == record.picked_values
+    assert measured["f1(average=macro)"] == record.value
+
+
+def test_random_streams_go_on_where_they_were():
+    """Python, numpy and torch draw again what they drew after the state was taken."""
+    seed_all(7)
+    states = random_states()
+    drawn = (random.random(), np.random.randn(), torch.rand(3).tolist())
+    set_random_states(states)
+    assert (random.random(), np.random.randn(), torch.rand(3).tolist()) == drawn
+    seed_all(7)
+    assert random.random() == drawn[0]
+
+
+def test_a_copied_state_is_no_view(tmp_path):
+    """Training on does not change it; versions of modules and counters of schedules survive the file."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3, 3])
+    states = copy_states({"model": model, "optimizer": optimizer, "schedule": schedule})
+    before = states["model"]["0.weight"].clone()
+    torch.nn.init.zeros_(model[0].weight)
+    assert torch.equal(states["model"]["0.weight"], before)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(4, states)
+    stored = checkpoints.load(4)["states"]
+    assert stored["model"]._metadata == model.state_dict()._metadata
+    put_states({"model": model, "schedule": schedule}, stored)
+    assert torch.equal(model[0].weight, before) and schedule.milestones == {3: 2}
+
+
+class Odd:
+    """Something whose state is no plain data."""
+
+    def state_dict(self) -> dict[str, object]:
+        """Hold a lambda."""
+        return {"rule": lambda: 1}
+
+    def load_state_dict(self, state_dict: object) -> None:
+        """Take anything."""
+
+
+@pytest.mark.parametrize(
+    ("thing", "text"),
+    [
+        (Odd(), r"checkpoint\(x=\.\.\.\): its state holds a function, which cannot be stored safely"),
+        (3, r"checkpoint\(x=\.\.\.\) needs an object with state_dict, got int"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_when_it_is_given(thing, text):
+    """Not at the restore, when it is too late."""
+    with pytest.raises(RunError, match=text):
+        copy_states({"x": thing})
+
+
+def test_restore_says_what_is_missing(tmp_path):
+    """An object that was never stored, and a restore in the middle of a run."""
+    losses(tmp_path, [0.4])
+    run = Run(spec=RunSpec(LOSS), directory=tmp_path)
+    with pytest.raises(RunError, match=r"restore\(optimizer=\.\.\.\): the checkpoint holds model"):
+        run.restore(optimizer=torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1))
+    run.log(loss=1.0)
+    with pytest.raises(RunError, match="restore comes before the first epoch"):
+        run.restore()
+    run.close()
+
+
+def test_a_damaged_or_foreign_file_is_refused(tmp_path):
+    """Rubbish, another torch file, and a pickle that would run code: all are errors, none is run."""
+    rubbish, other, evil = tmp_path / "a.pt", tmp_path / "b.pt", tmp_path / "c.pt"
+    rubbish.write_bytes(b"rubbish")
+    torch.save({"weight": torch.zeros(1)}, other)
+    torch.save(Odd(), evil)
+    for path in (rubbish, evil, tmp_path / "missing.pt"):
+        with pytest.raises(RecordError, match=r"is no checkpoint: "):
+            load_checkpoint(path)
+    with pytest.raises(RecordError, match="is no checkpoint of version 1"):
+        load_checkpoint(other)
+
+
+def test_a_directory_belongs_to_one_set_of_params(tmp_path):
+    """Another trial's record is not continued by mistake."""
+    spec = RunSpec(LOSS)
+    run_trial(lambda p, run: run.log(loss=1.0), {"lr": 0.1}, spec, ListReporter(), directory=tmp_path)
+    with pytest.raises(RecordError, match=r"is the trial with \{'lr': 0.1\}, not \{'lr': 0.2\}"):
+        run_trial(lambda p, run: run.log(loss=1.0), {"lr": 0.2}, spec, ListReporter(), directory=tmp_path)

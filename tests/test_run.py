@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import math
+
+import optuna
+import pytest
+import torch
+
+from hpometrics.exceptions import (
+    MetricInputError,
+    NoFiniteValueError,
+    NotYetError,
+    ObjectiveError,
+    RunError,
+    UnknownMetricError,
+)
+from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.registry import get_metric
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.run import Reported, Run, RunSpec, engine, engine_facts
+from hpometrics.search.epoch_log import read_epochs, read_trial
+from hpometrics.search.record import TrialState
+from hpometrics.search.reporter import ListReporter
+from hpometrics.trial import run_trial
+
+NAN = math.nan
+LOSS = Reported("loss", MINIMIZE)
+RIGHT, WRONG = torch.tensor([1, 0, 1, 0]), torch.tensor([0, 1, 0, 1])
+
+
+def run_of(values: list[float], **facts) -> tuple[Run, ListReporter]:
+    """A finished run that logged these losses."""
+    reporter = ListReporter()
+    run = Run(reporter, **{"metric": LOSS, **facts})
+    for epoch in run.epochs(len(values)):
+        run.log(loss=values[epoch])
+    return run, reporter
+
+
+def shares(run: Run, hits: list[int]) -> None:
+    """Train epochs whose accuracy is hits/4."""
+    for epoch in run.epochs(len(hits)):
+        run.update(predictions=torch.cat([RIGHT[: hits[epoch]], WRONG[hits[epoch] :]]), target=RIGHT)
+
+
+def test_every_epoch_is_reported_once_with_its_current_value_and_the_picked_one():
+    """0.3, 0.1, 0.2 to minimize: each as it is, and beside it the best so far."""
+    run, reporter = run_of([0.3, 0.1, 0.2])
+    assert [(r.epoch, r.value, r.picked, r.final) for r in reporter.reports] == [
+        (0, 0.3, 0.3, False),
+        (1, 0.1, 0.1, False),
+        (2, 0.2, 0.1, True),
+    ]
+    assert (run.value, run.best_epoch, run.values) == (0.1, 1, {"loss": 0.1})
+
+
+def test_the_last_epoch_counts_where_the_user_says_so():
+    """`at="last"` picks 0.2, and the report says so."""
+    run, reporter = run_of([0.3, 0.1, 0.2], at="last")
+    assert (run.value, run.best_epoch, reporter.reports[-1].picked) == (0.2, 2, 0.2)
+
+
+def test_metrics_are_measured_over_the_whole_epoch():
+    """Batches of 3 and 1 rows: accuracy 3/4, not the mean of the batches' means; tracked ones come along."""
+    reporter = ListReporter()
+    run = Run(reporter, metric="accuracy", output=Binary(), track=["balanced_accuracy"])
+    for _ in run.epochs(1):
+        run.update(predictions=torch.tensor([1, 0, 1]), target=torch.tensor([1, 0, 1]))
+        run.update(predictions=torch.tensor([1]), target=torch.tensor([0]))
+    assert run.value == 0.75
+    assert set(reporter.reports[0].values) == {"accuracy", "balanced_accuracy"}
+
+
+def test_epochs_do_not_leak_into_each_other():
+    """Each epoch starts from nothing."""
+    run = Run(metric="accuracy", output=Binary())
+    shares(run, [1, 4, 2])
+    assert [epoch.values["accuracy"] for epoch in run.history] == [0.25, 1.0, 0.5]
+    assert (run.value, run.best_epoch) == (1.0, 1)
+
+
+def test_a_test_split_is_measured_and_never_steers():
+    """Its values carry the split in their name; the picked epoch is the validation's."""
+    run = Run(metric="accuracy", output=Binary(), track=["test:balanced_accuracy"])
+    for epoch in run.epochs(2):
+        run.update(predictions=[RIGHT, WRONG][epoch], target=RIGHT)
+        run.update(split="test", predictions=[WRONG, RIGHT][epoch], target=RIGHT)
+        run.update(split="train", predictions=RIGHT, target=RIGHT)
+    assert run.best_epoch == 0
+    assert run.values == {"accuracy": 1.0, "test:balanced_accuracy": 0.0, "train:accuracy": 1.0}
+    with pytest.raises(RunError, match="split is one of train, validation, test, got 'valid'"):
+        run.update(split="valid", predictions=RIGHT, target=RIGHT)
+
+
+def test_outputs_that_are_not_finite_void_their_epoch_and_no_other():
+    """The reason is recorded, training goes on, and the good epochs keep their values."""
+    run = Run(metric="accuracy", output=Category(2))
+    for epoch in run.epochs(3):
+        logits = torch.tensor([[1.0, 0.0], [NAN if epoch == 1 else 0.0, 1.0]])
+        run.update(logits=logits, target=torch.tensor([0, 1]))
+        run.update(logits=torch.eye(2), target=torch.tensor([0, 1]))
+    assert [math.isnan(epoch.values["accuracy"]) for epoch in run.history] == [False, True, False]
+    assert "nan" in run.history[1].reasons["accuracy"].lower()
+    assert (run.value, run.best_epoch) == (1.0, 0)
+
+
+def test_a_batch_of_the_wrong_shape_is_an_error():
+    """What is a mistake and no divergence is raised as it comes."""
+    run = Run(metric="accuracy", output=Binary())
+    with pytest.raises(MetricInputError):
+        run.update(predictions=torch.tensor([1, 0]), target=torch.tensor([1]))
+
+
+@pytest.mark.parametrize("odd", [NAN, math.inf, -math.inf])
+def test_what_is_not_finite_never_wins(odd):
+    """It is recorded as nan with the reason, reported as nan, and the best is another epoch."""
+    run, reporter = run_of([0.5, odd, 0.4])
+    assert math.isnan(reporter.reports[1].value) and reporter.reports[1].picked == 0.5
+    assert run.history[1].reasons["loss"] == f"the value is {odd}"
+    assert (run.value, run.best_epoch) == (0.4, 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "at", "text"),
+    [
+        ([NAN, NAN], "best", "loss: none of 2 epochs has a finite value: the value is nan"),
+        ([], "best", "loss: none of 0 epochs has a finite value"),
+        ([0.5, math.inf], "last", "loss: not the last of 2 epochs has a finite value: the value is inf"),
+    ],
+)
+def test_a_run_without_a_finite_value_fails_by_name(values, at, text):
+    """The metric, the number of epochs and the reason are named."""
+    run, _ = run_of(values, at=at)
+    with pytest.raises(NoFiniteValueError, match=text):
+        _ = run.value
+
+
+def test_an_epoch_without_the_value_is_nan_with_the_reason():
+    """A validation every second epoch leaves gaps, not errors."""
+    run = Run(metric=LOSS)
+    for epoch in run.epochs(3):
+        run.log(**({"loss": 0.5} if epoch == 1 else {"aux": 1.0}))
+    assert run.history[0].reasons["loss"] == "was not logged in this epoch"
+    assert (run.value, run.best_epoch) == (0.5, 1)
+
+
+def test_patience_counts_epochs_without_an_improvement():
+    """Two epochs without a gain of more than 0.05 (a nan is none) end the loop; the end is told as final."""
+    run, reporter = run_of([0.5, 0.47, NAN, 0.1, 0.1], patience=2, tol=0.05)
+    assert [r.epoch for r in reporter.reports] == [0, 1, 2]
+    assert [r.final for r in reporter.reports] == [False, False, True]
+    assert run.value == 0.47  # the best value is the best value, also where it gained too little
+
+
+def test_a_target_ends_the_run():
+    """The first epoch that is at least as good as the target is the last."""
+    run, reporter = run_of([0.5, 0.2, 0.1], target=0.2)
+    assert (len(reporter.reports), reporter.reports[-1].final, run.value) == (2, True, 0.2)
+
+
+def test_the_cap_holds_whatever_the_loop_asks_for():
+    """`run.epochs(100)` under a budget of 2 gives 2; without any limit it is an error at once."""
+    reporter = ListReporter()
+    run = Run(reporter, metric=LOSS, epochs=2)
+    for _ in run.epochs(100):
+        run.log(loss=1.0)
+    assert [r.final for r in reporter.reports] == [False, True]
+    with pytest.raises(RunError, match="how many epochs"):
+        Run(metric=LOSS).epochs()
+
+
+def test_a_break_still_reports_the_epoch_it_leaves():
+    """`value` after the loop closes what was updated; an epoch without updates is none."""
+    reporter = ListReporter()
+    run = Run(reporter, metric=LOSS)
+    for epoch in run.epochs(10):
+        if epoch == 2:
+            break
+        run.log(loss=1.0 / (epoch + 1))
+        assert run.value <= 1.0 if epoch else True
+        if epoch == 1:
+            break
+    assert (run.value, [r.final for r in reporter.reports]) == (0.5, [False, True])
+
+
+def test_a_run_without_a_loop_is_one_epoch():
+    """A user's own objective may update once and return the value."""
+    reporter = ListReporter()
+    with Run(reporter, metric="accuracy", output=Binary()) as run:
+        run.update(predictions=RIGHT, target=RIGHT)
+    assert (run.value, len(reporter.reports), reporter.reports[0].final) == (1.0, 1, True)
+
+
+def test_values_are_natural_numbers_of_the_metric():
+    """A tensor with a gradient, a numpy scalar and an int are one number each; text and vectors are none."""
+    run = Run(metric=LOSS)
+    run.log(
+        loss=torch.tensor([0.1 + 0.2], dtype=torch.float64, requires_grad=True), a=torch.tensor(2), b=True
+    )
+    run.log(c=torch.tensor(0.5).numpy()[()])
+    run.close()
+    assert run.values == {"loss": 0.1 + 0.2, "a": 2.0, "b": 1.0, "c": 0.5}
+    for value in ("0.5", None, torch.zeros(2), [0.5]):
+        with pytest.raises(RunError, match=r"log\(loss=\.\.\.\) takes one number"):
+            run.log(loss=value)
+
+
+def test_a_logged_name_does_not_hide_a_metric():
+    """`accuracy` is measured; the user's own has another name."""
+    run = Run(metric="accuracy", output=Binary())
+    with pytest.raises(RunError, match="'accuracy' is measured by this run"):
+        run.log(accuracy=0.5)
+    with pytest.raises(RunError, match="measures no metric"):
+        Run(metric=LOSS).update(predictions=RIGHT, target=RIGHT)
+
+
+def test_watch_records_gradient_norm_learning_rate_and_speed():
+    """One weight with gradient 3 in each of two updates: norm 3, and the rate of the optimizer."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    run = Run(metric=LOSS)
+    run.watch(model, optimizer)
+    for _ in run.epochs(1):
+        for _ in range(2):
+            optimizer.zero_grad()
+            (3 * model.weight).sum().backward()
+            optimizer.step()
+        run.log(loss=1.0)
+    assert run.values["gnorm"] == pytest.approx(3.0) and run.values["lr"] == 0.25
+    assert run.values["ups"] > 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "facts", "name", "objective"),
+    [
+        ("roc_auc", {}, "roc_auc", MAXIMIZE),
+        ({"metric": "fbeta", "beta": 2}, {}, "fbeta(beta=2.0)", MAXIMIZE),
+        (get_metric("log_loss", Binary()), {}, "log_loss", MINIMIZE),
+        (type(get_metric("brier", Binary())), {}, "brier", MINIMIZE),
+        (Reported("latency", "min"), {}, "latency", MINIMIZE),
+        ("latency_ms", {"direction": "minimize"}, "latency_ms", MINIMIZE),
+        ({"metric": "latency_ms", "direction": "minimize"}, {}, "latency_ms", MINIMIZE),
+        ("roc_auc", {"direction": "max"}, "roc_auc", MAXIMIZE),
+    ],
+)
+def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
+    """However the metric is named; an unknown name with a direction is the engine's own report."""
+    spec = RunSpec(metric, output=Binary(), **facts)
+    assert (spec.name, spec.objective) == (name, objective)
+    assert spec.reported is name.startswith("latency")
+
+
+@pytest.mark.parametrize(
+    ("metric", "facts", "error", "text"),
+    [
+        (
+            "roc_auc",
+            {"direction": "minimize"},
+            ObjectiveError,
+            "roc_auc is to maximize, but direction= says minimize",
+        ),
+        (
+            LOSS,
+            {"direction": "maximize"},
+            ObjectiveError,
+            "loss is to minimize, but direction= says maximize",
+        ),
+        (
+            {"metric": "x", "direction": "min"},
+            {"direction": "max"},
+            ObjectiveError,
+            "its own direction says min",
+        ),
+        ("roc_auk", {}, UnknownMetricError, r"'roc_auc'.*Reported\('roc_auk', 'minimize'\)"),
+        (["roc_auc", "brier"], {}, NotYetError, "several objectives are not built yet, got 2"),
+        ("test:roc_auc", {}, RunError, "only validation values steer a search"),
+        (3, {}, RunError, "a metric is a name, a Metric or Reported"),
+        ({"name": "roc_auc"}, {}, RunError, "needs the key 'metric'"),
+        ("roc_auc", {"at": "first"}, RunError, "at is 'best' or 'last', got 'first'"),
+        ("roc_auc", {"patience": 0}, RunError, "patience must be a whole number of at least 1, got 0"),
+        ("roc_auc", {"epochs": 2.5}, RunError, r"epochs must be a whole number of at least 1, got 2\.5"),
+        ("roc_auc", {"target": NAN}, RunError, "target must be a finite number, got nan"),
+        ("roc_auc", {"tol": -1}, RunError, "tol must be a finite number of at least 0"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused_before_the_first_trial(metric, facts, error, text):
+    """Contradictions name both facts, typos the nearest name."""
+    with pytest.raises(error, match=text):
+        RunSpec(metric, output=Binary(), **facts)
+
+
+def test_one_metric_object_serves_many_runs():
+    """A spec holds a prototype; each run measures on its own copy."""
+    spec = RunSpec(get_metric("accuracy", Binary()))
+    for hits in (1, 3):
+        run = Run(spec=spec)
+        shares(run, [hits])
+        assert run.value == hits / 4
+
+
+def test_a_trial_of_the_other_direction_is_refused():
+    """A study set to minimize cannot search for the highest accuracy."""
+    trial = optuna.create_study(study_name="digits").ask()
+    with pytest.raises(
+        ObjectiveError, match="accuracy is to maximize, but the study 'digits' is set to minimize"
+    ):
+        Run(trial, metric="accuracy", output=Binary())
+
+
+def test_define_by_run_users_keep_their_own_objective():
+    """`Run(trial, ...)` in an objective of one's own: every epoch is reported, the picked value returned."""
+
+    def objective(trial: optuna.Trial) -> float:
+        hits = trial.suggest_int("hits", 1, 4)
+        run = Run(trial, metric="accuracy", output=Binary())
+        shares(run, [hits, 0])
+        return run.value
+
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(0))
+    study.optimize(objective, n_trials=3)
+    for trial in study.trials:
+        assert trial.value == trial.params["hits"] / 4
+        assert trial.intermediate_values == {0: trial.value, 1: 0.0}
+
+
+def test_engine_facts_are_read_from_the_function():
+    """What the decorator stated is there, and the function is the same function."""
+
+    @engine(output=Category(10), epochs=3)
+    def train(params, run):
+        return "itself"
+
+    assert engine_facts(train) == {"output": Category(10), "epochs": 3}
+    assert train({}, None) == "itself"
+    assert engine_facts(print) == {}
+
+
+def test_a_trial_is_recorded_with_its_conditions(tmp_path):
+    """Params as received, seed, threads, versions, values of every epoch: on disk and in the record."""
+    received = {}
+
+    def train(params, run):
+        received.update(params)
+        params["lr"] = "mine now"
+        assert torch.get_num_threads() == 1
+        for _ in run.epochs(2):
+            run.log(loss=torch.rand(()), again=run.params["lr"])
+
+    spec = RunSpec(LOSS, threads=1)
+    reporter = ListReporter(number=3)
+    record = run_trial(train, {"lr": 0.1, "layers": [1]}, spec, reporter, directory=tmp_path, seed=5)
+    assert record.params == {"lr": 0.1, "layers": [1]} == received
+    assert (record.state, record.number, record.seed, record.threads) == (TrialState.COMPLETE, 3, 5, 1)
+    assert {"python", "torch"} <= set(record.versions)
+    assert record.picked_values["again"] == 0.1
+    assert read_trial(tmp_path) == record and read_epochs(tmp_path) == record.epochs
+    again = run_trial(train, {"lr": 0.1, "layers": [1]}, spec, ListReporter(), seed=5)
+    assert again.value == record.value
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "reason"),
+    [
+        (RuntimeError("shape mismatch"), TrialState.FAILED, "RuntimeError: shape mismatch"),
+        (KeyboardInterrupt(), TrialState.INTERRUPTED, "KeyboardInterrupt"),
+        (SystemExit(3), TrialState.INTERRUPTED, "SystemExit: 3"),
+    ],
+)
+def test_how_a_trial_ended_is_recorded_with_the_reason(tmp_path, error, state, reason):
+    """A failure is kept and swallowed, an interruption is kept and goes on; epochs before it stay."""
+
+    def train(params, run):
+        for epoch in run.epochs(3):
+            if epoch == 1:
+                raise error
+            run.log(loss=0.5)
+
+    if state is TrialState.INTERRUPTED:
+        with pytest.raises(type(error)):
+            run_trial(train, {}, RunSpec(LOSS), ListReporter(), directory=tmp_path)
+    else:
+        run_trial(train, {}, RunSpec(LOSS), ListReporter(), directory=tmp_path)
+    record = read_trial(tmp_path)
+    assert (record.state, record.reason, record.value, len(record.epochs)) == (state, reason, 0.5, 1)
+
+
+def test_a_diverged_trial_has_failed():
+    """A run without one finite epoch is no complete trial; the record says why."""
+    record = run_trial(lambda _, run: run.log(loss=NAN), {}, RunSpec(LOSS), ListReporter())
+    assert record.state is TrialState.FAILED
+    assert record.reason == "NoFiniteValueError: loss: none of 1 epochs has a finite value: the value is nan"
+
+
+def test_a_stop_that_a_framework_swallowed_is_still_a_stop():
+    """Training loops of others catch what they like; the trial is pruned all the same."""
+    study = optuna.create_study(pruner=optuna.pruners.ThresholdPruner(upper=0.1))
+
+    def train(params, run):
+        try:
+            for _ in run.epochs(5):
+                run.log(loss=1.0)
+        except optuna.TrialPruned:
+            pass
+
+    from hpometrics.search.optuna_backend import OptunaReporter
+
+    record = run_trial(train, {}, RunSpec(LOSS), OptunaReporter(study.ask()))
+    assert record.state is TrialState.PRUNED
+    assert len(record.epochs) == 1 and "stopped trial 0 after epoch 0" in record.reason
