@@ -1,7 +1,7 @@
 """hpometrics: any metric by name, measured exactly, optimised in its own direction under Optuna and Ray Tune.
 
-Names are loaded when they are first used: importing the package loads neither torch nor optuna nor ray. What a
-type checker sees of them is in `__init__.pyi`.
+Names are loaded when they are first used: importing the package loads neither torch nor optuna nor ray.
+What a type checker sees of them is in `__init__.pyi`.
 """
 
 from __future__ import annotations

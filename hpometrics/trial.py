@@ -96,7 +96,9 @@ def attempt(
                 run.value  # noqa: B018  # a run without a value has failed
     except BaseException as err:  # every end is recorded; the caller decides what goes on
         error = err
-    record = _ended(replace(record, seconds=round(time.perf_counter() - began, 6)), run, error, reporter.stops)
+    record = _ended(
+        replace(record, seconds=round(time.perf_counter() - began, 6)), run, error, reporter.stops
+    )
     if directory is not None:
         write_trial(directory, record)
     return record, error

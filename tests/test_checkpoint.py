@@ -74,7 +74,7 @@ def run_engine(directory: Path, kill_in: int) -> subprocess.CompletedProcess[str
 
 
 def test_a_killed_trial_goes_on_to_the_very_values_of_an_uninterrupted_one(tmp_path):
-    """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, and every value is the same to the last digit."""
+    """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, every value the same to the last digit."""
     whole = run_engine(tmp_path / "whole", -1)
     killed = run_engine(tmp_path / "killed", 3)
     assert killed.returncode == -signal.SIGKILL
@@ -112,7 +112,7 @@ def test_the_latest_and_the_picked_checkpoint_are_kept(tmp_path):
 
 
 def test_a_restored_run_knows_its_past(tmp_path):
-    """History, picked epoch and patience go on; the host is told every epoch again, for it may have missed one."""
+    """History, picked epoch and patience go on; the host is told all epochs again: it may have missed one."""
     losses(tmp_path, [0.4, 0.1])
     run, reporter, done = losses(tmp_path, [0.4, 0.1, 0.3, 0.2, 0.2, 0.2], patience=3)
     assert done == 2
@@ -148,7 +148,7 @@ def test_a_checkpoint_beyond_the_record_is_not_trusted(tmp_path):
 
 
 def test_the_value_is_that_of_the_checkpoint_kept(tmp_path):
-    """The metric, measured again with the model of the picked epoch, is the trial's value to the last digit."""
+    """The metric, measured again with the checkpoint of the picked epoch, is the value to the last digit."""
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(120, 5, generator=generator)
     y = (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long()

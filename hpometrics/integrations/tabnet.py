@@ -1,6 +1,7 @@
 """pytorch-tabnet's form of a metric, `metric(y_true, y_score)`, for every registered metric of a table.
 
 The classes go into `eval_metric=[...]` of a pytorch-tabnet model, as its own do; it need not be installed.
+By a name that both have (`accuracy`, `auc`, `rmse`) pytorch-tabnet takes its own metric.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class TabnetMetric:
     - (N,) float: the probability of class 1; a metric that reads predictions takes above 0.5 as class 1;
     - (N,) integer or bool: predicted labels.
 
-    A column (N, 1) is read as (N,). Arguments are tensors, arrays or lists. The value is nan where the metric is
-    undefined, as the AUC of one class.
+    A column (N, 1) is read as (N,). Arguments are tensors, arrays or lists. The value is nan where the metric
+    is undefined, as the AUC of one class.
 
     Raises:
         MetricInputError: the scores are not what the metric reads.
@@ -140,7 +141,7 @@ def tabnet_metric(name: str) -> type[TabnetMetric]:
     """Make the class of a registered metric, for `eval_metric=[tabnet_metric("f1_macro")]`.
 
     Raises:
-        MetricNameError, UnknownMetricError: there is no such metric of a table's outputs, or it needs parameters.
+        MetricNameError, UnknownMetricError: a table's outputs have no such metric, or it needs parameters.
         ObjectiveError: it has no direction, and pytorch-tabnet stops early by one.
 
     >>> tabnet_metric("rmse")()([3.0, 5.0], [3.0, 1.0])
@@ -195,7 +196,7 @@ def _read_chances(types: set[str], target: Tensor, score: Tensor) -> Reading:
 def _read_labels(found: FoundMetric, types: set[str], target: Tensor, score: Tensor) -> Reading:
     if found.inputs is not PREDICTIONS:
         raise MetricInputError(
-            f"{found.name} reads {found.inputs}, and {score.dtype} scores of one dimension are predicted labels; "
+            f"{found.name} reads {found.inputs}, and {score.dtype} scores of one dimension are labels; "
             "pass the probability of class 1 as floats, or (N, C) probabilities"
         )
     return (Category() if CATEGORY in types else Binary()), {"predictions": score, "target": target}

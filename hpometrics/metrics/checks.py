@@ -45,7 +45,7 @@ _TARGET_DIMS = {BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES
 
 @dataclass(frozen=True)
 class Check:
-    """One question about a batch's values: `bad` is the answer, on a device a flag; `explain` says what came."""
+    """One question about a batch's values: its answer (on a device a flag), and what to say if it is bad."""
 
     bad: bool | Tensor
     explain: Callable[[], str]

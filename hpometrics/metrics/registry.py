@@ -315,9 +315,7 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
         )
     held = _live_aliases.get(key) or _index_aliases().get(key)
     if (held not in (None, meaning) or key in _live or key in _index()) and not override:
-        raise RegistrationError(
-            f"{entry}: its alias {alias!r} already means {held or alias} of {entry.feature_type}"
-        )
+        raise RegistrationError(f"{entry}: its alias {alias!r} already means {held or alias}")
 
 
 @cache

@@ -14,8 +14,7 @@ from filelock import FileLock
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
-from optuna.trial import BaseTrial, FrozenTrial, Trial
-from optuna.trial import TrialState as OptunaState
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
 from ..exceptions import NotYetError, ObjectiveError, RecordError
 from ..objective import Objective
@@ -170,9 +169,9 @@ def claim(study: optuna.Study, take: Callable[[int], bool] | None = None) -> Tri
         take: called with a trial's number before it is claimed; False leaves it to others. A worker locks the
             trial's directory here, so that nobody takes the trial for an orphan.
     """
-    for waiting in study.get_trials(deepcopy=False, states=(OptunaState.WAITING,)):
-        if take is None or take(waiting.number):
-            if _claimed(study._storage, waiting):
+    with _locked(study._storage):  # on SQLite two processes can both turn a trial from waiting to running
+        for waiting in study.get_trials(deepcopy=False, states=(OptunaState.WAITING,)):
+            if (take is None or take(waiting.number)) and _claimed(study._storage, waiting):
                 return _live_trial(study, waiting)
     return None
 

@@ -30,9 +30,8 @@ def metric_text(name: str, feature: str | None) -> str:
         UnknownMetricError: there is none of that name.
     """
     asked = MetricName.parse(name)
-    entries = [e for e in all_entries(feature) if e.name == asked.metric] or find_metric(
-        asked, feature
-    ).entries
+    named = [entry for entry in all_entries(feature) if entry.name == asked.metric]
+    entries = named or find_metric(asked, feature).entries
     return "\n\n".join("\n".join(_lines(list(group))) for _, group in groupby(entries, key=_facts))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from ..exceptions import ConfigError
@@ -17,32 +18,36 @@ Train = Callable[..., Any]
 class ImportedEngine:
     """A `train(params, run)` named by `module:function`; wherever it is unpickled, it is imported anew.
 
+    Args:
+        target: `module:function`.
+        folders: put in front of the import path, the first one first.
+
     Raises:
         ConfigError: it cannot be imported, or is nothing to call.
     """
 
-    def __init__(self, target: str, folder: str) -> None:
-        self.target, self.folder = target, folder
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+    def __init__(self, target: str, folders: tuple[str, ...]) -> None:
+        self.target, self.folders = target, folders
+        sys.path[:0] = [folder for folder in folders if folder not in sys.path]
         self.train = _imported(target)
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
         """Train."""
         return self.train(params, run)
 
-    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, str]]:
-        return type(self), (self.target, self.folder)
+    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, tuple[str, ...]]]:
+        return type(self), (self.target, self.folders)
 
 
 def import_engine(plan: Plan) -> ImportedEngine:
-    """Import the engine of a plan.
+    """Import the engine of a plan: from the sweep file's own folder, the current directory, or what is installed.
 
     Raises:
         SweepFileError: it cannot be imported, or is nothing to call.
     """
+    folders = (str(plan.file.resolve().parent), str(Path.cwd()))
     try:
-        return ImportedEngine(plan.config.engine.target or "", str(plan.file.resolve().parent))
+        return ImportedEngine(plan.config.engine.target or "", folders)
     except ConfigError as err:
         path = ("engine", "target")
         raise SweepFileError([Problem(plan.document.mark(path), path, str(err))]) from err

@@ -21,7 +21,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
-    params = list(dict.fromkeys(name for record in records for name in record.params))
+    params = list(resolved.ordered({name: None for record in records for name in record.params}))
     values = [resolved.metric, *resolved.track]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -56,7 +56,7 @@ def _cell(value: Any) -> Any:
 def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path) -> dict[str, Any]:
     """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
     return {
-        "params": dict(best.params),
+        "params": resolved.ordered(best.params),
         "metric": best.metric,
         "objective": best.objective.value,
         "value": best.value,

@@ -72,14 +72,9 @@ def run_spec(plan: Plan, facts: Mapping[str, Any]) -> RunSpec:
     Raises:
         HpometricsError: a fact of the engine makes no sense.
     """
-    budget, best = plan.config.budget, plan.optimize
-    given = {
-        "output": plan.output,
-        "epochs": budget.epochs,
-        "patience": budget.patience,
-        "target": budget.target,
-    }
-    told = {name: value for name, value in given.items() if value is not None}
+    best, own_words = plan.optimize, ("epochs", "patience", "target")
+    given = {name: getattr(plan.config.budget, name) for name in own_words}
+    told = {name: value for name, value in {**given, "output": plan.output}.items() if value is not None}
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
     reported = best.reported and best.objective is not None
     return RunSpec(

@@ -26,8 +26,10 @@ def check_text(file: Path, assignments: Iterable[str]) -> str:
         SweepFileError: anything is wrong.
     """
     plan = read_plan(file, assignments)
-    lines = "\n".join(f"{head:<10} {text}" for head, text in _lines(plan, _done(plan)))
-    return f"{lines}\nok: nothing was run. Run it with: hpometrics run {file}"
+    lines = list(_lines(plan, _done(plan)))
+    width = max(len(head) for head, _ in lines)
+    told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
+    return f"{told}\nok: nothing was run. Run it with: hpometrics run {file}"
 
 
 def check_facts(file: Path, assignments: Iterable[str]) -> dict[str, Any]:

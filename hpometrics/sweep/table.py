@@ -63,50 +63,41 @@ def exact(value: Any) -> str:
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
     """Print the best trials, best first."""
     order = ranked(records, resolved.objective)
-    params = list(
-        dict.fromkeys(name for record in records for name in record.params if name not in resolved.fixed)
-    )
-    tracked = [(name, objective) for name, objective in resolved.track.items()]
-    head = ["rank", "trial", f"{resolved.metric}{ARROWS[resolved.objective]}"]
-    head += [f"{name}{ARROWS[objective]}" for name, objective in tracked]
-    head += ["epochs", *map(printable, params), "state"]
-    lines = [
-        [
-            str(rank) if record.state is TrialState.COMPLETE else "-",
-            str(record.number),
-            number(record.value),
-            *(number(record.picked_values.get(name)) for name, _ in tracked),
-            str(len(record.epochs)),
-            *(short(record.params[name]) if name in record.params else "-" for name in params),
-            word(record.state),
-        ]
-        for rank, record in enumerate(order[:rows], 1)
-    ]
+    seen = {name: None for record in records for name in record.params}
+    params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
+    objectives = {resolved.metric: resolved.objective, **resolved.track}
+    values = [f"{name}{ARROWS[objective]}" for name, objective in objectives.items()]
+    head = ["rank", "trial", *values, "epochs", *map(printable, params), "state"]
+    lines = [_row(rank, record, list(resolved.track), params) for rank, record in enumerate(order[:rows], 1)]
     more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
     return aligned([head, *lines]) + more
 
 
+def _row(rank: int, record: TrialRecord, tracked: Sequence[str], params: Sequence[str]) -> list[str]:
+    return [
+        str(rank) if record.state is TrialState.COMPLETE else "-",
+        str(record.number),
+        number(record.value),
+        *(number(record.picked_values.get(name)) for name in tracked),
+        str(len(record.epochs)),
+        *(short(record.params[name]) if name in record.params else "-" for name in params),
+        word(record.state),
+    ]
+
+
 def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Print the block of the optimal engine params."""
-    params = [
-        (f"{printable(name)}: {exact(value)}", _origin(name, best, resolved))
-        for name, value in best.params.items()
-    ]
-    directions = {resolved.metric: resolved.objective, **resolved.track}
+    params = resolved.ordered(best.params)
+    objectives = {resolved.metric: resolved.objective, **resolved.track}
     values = {resolved.metric: best.value, **{name: best.values.get(name) for name in resolved.track}}
-    metrics = [
-        (f"{name}: {number(value)}", f"({directions[name]})" if directions[name] else "")
-        for name, value in values.items()
+    lines = [
+        evaluated(records),
+        f"Optimal Engine Params: (trial {best.trial}, epoch {best.epoch}):",
+        *_noted([(f"{printable(k)}: {exact(v)}", _origin(k, params, resolved)) for k, v in params.items()]),
+        "Metrics:",
+        *_noted([(f"{k}: {number(v)}", f"({o})" if (o := objectives[k]) else "") for k, v in values.items()]),
     ]
-    return "\n".join(
-        [
-            evaluated(records),
-            f"Optimal Engine Params: (trial {best.trial}, epoch {best.epoch}):",
-            *_noted(params),
-            "Metrics:",
-            *_noted(metrics),
-        ]
-    )
+    return "\n".join(lines)
 
 
 def evaluated(records: Iterable[TrialRecord]) -> str:
@@ -120,13 +111,14 @@ def evaluated(records: Iterable[TrialRecord]) -> str:
 
 def params_line(params: Mapping[str, Any], resolved: Resolved) -> str:
     """Print the params that vary on one line."""
-    return " ".join(f"{printable(k)}={short(v)}" for k, v in params.items() if k not in resolved.fixed)
+    ordered = resolved.ordered(params)
+    return " ".join(f"{printable(k)}={short(v)}" for k, v in ordered.items() if k not in resolved.fixed)
 
 
-def _origin(name: str, best: Best, resolved: Resolved) -> str:
+def _origin(name: str, params: Mapping[str, Any], resolved: Resolved) -> str:
     if name in resolved.fixed:
         return "# fixed"
-    bundle = resolved.bundle_of(name, best.params)
+    bundle = resolved.bundle_of(name, params)
     return f"# {bundle}" if bundle else ""
 
 
@@ -138,9 +130,7 @@ def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:
 def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     """Print a head and rows in columns; `align` is `>` or `<`."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = [
-        "  ".join(f"{cell:{align}{width}}" for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    ]
+    cells = [zip(line, widths, strict=True) for line in lines]
+    rows = ["  ".join(f"{cell:{align}{width}}" for cell, width in line) for line in cells]
     rule = "-" * (sum(widths) + 2 * len(widths) - 2)
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))

@@ -85,7 +85,7 @@ def test_labels_of_three_classes(table):
 
 
 def test_floats_of_one_dimension_are_the_probability_of_class_1():
-    """For a metric of predictions too, and for one that has no binary form; labels 0. and 1. decide as they are."""
+    """For a metric of predictions too, and for one without a binary form; 0. and 1. decide as they are."""
     labels, chance = [0, 1, 1, 0], [0.2, 0.9, 0.4, 0.0]
     assert Accuracy()(labels, chance) == 0.75
     assert Accuracy()(labels, [0.0, 1.0, 0.0, 0.0]) == 0.75
@@ -106,8 +106,10 @@ def test_numbers_and_vectors():
     assert mse([3, -0.5, 2, 7], [2.5, 0.0, 2, 8]) == 0.375
     assert mse(np.zeros((4, 1)), np.ones((4, 1))) == 1.0
     assert tabnet_metric("rmse")()(np.zeros((4, 2)), np.array([[3.0, 4.0]] * 4)) == 3.5
-    with pytest.raises(MetricInputError, match="shapes never broadcast"):
+    with pytest.raises(MetricInputError, match="the target of a vector output has 2 dimension"):
         mse(np.zeros(4), np.zeros((4, 2)))
+    with pytest.raises(MetricInputError, match="shapes never broadcast"):
+        mse(np.zeros(4), np.zeros(3))
 
 
 def test_one_class_alone_has_no_auc():

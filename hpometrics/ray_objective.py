@@ -1,0 +1,172 @@
+"""RayObjective: a trainable for `tune.Tuner`, and the tuner whose direction is the metric's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import TrialState as OptunaState
+from ray import tune
+
+from .exceptions import ObjectiveError, RunError
+from .objective import Objective
+from .run_spec import Train
+from .search.epoch_log import Fsync
+from .search.optuna_backend import check_study, make_sampler, reserve, study_records
+from .search.ray_backend import StudySearcher, TuneReporter, check_resources, make_scheduler, start_ray
+from .search.record import TrialRecord
+from .search.selection import At, Best, best_of
+from .search.space import Space
+from .trial import Trials, as_space, make_trials
+
+
+class RayObjective:
+    """Trains in Ray workers, reports every epoch, and lets a scheduler stop what is hopeless.
+
+    Args:
+        train: `train(params, run)`.
+        space: a `Space` or the mapping that makes one.
+        directory, seed, fsync: see `Trials`; the workers must see the directory too.
+        facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+    """
+
+    def __init__(
+        self,
+        train: Train,
+        space: Space | Mapping[str, Any],
+        *,
+        directory: Path | str | None = None,
+        seed: int | None = None,
+        fsync: Fsync = "epoch",
+        **facts: Any,
+    ) -> None:
+        self.space = as_space(space)
+        self.trials = make_trials(train, directory, seed, fsync, facts)
+        self.study: optuna.Study | None = None
+
+    @property
+    def direction(self) -> Objective:
+        """The metric's own."""
+        return self.trials.spec.objective
+
+    def tuner(
+        self,
+        num_samples: int,
+        *,
+        scheduler: object = None,
+        sampler: object = "tpe",
+        study: optuna.Study | None = None,
+        points: Iterable[Mapping[str, Any]] = (),
+        resources: Mapping[str, float] | None = None,
+        max_concurrent: int | None = None,
+        take: Callable[[int], bool] | None = None,
+        run_config: tune.RunConfig | None = None,
+        **tune_config: Any,
+    ) -> tune.Tuner:
+        """Build a tuner for one `fit()`; Ray is started unless it runs.
+
+        Args:
+            num_samples: trials in all, those that `study` has already included.
+            scheduler: see `make_scheduler`.
+            sampler: see `make_sampler`.
+            study: keeps the trials; a new one in memory unless given.
+            points: params to try first.
+            resources: of one trial, `{"cpu": 1}` unless given.
+            max_concurrent: trials at a time; as many as fit unless given.
+            take: see `claim`; trials of dead workers go on first.
+            run_config: Tune's own.
+            tune_config: further arguments of `tune.TuneConfig`, but no `metric` and no `mode`.
+
+        Raises:
+            ObjectiveError: a scheduler, a study or `mode` says another direction.
+            ConfigError: a scheduler, sampler or resource that does not exist.
+            RunError: the study has all its trials already.
+        """
+        for name in {"metric", "mode"} & tune_config.keys():
+            raise ObjectiveError(
+                f"{self.trials.spec.name} is to {self.direction.value}; leave {name}={tune_config[name]!r} out: "
+                "the scheduler is told the current value and the searcher the picked one"
+            )
+        start_ray()
+        wanted = dict(resources or {"cpu": 1})
+        check_resources(wanted)
+        study = self._prepared(study, sampler, num_samples, points)
+        config = tune.TuneConfig(
+            search_alg=self._searcher(study, take),
+            scheduler=make_scheduler(scheduler, self.direction, self.trials.spec.epochs),
+            num_samples=_left(study, take),
+            max_concurrent_trials=max_concurrent,
+            **{"reuse_actors": True, **tune_config},
+        )
+        trainable = tune.with_resources(make_trainable(self.trials, self.space), wanted)
+        return tune.Tuner(trainable, tune_config=config, run_config=run_config or self._run_config())
+
+    def records(self, results: Any = None) -> list[TrialRecord]:
+        """Return the record of every trial of the tuner's study.
+
+        Args:
+            results: of `fit()`; only its trials, or all of the study if None.
+
+        Raises:
+            RunError: there was no tuner.
+        """
+        if self.study is None:
+            raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
+        found = study_records(self.study)
+        if results is not None:
+            numbers = {result.config["number"] for result in results}
+            found = [record for record in found if record.number in numbers]
+        return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
+
+    def best(self, results: Any = None) -> Best:
+        """Return the best trial.
+
+        Raises:
+            NoFiniteValueError: none is complete.
+        """
+        return best_of(self.records(results), self.trials.spec.name, self.direction)
+
+    def _prepared(
+        self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
+    ) -> optuna.Study:
+        if study is None:
+            study = optuna.create_study(
+                direction=self.direction.value, sampler=make_sampler(sampler, self.trials.seed)
+            )
+        check_study(study, self.trials.spec.name, self.direction, {"space": self.space.fingerprint()})
+        reserve(study, total, [self.space.encode(point) for point in points])
+        self.study = study
+        return study
+
+    def _searcher(self, study: optuna.Study, take: Callable[[int], bool] | None) -> StudySearcher:
+        at = At(self.trials.spec.at)
+        return StudySearcher(study, self.space, self.direction, at, self.trials.directory_of, take)
+
+    def _run_config(self) -> tune.RunConfig:
+        path = None if self.trials.directory is None else str(self.trials.directory / "ray")
+        return tune.RunConfig(storage_path=path, verbose=0)
+
+
+def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
+    """Return a function trainable: of our searcher's config, or of one that `space.to_ray()` made."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        number = config.get("number")
+        params = config["params"] if number is not None else space.decode(config)
+        _, error = trials.run(params, TuneReporter(number, params))
+        if error is not None:
+            raise error
+
+    return trainable
+
+
+def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:
+    states = [OptunaState.WAITING] if take is None else [OptunaState.WAITING, OptunaState.RUNNING]
+    count = len(study.get_trials(deepcopy=False, states=tuple(states)))
+    if count == 0:
+        raise RunError(
+            f"the study {study.study_name!r} has all its trials already; give a larger num_samples"
+        )
+    return count
