@@ -86,8 +86,8 @@ class RayObjective:
         """
         for name in {"metric", "mode"} & tune_config.keys():
             raise ObjectiveError(
-                f"{self.trials.spec.name} is to {self.direction.value}; leave {name}={tune_config[name]!r} out: "
-                "the scheduler is told the current value and the searcher the picked one"
+                f"{self.trials.spec.name} is to {self.direction.value}; leave {name}={tune_config[name]!r} "
+                "out: the scheduler is told the current value and the searcher the picked one"
             )
         start_ray()
         wanted = dict(resources or {"cpu": 1})

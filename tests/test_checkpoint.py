@@ -74,7 +74,7 @@ def run_engine(directory: Path, kill_in: int) -> subprocess.CompletedProcess[str
 
 
 def test_a_killed_trial_goes_on_to_the_very_values_of_an_uninterrupted_one(tmp_path):
-    """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, every value the same to the last digit."""
+    """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, the same to the last digit."""
     whole = run_engine(tmp_path / "whole", -1)
     killed = run_engine(tmp_path / "killed", 3)
     assert killed.returncode == -signal.SIGKILL

@@ -12,7 +12,8 @@ from ..exceptions import MetricInputError, StateError
 from ..objective import Objective
 from .checks import Gate
 from .features import InputType, OutputFeature, parse_feature
-from .metric import AnyOutput, MeanMetric, Metric, overrides_update, world_size
+from .keeper import world_size
+from .metric import AnyOutput, MeanMetric, Metric, overrides_update
 from .names import MetricName
 from .outputs import Outputs
 from .registry import get_metric, registered_types
@@ -274,7 +275,8 @@ def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:
     named: dict[str, Metric] = {}
     for metric in metrics:
         held = named.setdefault(metric.name, metric)
-        if type(held) is not type(metric):
+        same = held is metric or (type(held) is type(metric) and registered_types(type(metric)))
+        if not same:  # of one registered class, the same name means the same parameters
             raise MetricInputError(
                 f"two different metrics are called {metric.name!r}; give one of them another .name"
             )

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from copy import deepcopy
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
-import torchmetrics
 from torch import Tensor
 
 from ..exceptions import MetricInputError, StateError
 from ..objective import Objective
-from .checks import Gate
 from .features import FEATURES, InputType, OutputFeature
+from .keeper import Keeper
 from .outputs import Outputs
 from .registry import printed_name, registered_types
-from .statistics.statistic import Statistic
 
-S = TypeVar("S", bound=Statistic)
 Value = Tensor | float | None
 
 
@@ -31,16 +26,15 @@ class AnyOutput(OutputFeature):
     type: ClassVar[str] = "any"
 
 
-class Metric(torchmetrics.Metric):
+class Metric(Keeper):
     """Base class of all metrics.
 
     A subclass states its facts, `objective` (MINIMIZE, MAXIMIZE or None) and `inputs`, as class attributes,
     by the classmethods `get_objective` and `get_inputs`, or in `register_metric`. It measures in one of two
     ways:
 
-    - over statistics: `statistics()` names what it needs, `compute()` is a function of them. In a
-    collection equal
-      statistics are one object.
+    - over statistics: `statistics()` names what it needs, `compute()` is a function of them; in a collection
+      equal statistics are one object.
     - on its own: `add_state`, `update(preds, target)` and `compute()`, as any torchmetrics.Metric.
 
     Its parameters are keyword arguments of `__init__`, kept as attributes of the same name.
@@ -53,11 +47,7 @@ class Metric(torchmetrics.Metric):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._name: str | None = None
-        self.undefined_reason: str | None = None
         self._output: OutputFeature | None = None
-        self._kept: dict[str, Statistic] | None = None
-        self.kept_by_others = False
-        self._gate = Gate()
 
     @classmethod
     def get_objective(cls) -> Objective | None:
@@ -99,54 +89,28 @@ class Metric(torchmetrics.Metric):
             )
         self._output = feature
 
-    def statistics(self) -> Mapping[str, Statistic]:
-        """Name the statistics that `compute` is a function of; parameters and `output` are known by then."""
-        return {}
-
-    @property
-    def kept(self) -> dict[str, Statistic]:
-        """Its statistics: its own, or those that a collection shares among its members."""
-        if self._kept is None:
-            self._kept = dict(self.statistics())
-        return self._kept
-
-    def share(self, statistics: Mapping[str, Statistic]) -> None:
-        """Use these statistics in the place of its own; the collection that calls this updates them."""
-        self._kept = dict(statistics)
-        self.kept_by_others = True
-        self._to_sync = False
-
-    def statistic(self, kind: type[S], name: str | None = None) -> S:
-        """Return its statistic of a class; by name where it has several of the class."""
-        for key, statistic in self.kept.items():
-            if isinstance(statistic, kind) and name in (None, key):
-                return statistic
-        raise StateError(f"{self.name} keeps no {kind.__name__}{f' named {name!r}' if name else ''}")
-
-    def update(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
-        """Add one batch.
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Add one batch: `update(preds, target)`, or `update(logits=..., target=...)`.
 
         Args:
-            preds: the output that the metric reads (`inputs`), in the shape of its output feature.
-            target: what was right.
-            tensors: `logits=`, `probabilities=` or `predictions=` in the place of `preds`; others are extras.
+            args: preds, the output that the metric reads (`inputs`) in the shape of its output feature;
+                target.
+            kwargs: the same by name, `logits=`, `probabilities=` or `predictions=` in the place of `preds`,
+                and the extras that the metric asks for.
 
         Raises:
             MetricInputError: the batch is not what the metric reads; the state stays as it was.
         """
-        self._refuse_if_shared("update")
-        batch = self.batch(preds, target, tensors)
-        self._gate.admit(batch)
-        if len(batch):
-            self.observe(batch)
+        self._take(*args, **kwargs)
 
-    def _update_gated(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
-        """Stand before an `update(preds, target)` of a metric's own: the same door as for all others."""
+    def _take(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
+        """The one door, in front of an `update(preds, target)` of a metric's own as well."""
+        self._refuse_if_shared("update")
         batch = self.batch(preds, target, tensors)
         self._gate.admit(batch)
         if not len(batch):
             return
-        before = self.snapshot()
+        before = self.snapshot() if overrides_update(self) else {}
         try:
             self.observe(batch)
         except Exception:
@@ -218,54 +182,6 @@ class Metric(torchmetrics.Metric):
             statistic.merge(other.kept[name])
         self.merge_own(other.own_state(), other.update_count)
 
-    def own_state(self) -> dict[str, Any]:
-        """The states of `add_state`, without the statistics."""
-        return {name: getattr(self, name) for name in self._defaults}
-
-    def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Take in the `own_state` of another metric of the same kind, made by so many updates."""
-        if state and updates:
-            self.merge_state(dict(state))
-        self.count(updates)
-
-    def count(self, updates: int = 1) -> None:
-        """Note that batches were added: the computed value no longer holds."""
-        own = self.__dict__  # a module's __setattr__ would cost more than many an update
-        own["_update_count"] += updates
-        own["_computed"] = None
-
-    def snapshot(self) -> dict[str, Any]:
-        """Its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
-        return {k: len(v) if isinstance(v, list) else v.clone() for k, v in self.own_state().items()}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Put its own states back to what `snapshot` gave."""
-        for name, value in snapshot.items():
-            if isinstance(value, int):
-                del getattr(self, name)[value:]
-            else:
-                setattr(self, name, value)
-
-    def reset(self) -> None:
-        """Forget everything measured."""
-        self._refuse_if_shared("reset")
-        self.reset_own()
-        for statistic in (self._kept or {}).values():
-            statistic.reset()
-
-    def reset_own(self) -> None:
-        """Forget the states of `add_state`, not the statistics."""
-        with torch.inference_mode(False):
-            super().reset()
-        self._gate.reset()
-        self.undefined_reason = None
-
-    def _refuse_if_shared(self, call: str) -> None:
-        if self.kept_by_others and self.kept:
-            raise StateError(
-                f"{self.name} is a member of a collection and shares its statistics; {call} the collection"
-            )
-
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add one batch and return the value of that batch alone."""
         if not self.kept:
@@ -276,49 +192,8 @@ class Metric(torchmetrics.Metric):
         self.update(*args, **kwargs)
         return alone.compute()
 
-    def alone(self) -> Metric:
-        """Return the same metric with nothing measured."""
-        held, self._kept = self._kept, None
-        try:
-            copy = deepcopy(self)
-        finally:
-            self._kept = held
-        copy.kept_by_others, copy._to_sync = False, True
-        copy.reset()
-        return copy
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
-        return {"updates": self._update_count, "statistics": {k: s.state() for k, s in self.kept.items()}}
-
-    def set_extra_state(self, state: Any) -> None:
-        """Load what `get_extra_state` gave.
-
-        Raises:
-            StateError: the statistics are not this metric's.
-        """
-        if set(state["statistics"]) != set(self.kept):
-            raise StateError(
-                f"{self.name} keeps {list(self.kept)}, the state has {list(state['statistics'])}"
-            )
-        for name, statistic in self.kept.items():
-            statistic.load_state(state["statistics"][name])
-        self._update_count = state["updates"]
-        self._computed = None
-
-    def add_state(self, *args: Any, **kwargs: Any) -> None:
-        """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`."""
-        super().add_state(*args, **{"persistent": True, **kwargs})
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
-        module = super()._apply(fn, *args, **kwargs)
-        device = fn(torch.empty(0, device=self.device)).device
-        for statistic in (self._kept or {}).values():
-            statistic.to(device)
-        return module
-
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
-        gated = self._update_gated if overrides_update(self) and _reads_pairs(type(self).update) else update
+        gated = self._take if overrides_update(self) and _reads_pairs(type(self).update) else update
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
@@ -350,41 +225,10 @@ class Metric(torchmetrics.Metric):
             return self.undefined(self.undefined_reason)
         return compute()
 
-    @contextmanager
-    def _over_all_ranks(self) -> Iterator[None]:
-        """While computing, hold the statistics of all ranks of the process group, if there is one."""
-        if world_size() == 1 or not self._to_sync:
-            yield
-            return
-        own = self.kept
-        merged = {name: merged_over_ranks(statistic) for name, statistic in own.items()}
-        self._kept = merged
-        try:
-            with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
-                yield
-        finally:
-            self._kept = own
-
 
 def overrides_update(metric: Metric) -> bool:
     """Whether a metric measures on its own, by an `update(preds, target)` of its own."""
     return type(metric).update is not Metric.update
-
-
-def world_size() -> int:
-    """The number of ranks of the default process group; 1 without one."""
-    distributed = torch.distributed
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
-
-
-def merged_over_ranks(statistic: S) -> S:
-    """Gather a statistic from every rank of the default process group and merge; all ranks get the same."""
-    states: list[Any] = [None] * world_size()
-    torch.distributed.all_gather_object(states, statistic.state())
-    merged = statistic.fresh()
-    for state in states:
-        merged.merge_state(state)
-    return merged
 
 
 @functools.cache

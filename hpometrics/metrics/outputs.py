@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -172,7 +173,7 @@ def as_tensor(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach()
     try:
-        return torch.tensor(value)
+        return torch.tensor(np.asarray(value))  # which keeps the float64 of a list
     except (TypeError, ValueError, RuntimeError) as err:
         raise MetricInputError(
             f"a batch is a tensor, an array or a list of numbers, got {type(value).__name__}: {err}"

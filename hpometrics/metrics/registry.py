@@ -295,7 +295,8 @@ def _check_free(entry: MetricEntry, override: bool) -> None:
     holder = _live.get(key) or _index().get(key)
     if holder is not None and holder.path != entry.path and not override:
         raise RegistrationError(
-            f"{entry} is taken by {holder.path}; {entry.path} needs another name, or override=True to replace it"
+            f"{entry} is taken by {holder.path}; {entry.path} needs another name, "
+            "or override=True to replace it"
         )
     meaning = _alias_meaning(*key)
     if meaning is not None and not override:

@@ -13,7 +13,8 @@ from torchmetrics.utilities.data import dim_zero_cat
 from ..exceptions import MetricInputError, StateError
 from ..objective import MAXIMIZE, Objective
 from .features import InputType
-from .metric import MeanMetric, Metric, world_size
+from .keeper import world_size
+from .metric import MeanMetric, Metric
 from .outputs import as_tensor
 
 Function = Callable[..., Any]
@@ -111,7 +112,7 @@ class WrappedMetric(Wrapped):
             module._to_sync = False  # this metric gathers the parts of all ranks itself
             module.persistent(False)  # and saves them
 
-    def update(self, preds: Tensor, target: Tensor, **extras: Any) -> None:  # type: ignore[override]
+    def update(self, preds: Tensor, target: Tensor, **extras: Any) -> None:
         """Hand over a batch, copied if the wrapped metric keeps rows.
 
         Raises:
@@ -216,7 +217,7 @@ class PooledFunction(Wrapped):
         self.add_state("preds", [], dist_reduce_fx="cat")
         self.add_state("target", [], dist_reduce_fx="cat")
 
-    def update(self, preds: Tensor, target: Tensor) -> None:  # type: ignore[override]
+    def update(self, preds: Tensor, target: Tensor) -> None:
         """Keep a copy of the rows.
 
         Raises:

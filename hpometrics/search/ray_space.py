@@ -17,11 +17,9 @@ def ray_domain(dimension: Dimension) -> Any:
     if isinstance(dimension, Choice):
         return tune.choice(list(dimension.options))
     if isinstance(dimension, Float) and dimension.step is None:
-        draw = tune.loguniform if dimension.log else tune.uniform
-        return draw(dimension.low, dimension.high)
+        return (tune.loguniform if dimension.log else tune.uniform)(dimension.low, dimension.high)
     if isinstance(dimension, Int) and dimension.step == 1:
-        draw = tune.lograndint if dimension.log else tune.randint
-        return draw(dimension.low, dimension.high + 1)
+        return (tune.lograndint if dimension.log else tune.randint)(dimension.low, dimension.high + 1)
     if isinstance(dimension, (Float, Int)):
         return tune.choice(list(dimension.points()))
     return dimension.value

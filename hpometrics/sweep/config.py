@@ -16,7 +16,7 @@ class Engine(Strict):
     """What is trained."""
 
     target: Target | None = None
-    """`module:function`, called as `train(params, run)`; the file's folder and the current one are searched."""
+    """`module:function`, called as `train(params, run)`; found beside the file or in the current folder."""
     command: Annotated[list[str], Field(min_length=1)] | None = None
     """A program to run instead of a function."""
     output: str | dict[str, Any] | None = None

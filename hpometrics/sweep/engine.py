@@ -40,7 +40,7 @@ class ImportedEngine:
 
 
 def import_engine(plan: Plan) -> ImportedEngine:
-    """Import the engine of a plan: from the sweep file's own folder, the current directory, or what is installed.
+    """Import the engine of a plan, from the sweep file's own folder, the current one, or what is installed.
 
     Raises:
         SweepFileError: it cannot be imported, or is nothing to call.

@@ -1,4 +1,4 @@
-"""A job: one invocation of `run`. What its trials measure, where they are kept, when no further one starts."""
+"""A job: one invocation of `run`; what its trials measure, where they are kept, when no more start."""
 
 from __future__ import annotations
 

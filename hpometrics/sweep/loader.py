@@ -147,7 +147,8 @@ class _Builder:
 
     def _take_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
         key = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
-        if not isinstance(key, str) or key == "<<":
+        merges = key == "<<" and getattr(event, "style", None) is None
+        if not isinstance(key, str) or merges:
             raise self._fatal(event, _key_text(event))
         path, mark = (*parent.path, key), self._mark(event)
         if key in parent.value:

@@ -249,4 +249,4 @@ def _log_likelihood(batch: Outputs) -> Tensor:
         return likelihood
     probabilities = batch.probabilities
     true = torch.where(batch.target.bool(), probabilities, 1 - probabilities)
-    return true.clamp(min=torch.finfo(true.dtype).eps).log()
+    return torch.log(true.clamp(min=torch.finfo(true.dtype).eps))

@@ -1,0 +1,181 @@
+"""Keeper: a torchmetrics.Metric whose state is in statistics; it moves, saves, merges and synchronises them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any, Self, TypeVar
+
+import torch
+import torchmetrics
+from torch import Tensor
+
+from ..exceptions import StateError
+from .checks import Gate
+from .statistics.statistic import Statistic
+
+S = TypeVar("S", bound=Statistic)
+
+
+class Keeper(torchmetrics.Metric):
+    """The state of a metric: statistics, its own or shared in a collection, and what `add_state` holds.
+
+    Whatever torchmetrics does to a state (device moves, `state_dict`, pickling, `reset`, synchronisation
+    over the ranks of a process group) is done to the statistics as well.
+    """
+
+    name: str
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.undefined_reason: str | None = None
+        self.kept_by_others = False
+        self._kept: dict[str, Statistic] | None = None
+        self._gate = Gate()
+
+    def statistics(self) -> Mapping[str, Statistic]:
+        """Name the statistics that `compute` is a function of; parameters and `output` are known by then."""
+        return {}
+
+    @property
+    def kept(self) -> dict[str, Statistic]:
+        """Its statistics: its own, or those that a collection shares among its members."""
+        if self._kept is None:
+            self._kept = dict(self.statistics())
+        return self._kept
+
+    def share(self, statistics: Mapping[str, Statistic]) -> None:
+        """Use these statistics in the place of its own; the collection that calls this updates them."""
+        self._kept = dict(statistics)
+        self.kept_by_others = True
+        self._to_sync = False
+
+    def statistic(self, kind: type[S], name: str | None = None) -> S:
+        """Return its statistic of a class; by name where it has several of the class."""
+        for key, statistic in self.kept.items():
+            if isinstance(statistic, kind) and name in (None, key):
+                return statistic
+        raise StateError(f"{self.name} keeps no {kind.__name__}{f' named {name!r}' if name else ''}")
+
+    def own_state(self) -> dict[str, Any]:
+        """A copy of the states of `add_state`, without the statistics."""
+        states = {name: getattr(self, name) for name in self._defaults}
+        return {name: list(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
+
+    def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
+        """Take in the `own_state` of another metric of the same kind, made by so many updates."""
+        if state and updates:
+            self.merge_state(dict(state))
+        self.count(updates)
+
+    def count(self, updates: int = 1) -> None:
+        """Note that batches were added: the computed value no longer holds."""
+        own = self.__dict__  # a module's __setattr__ would cost more than many an update
+        own["_update_count"] += updates
+        own["_computed"] = None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
+        states = {name: getattr(self, name) for name in self._defaults}
+        return {name: len(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Put its own states back to what `snapshot` gave."""
+        for name, value in snapshot.items():
+            if isinstance(value, int):
+                del getattr(self, name)[value:]
+            else:
+                setattr(self, name, value)
+
+    def reset(self) -> None:
+        """Forget everything measured."""
+        self._refuse_if_shared("reset")
+        self.reset_own()
+        for statistic in (self._kept or {}).values():
+            statistic.reset()
+
+    def reset_own(self) -> None:
+        """Forget the states of `add_state`, not the statistics."""
+        with torch.inference_mode(False):
+            super().reset()
+        self._gate.reset()
+        self.undefined_reason = None
+
+    def _refuse_if_shared(self, call: str) -> None:
+        if self.kept_by_others and self.kept:
+            raise StateError(
+                f"{self.name} is a member of a collection and shares its statistics; {call} the collection"
+            )
+
+    def alone(self) -> Self:
+        """Return the same metric with nothing measured."""
+        held, self._kept = self._kept, None
+        try:
+            copy = deepcopy(self)
+        finally:
+            self._kept = held
+        copy.kept_by_others, copy._to_sync = False, True
+        copy.reset()
+        return copy
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
+        return {"updates": self._update_count, "statistics": {k: s.state() for k, s in self.kept.items()}}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Load what `get_extra_state` gave.
+
+        Raises:
+            StateError: the statistics are not this metric's.
+        """
+        if set(state["statistics"]) != set(self.kept):
+            raise StateError(
+                f"{self.name} keeps {list(self.kept)}, the state has {list(state['statistics'])}"
+            )
+        for name, statistic in self.kept.items():
+            statistic.load_state(state["statistics"][name])
+        self._update_count = state["updates"]
+        self._computed = None
+
+    def add_state(self, *args: Any, **kwargs: Any) -> None:
+        """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`."""
+        super().add_state(*args, **{"persistent": True, **kwargs})
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
+        module = super()._apply(fn, *args, **kwargs)
+        device = fn(torch.empty(0, device=self.device)).device
+        for statistic in (self._kept or {}).values():
+            statistic.to(device)
+        return module
+
+    @contextmanager
+    def _over_all_ranks(self) -> Iterator[None]:
+        """While computing, hold the statistics of all ranks of the process group, if there is one."""
+        if world_size() == 1 or not self._to_sync:
+            yield
+            return
+        own = self.kept
+        merged = {name: merged_over_ranks(statistic) for name, statistic in own.items()}
+        self._kept = merged
+        try:
+            with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
+                yield
+        finally:
+            self._kept = own
+
+
+def world_size() -> int:
+    """The number of ranks of the default process group; 1 without one."""
+    distributed = torch.distributed
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def merged_over_ranks(statistic: S) -> S:
+    """Gather a statistic from every rank of the default process group and merge; all ranks get the same."""
+    states: list[Any] = [None] * world_size()
+    torch.distributed.all_gather_object(states, statistic.state())
+    merged = statistic.fresh()
+    for state in states:
+        merged.merge_state(state)
+    return merged

@@ -1,0 +1,8 @@
+"""The keys of every report to Ray Tune, and those that Tune keeps for itself."""
+
+VALUE = "value"
+PICKED = "picked"
+EPOCH = "epoch"
+FINAL = "final"
+VALUES = "values"
+TAKEN = frozenset({VALUE, PICKED, EPOCH, FINAL, VALUES, "done", "config", "trial_id", "training_iteration"})

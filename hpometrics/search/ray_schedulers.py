@@ -1,0 +1,79 @@
+"""Ray Tune schedulers by name, told the current value and the direction by us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+
+from ray.tune.schedulers import TrialScheduler
+
+from ..exceptions import ConfigError, ObjectiveError
+from ..objective import Objective
+from .plugins import PlugIn, find_class, read_spec
+from .ray_keys import EPOCH, VALUE
+
+_OURS = ("metric", "mode", "time_attr", "max_t")
+_HALVING = {"min_epochs": "grace_period", "eta": "reduction_factor"}
+_ASHA = "ray.tune.schedulers:AsyncHyperBandScheduler"
+
+SCHEDULERS: Mapping[str, PlugIn] = {
+    "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
+    "asha": PlugIn(_ASHA, _HALVING, hidden=_OURS),
+    "hyperband": PlugIn(_ASHA, _HALVING, hidden=_OURS),  # its brackets side by side; none has to wait
+    "median": PlugIn(
+        "ray.tune.schedulers:MedianStoppingRule",
+        {"warmup": "grace_period", "min_trials": "min_samples_required"},
+        hidden=_OURS,
+    ),
+}
+
+
+def make_scheduler(spec: object, objective: Objective, epochs: int | None = None) -> TrialScheduler:
+    """Build a scheduler that judges the current value in the metric's direction; a fresh one for every fit.
+
+    Args:
+        spec: a name (see `SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is copied) or
+            None for no scheduling.
+        objective: the metric's.
+        epochs: the most epochs a run can have; halving needs them.
+
+    Raises:
+        ObjectiveError: an object states another metric or mode.
+        ConfigError: no such scheduler or argument, or halving without `epochs`.
+    """
+    if isinstance(spec, TrialScheduler):
+        return _adopted(deepcopy(spec), objective)
+    name, _ = read_spec("scheduler", "none" if spec is None else spec)
+    found, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
+    if name in ("asha", "hyperband"):
+        if epochs is None:
+            raise ConfigError(f"{name} needs to know the most epochs a run can have: give epochs=")
+        arguments = {
+            "brackets": 3 if name == "hyperband" else 1,
+            "max_t": epochs,
+            "time_attr": EPOCH,
+            **arguments,
+        }
+    if name == "median":
+        grace = arguments.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
+        arguments = {"min_samples_required": 5, **arguments, "grace_period": grace, "time_attr": EPOCH}
+    try:
+        return _adopted(found(**arguments), objective)
+    except (AssertionError, TypeError, ValueError) as err:
+        raise ConfigError(f"scheduler {name!r}: {err}") from err
+
+
+def _adopted(scheduler: TrialScheduler, objective: Objective) -> TrialScheduler:
+    metric, mode = getattr(scheduler, "_metric", None), getattr(scheduler, "_mode", None)
+    kind = type(scheduler).__name__
+    if mode is not None and Objective.parse(mode) is not objective:
+        raise ObjectiveError(
+            f"the metric is to {objective.value}, but the {kind} has mode={mode!r}; leave it out"
+        )
+    if metric not in (None, VALUE):
+        raise ObjectiveError(
+            f"the {kind} has metric={metric!r}; leave it out, it is given the metric's current value"
+        )
+    if metric is None:
+        scheduler.set_search_properties(VALUE, None if mode else objective.mode)
+    return scheduler

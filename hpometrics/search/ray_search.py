@@ -1,0 +1,142 @@
+"""A Ray Tune searcher over an Optuna study: one path for samplers, conditions, start points and storage."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import Trial
+from ray.tune.search import Searcher
+
+from ..objective import Objective
+from .epoch_log import read_trial
+from .optuna_study import claim, reclaim, tell
+from .ray_keys import EPOCH, FINAL, PICKED, VALUE, VALUES
+from .record import EpochRecord, TrialRecord, TrialState, write_trial
+from .selection import At, Picker
+from .space import Space
+
+
+class StudySearcher(Searcher):
+    """Searches with an Optuna study.
+
+    It is told the picked value of a run, a stopped trial is pruned, a failed one failed with its reason.
+
+    Args:
+        study: with waiting slots (see `reserve`).
+        space: what a trial draws.
+        objective: the metric's.
+        at: whose value counts for a run.
+        directory_of: where a trial keeps its record, if it keeps one that this process can see.
+        take: see `claim` and `reclaim`; with it, trials of dead workers go on first.
+    """
+
+    def __init__(
+        self,
+        study: optuna.Study,
+        space: Space,
+        objective: Objective,
+        at: At = At.BEST,
+        directory_of: Callable[[int], Path | None] | None = None,
+        take: Callable[[int], bool] | None = None,
+    ) -> None:
+        super().__init__(metric=PICKED, mode=objective.mode)
+        self.study, self.space, self.objective, self.at = study, space, objective, at
+        self._directory_of, self._take = directory_of, take
+        self._live: dict[str, _Live] = {}
+
+    def suggest(self, trial_id: str) -> Any:
+        """Claim the next slot and draw its params; `FINISHED` when there is none."""
+        orphan = None if self._take is None else reclaim(self.study, self._take)
+        trial = orphan or claim(self.study, self._take)
+        if trial is None:
+            return Searcher.FINISHED
+        params = self.space.suggest(trial)
+        self._live[trial_id] = _Live(trial, params, Picker(self.objective, self.at))
+        return {"number": trial.number, "params": params}
+
+    def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """Note an epoch. Tune tells the last one again, as done, when a trial has ended by itself."""
+        live = self._live.get(trial_id)
+        if live is not None:
+            live.add(result)
+            live.ended = bool(result.get("done"))
+
+    def on_trial_complete(
+        self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Tell the study how a trial ended. The epoch at which it was stopped comes only here."""
+        live = self._live.pop(trial_id, None)
+        if live is None:
+            return
+        if result:
+            live.add(result)
+        record = self._ended(live, error, bool(result and result.get(FINAL)))
+        tell(self.study, live.trial, record)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Note which trial of Tune is which of the study; all else is in the study."""
+        numbers = {trial_id: live.trial.number for trial_id, live in self._live.items()}
+        Path(checkpoint_path).write_text(json.dumps(numbers), encoding="utf8")
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": {}, "_take": None}  # live trials and locks belong to this process
+
+    def _ended(self, live: _Live, error: bool, final: bool) -> TrialRecord:
+        record = live.record()
+        directory = self._directory_of(live.trial.number) if self._directory_of else None
+        written = None if directory is None else read_trial(directory)
+        if written is not None and written.state.finished:
+            record = written
+        if error or record.value is None or not math.isfinite(record.value):
+            reason = record.reason or "its process died or raised; see the error file of Ray's trial"
+            record = replace(record, state=TrialState.FAILED, reason=reason)
+        elif final or live.ended:
+            record = replace(record, state=TrialState.COMPLETE, reason=None)
+        else:
+            reason = f"Tune stopped trial {record.number} after epoch {live.picker.count - 1}"
+            record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
+        if directory is not None and written is not None and record.state is not written.state:
+            write_trial(directory, record)
+        return record
+
+
+class _Live:
+    """A trial of the study that Tune is running."""
+
+    def __init__(self, trial: Trial, params: Mapping[str, Any], picker: Picker) -> None:
+        self.trial, self.params, self.picker = trial, params, picker
+        self.epochs: list[EpochRecord] = []
+        self.ended = False
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Take an epoch in once, however often it is told."""
+        epoch = result.get(EPOCH, 0) - 1
+        if epoch != len(self.epochs):
+            return
+        front = f"{VALUES}/"
+        values = {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
+        self.epochs.append(EpochRecord(epoch, values))
+        self.picker.add(result[VALUE])
+        if epoch not in self.trial._cached_frozen_trial.intermediate_values:
+            self.trial.report(result[VALUE], epoch)
+
+    def record(self) -> TrialRecord:
+        """Say what is known of it here."""
+        picked = self.picker.index
+        return TrialRecord(
+            number=self.trial.number,
+            params=self.params,
+            state=TrialState.RUNNING,
+            value=None if picked is None else self.picker.value,
+            epoch=picked,
+            epochs=tuple(self.epochs),
+        )

@@ -1,0 +1,40 @@
+"""A folder with a sweep file and its engine, as a user has it, and the command as a user types it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpometrics.cli import main
+
+ENGINE = Path(__file__).with_name("toy_engine.py")
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current folder with the toy engine in it."""
+    shutil.copy(ENGINE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, ENGINE.stem, raising=False)
+    yield tmp_path
+    sys.modules.pop(ENGINE.stem, None)
+
+
+@pytest.fixture
+def sweep(folder: Path) -> Callable[..., Result]:
+    """Write a sweep file and call `hpometrics COMMAND sweep.yaml ...` in this process."""
+
+    def call(text: str, *arguments: str, command: str = "run") -> Result:
+        (folder / "sweep.yaml").write_text(text)
+        signals = signal.getsignal(signal.SIGTERM)
+        result = CliRunner().invoke(main, [command, "sweep.yaml", *arguments])
+        assert signal.getsignal(signal.SIGTERM) is signals
+        return result
+
+    return call

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+from sample_sweeps import SWEEP, changed, plan_of, problems_of
+
+BAD = """\
+engine: {target: examples.mnist:train, output: category}
+space:
+  lr: {flaot: [1e-5, 1e-1], log: true}
+  width: {int: [256, 16], step: 16}
+  beta: {float: ["1e-4", 2], stp: 3}
+  widths: [1, 2]
+  momentum: {float: [0, 1], when: {optimizr: sgd}}
+  optimizer: {choice: [sgd, adam]}
+metrics:
+  optimize: f1_marco
+search: {sampler: tpee, pruner: {median: {warmupp: 3}}}
+results: {trials: 3}
+bugdet: {trials: 20}
+space: 3
+"""
+
+
+def test_all_problems_come_in_one_go_with_their_places():
+    """Structure and meaning are checked in the same go; one mistake is one message."""
+    found = problems_of(BAD.removesuffix("space: 3\n"))
+    expected = [
+        "sweep.yaml:3:3: space.lr: a search dimension needs one of float, int, choice, value; "
+        "did you mean 'float' for 'flaot'?",
+        "sweep.yaml:4:11: space.width.int: low 256 must not be greater than high 16",
+        "sweep.yaml:5:17: space.beta.float[0]: wants a number, got '1e-4' (text); "
+        "write it without quotes or underscores",
+        "sweep.yaml:5:30: space.beta: unknown key 'stp'; did you mean 'step'?",
+        "sweep.yaml:6:3: space.widths: a list may mean much; "
+        "write {choice: [...]}, {float: [low, high]} or {int: [low, high]}",
+        "sweep.yaml:7:29: space.momentum.when: no param 'optimizr' in the space; did you mean 'optimizer'?",
+        "sweep.yaml:10:3: metrics.optimize: no metric 'f1_marco' for a category output. Did you mean 'f1_macro'?",
+        "sweep.yaml:11:10: search.sampler: 'tpee' is not a sampler; did you mean 'tpe'?",
+        "sweep.yaml:12:11: results: unknown key 'trials'; 'trials' belongs to budget",
+        "sweep.yaml:13:1: unknown key 'bugdet'; did you mean 'budget'?",
+    ]
+    assert [line[: len(wanted)] for line, wanted in zip(found, expected, strict=True)] == expected
+
+
+def test_a_duplicate_section_is_reported_with_the_rest():
+    """What the reader notes does not hide what the model finds."""
+    found = problems_of(BAD)
+    assert "sweep.yaml:14:1: duplicate key 'space' (first at line 2)" in found
+    assert "sweep.yaml:13:1: unknown key 'bugdet'; did you mean 'budget'?" in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("engine: {target: toy_engine:train,", "engine: {taget: a:b,", "1:1: engine: an engine needs one of target"),
+        ("toy_engine:train", "toy_engine.train", "'toy_engine.train' is no target; write module:function"),
+        ("toy_engine:train", "../toy:train", "is no target"),
+        ("toy_engine:train", "a.b:c.__globals__", "is no target"),
+        ("toy_engine:train", "a:__import__", "is no target"),
+        ("output: binary", "output: binry", "engine.output: 'binry' is no output feature. Did you mean 'binary'?"),
+        ("output: binary", "output: binary(x=1)", "engine.output: binary has no 'x'"),
+        ("output: binary", "params: {lr: 1}", "engine.params.lr: is fixed here and varied by space.lr"),
+        ("output: binary", "params: {width: 1}", "engine.params.width: is fixed here and varied by space.size"),
+        ("output: binary", "seed: -1", "engine.seed: must be at least 0, got -1"),
+        ("[1e-4, 1e-1]", "[1e-4]", "space.lr.float: wants [low, high], got [0.0001]"),
+        ("[1e-4, 1e-1]", "[0, 1]", "space.lr.float: log needs low above 0, got 0.0"),
+        ("[1e-4, 1e-1]", "[true, 1]", "space.lr.float[0]: wants a number, got True"),
+        ("[1e-4, 1e-1], log: true", "[0, 1], step: 2", "space.lr.float: step must be positive and at most"),
+        ("log: true", "log: 1", "space.lr.log: wants true or false, got 1"),
+        ("log: true", "when: {}", "space.lr.when: must not be empty"),
+        ("log: true", "when: {size: tiny}", "space.lr.when: 'size' can never be 'tiny'"),
+        ("log: true", "when: {lr: 1}", "space.lr.when: 'lr' is a float"),
+        ("{float: [1e-4, 1e-1], log: true}", "{float: [1, 2], int: [1, 2]}", "is one of float and int, not several"),
+        ("{float: [1e-4, 1e-1], log: true}", "{int: [0, 9000000000000000000]}", "is beyond 2**53"),
+        ("{float: [1e-4, 1e-1], log: true}", "{float: [-1e308, 1e308]}", "is too wide"),
+        ("{float: [1e-4, 1e-1], log: true}", "{choice: [[1], 2]}", "space.lr.choice[0]: a choice is text, a number"),
+        ("{float: [1e-4, 1e-1], log: true}", "{choice: []}", "space.lr.choice: must not be empty"),
+        ("{float: [1e-4, 1e-1], log: true}", "{choice: [1, 1]}", "space.lr.choice: a choice has the option 1 twice"),
+        ("{float: [1e-4, 1e-1], log: true}", "{choice: {a: 3}}", "space.lr.choice.a: wants a mapping, got 3"),
+        ("{float: [1e-4, 1e-1], log: true}", "{choice: 3}", "space.lr.choice: wants a list of values"),
+        ("{float: [1e-4, 1e-1], log: true}", "", "space.lr: a search dimension needs one of"),
+        ("optimize: roc_auc", "optimise: roc_auc", "5:11: metrics: unknown key 'optimise'; did you mean 'optimize'?"),
+        ("roc_auc", "{metric: f1, average: [a]}", "metrics.optimize: average is text, a number, true or false"),
+        ("roc_auc", "f1(average=", "metrics.optimize: 'f1(average=' is no metric name"),
+        ("[accuracy]", "accuracy", "metrics.track: wants a list, got 'accuracy' (text)"),
+        ("[accuracy]", "[accuracy], at: bets", "'bets' is none of best, last; did you mean 'best'?"),
+        ("sampler: random", "sampler: {tpe: 3}", "search.sampler: write a name, as in tpe"),
+        ("sampler: random", "sampler: {tpe: {n_startup: 3}}", "sampler 'tpe' has no argument 'n_startup'"),
+        ("seed: 3", "start: [{lr: 2}]", "search.start[0]: lr: must lie in [0.0001, 0.1], got 2"),
+        ("seed: 3", "start: [{rl: 0.1}]", "search.start[0]: rl: no such param"),
+        ("{trials: 4, epochs: 3}", "{epochs: 3}", "7:1: budget: says no end; give trials, time or target"),
+        ("trials: 4", "time: 10", "budget.time: 10 of what? Give the unit: 10s, 10m, 10h or 10d"),
+        ("trials: 4", "time: 2 hours", "budget.time: '2 hours' is no duration"),
+        ("trials: 4", "trials: 4.5", "budget.trials: wants a whole number, got 4.5"),
+        ("trials: 4", "trials: 0", "budget.trials: must be at least 1, got 0"),
+        ("epochs: 3}", "epochs: 3}\nresults: {loggers: [tensorbord]}", "did you mean 'tensorboard'?"),
+        ("epochs: 3}", "epochs: 3}\nname: ../escaped", "name: '../escaped' is no name"),
+        ("epochs: 3}", "epochs: 3}\nname: .hidden", "name: '.hidden' is no name"),
+        ("epochs: 3}", "epochs: 3}\nversion: 2", "version: 2 is none of 1"),
+        ("epochs: 3}", "epochs: 3}\nbackend: optunaa", "did you mean 'optuna' for 'optunaa'?"),
+        ("epochs: 3}", "epochs: 3}\nbackend: list", "backend: the list backend wants its list"),
+        ("epochs: 3}", "epochs: 3}\nbackend: {ray: {wokers: 2}}", "backend.ray: unknown key 'wokers'"),
+    ],
+)
+def test_a_mistake_is_one_message(old, new, problem):
+    """Each says where, what was wanted and what came."""
+    found = problems_of(changed(old, new))
+    assert len(found) == 1, found
+    assert problem in found[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("{target: toy_engine:train, output: binary}", "{command: [./train.sh]}", "a command as engine"),
+        ("output: binary", "output: {intent: binary}", "an engine of several, named outputs"),
+        ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
+        ("[accuracy]", '[accuracy], constraints: ["ece <= 0.05"]', "a constraint"),
+        ("[accuracy]", "[default]", "the group 'default'"),
+        ("[accuracy]", "[intent.accuracy]", "a metric of one of several tasks or output features"),
+        ("sampler: random", "pruner: pbt", "pbt"),
+        ("trials: 4", "trials: 4, trial_time: 5m", "a limit per trial"),
+        ("trials: 4", "trials: 4, retries: 1", "a retry"),
+        ("trials: 4", "trials: 4, failures: 3", "a limit of failures"),
+        ("trials: 4", "trials: 4, repeats: 3", "more than one seed per params"),
+        ("epochs: 3}", "epochs: 3}\nresults: {report: html}", "a report"),
+        ("epochs: 3}", "epochs: 3}\nresults: {checkpoints: all}", "another choice of checkpoints"),
+        ("epochs: 3}", "epochs: 3}\nresults: {loggers: [csv, mlflow]}", "the logger mlflow"),
+        ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {workers: 2}}", "more than one worker on optuna"),
+        ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {storage: journal}}", "a storage other than"),
+        ("epochs: 3}", "epochs: 3}\nbackend: {ray: {address: auto}}", "a running Ray cluster"),
+    ],
+)
+def test_what_is_not_built_yet_says_so(old, new, what):
+    """A key of the schema that this version does not carry out is an error, never ignored."""
+    found = problems_of(changed(old, new))
+    assert len(found) == 1, found
+    assert f"{what}" in found[0]
+    assert "is not carried out yet in this version" in found[0]
+
+
+def test_short_and_long_forms_mean_the_same():
+    """A bare name is a mapping of one key without options; a scalar is a value."""
+    short = plan_of(changed("track: [accuracy]", "track: [f1]"))
+    long = plan_of(
+        SWEEP.replace("[accuracy]", "[{metric: f1}]").replace("sampler: random", "sampler: {random: {}}")
+        + "version: 1\nname: sweep\nbackend: {optuna: {storage: sqlite}}\n"
+    )
+    assert (short.config, short.optimize, short.space) == (
+        long.config.model_copy(update={"name": None}),
+        long.optimize,
+        long.space,
+    )
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1.5m", 90), ("2h", 7200), ("1d", 86400)])
+def test_durations_have_units(text, seconds):
+    """A number and its unit."""
+    assert plan_of(changed("trials: 4", f"time: {text}")).config.budget.time == seconds
+
+
+def test_the_resolved_config_is_a_config():
+    """Every default spelled out reads back as the same sweep."""
+    from hpometrics.sweep.resolved import resolve
+    from hpometrics.sweep.writer import dump_yaml
+
+    plan = plan_of(SWEEP)
+    again = plan_of(dump_yaml(resolve(plan).config))
+    assert (again.space, again.optimize, again.trials) == (plan.space, plan.optimize, plan.trials)

@@ -1,0 +1,77 @@
+"""Engines of a few milliseconds: their quality depends on `lr`, best at 0.01; one dies on request, one fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from hpometrics import Binary, engine
+
+
+@engine(output=Binary())
+def train(params, run):
+    """A score that grows with the epochs and shrinks with the distance of `lr` from 0.01."""
+    target = torch.arange(64) % 2
+    for epoch in run.epochs():
+        noise = torch.randn(64) * (0.5 + abs(params["lr"] - 0.01) * 20 + 1 / (epoch + 1))
+        run.update(logits=target * 2.0 - 1.0 + noise, target=target)
+
+
+@engine(output=Binary())
+def learn(params, run):
+    """A model with an optimizer; kills its own process where the file `kill` says: trial and epoch."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
+    run.restore(model=model, optimizer=optimizer)
+    rows = torch.linspace(-1, 1, 256).reshape(64, 4)
+    target = (rows.sum(1) > 0).long()
+    for epoch in run.epochs():
+        _die_if_told(params, epoch)
+        noisy = rows + 0.1 * torch.randn_like(rows)
+        loss = nn.functional.binary_cross_entropy_with_logits(model(noisy)[:, 0], target.float())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        run.update(logits=model(rows)[:, 0].detach(), target=target)
+        run.log(loss=loss.item())
+        run.checkpoint(model=model, optimizer=optimizer)
+
+
+def fail(params, run):
+    """Fail for half of the params."""
+    if params["lr"] > 0.003:
+        raise ValueError("this is\ntoo hot")
+    train(params, run)
+
+
+def always_fail(params, run):
+    """Fail."""
+    raise ValueError("never works")
+
+
+def report(params, run):
+    """Report a value that no registry knows."""
+    for epoch in run.epochs(2):
+        run.log(latency_ms=params["lr"] * 1000 + epoch)
+
+
+def interrupt(params, run):
+    """Press Ctrl-C in the second epoch of the third trial, once."""
+    for epoch in run.epochs():
+        if epoch == 1 and Path("runs/sweep/trials/0002").exists() and not Path("pressed").exists():
+            Path("pressed").touch()
+            os.kill(os.getpid(), signal.SIGINT)
+        run.update(logits=torch.tensor([0.1, 0.9, params["lr"]]), target=torch.tensor([0, 1, 1]))
+
+
+def _die_if_told(params, epoch):
+    """Kill this process with SIGKILL at the epoch that the environment names, once."""
+    if os.environ.get("KILL_AT") == str(epoch) and len(list(Path("runs/sweep/trials").iterdir())) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+not_a_function = 3

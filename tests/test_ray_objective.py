@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState as OptunaState
+from ray import tune
+from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, MedianStoppingRule
+
+from hpometrics.exceptions import ConfigError, NoFiniteValueError, ObjectiveError, RunError
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.ray_objective import RayObjective, make_trainable
+from hpometrics.run import Reported, Run
+from hpometrics.search.optuna_backend import claim, make_sampler, reserve
+from hpometrics.search.ray_backend import SCHEDULERS, StudySearcher, TuneReporter, make_scheduler
+from hpometrics.search.record import TrialState
+from hpometrics.search.space import Choice, Float, Int, Space
+
+LOSS = Reported("loss", MINIMIZE)
+EPOCHS = 4
+
+
+def make_train() -> Any:
+    """A train function that travels to Ray's workers by value, as a user's script does."""
+
+    def train(params, run):
+        """Each epoch's loss is the level; the last epoch is much worse, as after a divergence."""
+        for epoch in run.epochs():
+            if params["fault"] == "raise" and epoch == 1:
+                raise RuntimeError("shape mismatch")
+            if params["fault"] == "break" and epoch == 2:
+                break
+            loss = math.nan if params["fault"] == "nan" else params["level"]
+            run.log(loss=loss + 5.0 * (epoch == 3), level=run.params["level"])
+
+    return train
+
+
+SPACE = {"level": Float(0, 1), "fault": Choice(["none", "raise", "nan", "break", "good"])}
+POINTS = [
+    {"level": 0.2, "fault": "none"},
+    {"level": 0.1, "fault": "none"},
+    {"level": 0.9, "fault": "none"},
+    {"level": 0.8, "fault": "nan"},
+    {"level": 0.05, "fault": "raise"},
+    {"level": 0.07, "fault": "break"},
+]
+
+
+@pytest.fixture(scope="module")
+def swept(ray_cluster, tmp_path_factory):
+    """One sweep under ASHA, trials one after the other, with a record on disk."""
+    directory = tmp_path_factory.mktemp("ray")
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=EPOCHS, directory=directory, seed=7)
+    tuner = objective.tuner(
+        len(POINTS),
+        scheduler={"asha": {"min_epochs": 1, "eta": 2}},
+        points=POINTS,
+        max_concurrent=1,
+    )
+    return objective, tuner.fit()
+
+
+@pytest.mark.ray
+def test_asha_stops_the_trial_that_is_worse_by_its_values(swept):
+    """The third loses to the first two at an early rung: pruned, neither failed nor complete."""
+    objective, results = swept
+    worse = objective.records(results)[2]
+    assert worse.state is TrialState.PRUNED
+    assert len(worse.epochs) < EPOCHS and "Tune stopped trial 2" in worse.reason
+    assert objective.study.trials[2].state is OptunaState.PRUNED
+
+
+@pytest.mark.ray
+def test_the_searcher_is_told_the_picked_value(swept):
+    """The second trial ends at 5.1 after a best of 0.1: the study has 0.1, the reports the current values."""
+    objective, _ = swept
+    second = objective.study.trials[1]
+    assert (second.state, second.value) == (OptunaState.COMPLETE, 0.1)
+    assert second.intermediate_values == {0: 0.1, 1: 0.1, 2: 0.1, 3: 5.1}
+
+
+@pytest.mark.ray
+def test_no_trial_is_left_running(swept):
+    """What raised and what diverged has failed, each with its reason; what broke off its loop is complete."""
+    objective, results = swept
+    records = objective.records(results)
+    print([(r.state.value,r.reason,[e.values for e in r.epochs]) for r in records])
+    assert [r.state.value for r in records] == [
+        "complete",
+        "complete",
+        "pruned",
+        "failed",
+        "failed",
+        "complete",
+    ]
+    assert records[4].reason == "RuntimeError: shape mismatch"
+    assert records[3].reason.startswith("NoFiniteValueError: loss: none of")
+    assert objective.study.trials[4].user_attrs["hpometrics:reason"] == records[4].reason
+    assert len(results.errors) == 2
+
+
+@pytest.mark.ray
+def test_params_received_are_params_recorded(swept):
+    """What the run had, what Tune had, what the study and the record have: the same."""
+    objective, results = swept
+    assert [dict(record.params) for record in objective.records()] == POINTS
+    assert [trial.params for trial in objective.study.trials] == POINTS
+    assert [result.config["params"] for result in results] == POINTS
+    for record in objective.records():
+        assert all(epoch.values["level"] == record.params["level"] for epoch in record.epochs)
+
+
+@pytest.mark.ray
+def test_the_best_has_the_values_of_its_epoch(swept):
+    """The least loss of a complete trial, with all that was measured in that epoch."""
+    objective, results = swept
+    best = objective.best(results)
+    assert (best.trial, best.value, best.epoch) == (5, 0.07, 0)
+    assert best.values == {"loss": 0.07, "level": 0.07}
+    assert (best.metric, best.objective) == ("loss", MINIMIZE)
+
+
+@pytest.mark.ray
+def test_records_on_disk_agree_with_the_study(swept):
+    """Each trial's own directory holds its epochs and its end, written before Tune was told."""
+    objective, results = swept
+    for record in objective.records(results):
+        assert record.epochs[0].values["level"] == record.params["level"]
+        assert record.seed == objective.trials.seed_of(record.number)
+        assert (objective.trials.directory_of(record.number) / "trial.json").exists()
+
+
+@pytest.mark.ray
+def test_a_sweep_goes_on_to_its_total(ray_cluster):
+    """A study that has its trials gets no more; a larger total adds the difference."""
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=1, seed=7)
+    good = {"fault": "good"}
+    study = optuna.create_study(sampler=make_sampler("random", 7))
+    objective.tuner(2, study=study, points=[good] * 3).fit()
+    with pytest.raises(RunError, match="has all its trials already"):
+        objective.tuner(2, study=study)
+    results = objective.tuner(3, study=study, points=[good] * 3).fit()
+    assert [r.number for r in objective.records(results)] == [2]
+    assert [t.state for t in study.trials] == [OptunaState.COMPLETE] * 3
+    assert len({t.params["level"] for t in study.trials}) == 3
+
+
+@pytest.mark.ray
+def test_a_tuner_of_your_own(ray_cluster, tmp_path):
+    """`Run(TuneReporter(), ...)` in a trainable, `space.to_ray()` and the metric and mode that Tune knows."""
+    space = Space({"model": Choice({"small": {"depth": 2}, "large": {"depth": 6}}), "k": 3})
+    metric = LOSS
+
+    def trainable(config):
+        params = space.decode(config)
+        run = Run(TuneReporter(), metric=metric)
+        for epoch in run.epochs(2):
+            run.log(loss=params["depth"] + params["k"] + epoch)
+
+    config = tune.TuneConfig(metric="loss", mode="min", num_samples=2)
+    tuner = tune.Tuner(
+        trainable,
+        param_space=space.to_ray(),
+        tune_config=config,
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    )
+    for result in tuner.fit():
+        depth = 2 if result.config["model"] == "small" else 6
+        assert (result.metrics["loss"], result.metrics["picked"]) == (depth + 4, depth + 3)
+        assert (result.metrics["epoch"], result.metrics["final"]) == (2, True)
+
+
+@pytest.mark.ray
+def test_what_contradicts_the_metric_is_refused(ray_cluster):
+    """A mode, a scheduler's mode, a study's direction, more CPUs than there are: before the first trial."""
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4)
+    with pytest.raises(ObjectiveError, match="loss is to minimize; leave mode='max' out"):
+        objective.tuner(1, mode="max")
+    with pytest.raises(ObjectiveError, match="but the AsyncHyperBandScheduler has mode='max'"):
+        objective.tuner(1, scheduler=AsyncHyperBandScheduler(mode="max"))
+    with pytest.raises(ObjectiveError, match="loss is to minimize, but the study 's' is set to maximize"):
+        objective.tuner(1, study=optuna.create_study(direction="maximize", study_name="s"))
+    with pytest.raises(ConfigError, match="a trial asks for cpu: 8, but the Ray cluster has 2"):
+        objective.tuner(1, resources={"cpu": 8})
+    with pytest.raises(RunError, match="records come from a tuner"):
+        RayObjective(make_train(), SPACE, metric=LOSS).records()
+
+
+def test_schedulers_judge_the_current_value_in_the_metrics_direction():
+    """By name or as an object, a fresh one each time; time is the epoch."""
+    asha = make_scheduler({"asha": {"eta": 3}}, MAXIMIZE, epochs=9)
+    assert isinstance(asha, AsyncHyperBandScheduler)
+    assert (asha.metric, asha._metric_op, asha._max_t, asha._time_attr) == ("value", 1.0, 9, "epoch")
+    median = make_scheduler({"median": {"warmup": 2, "min_trials": 4}}, MINIMIZE)
+    assert isinstance(median, MedianStoppingRule)
+    assert (median._grace_period, median._min_samples_required, median._metric_op) == (3, 4, -1.0)
+    assert isinstance(make_scheduler(None, MINIMIZE), FIFOScheduler)
+    mine = AsyncHyperBandScheduler(mode="max")
+    taken = make_scheduler(mine, MAXIMIZE)
+    assert taken is not mine and taken.metric == "value" and mine.metric is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "text"),
+    [
+        ("ashaa", ConfigError, "'ashaa' is not a scheduler; did you mean 'asha'"),
+        ({"asha": {"max_t": 3}}, ConfigError, "scheduler 'asha' has no argument 'max_t'"),
+        ({"asha": {"min_epochs": 20}}, ConfigError, "grace_period must be <= max_t"),
+        (AsyncHyperBandScheduler(metric="f1", mode="min"), ObjectiveError, "has metric='f1'; leave it out"),
+        (AsyncHyperBandScheduler(mode="max"), ObjectiveError, "is to minimize, but the .* has mode='max'"),
+    ],
+)
+def test_a_scheduler_that_cannot_be_is_refused(spec, error, text):
+    """Tune drops unknown arguments in silence; we do not."""
+    with pytest.raises(error, match=text):
+        make_scheduler(spec, MINIMIZE, epochs=9)
+
+
+@pytest.mark.parametrize("name", ["asha", "hyperband"])
+def test_halving_needs_the_number_of_epochs(name):
+    """Tune's default of 100 would cut longer runs in silence."""
+    with pytest.raises(ConfigError, match="give epochs="):
+        make_scheduler(name, MINIMIZE)
+    assert make_scheduler(name, MINIMIZE, 9).metric == "value"
+    assert name in SCHEDULERS
+
+
+def searcher(total: int = 3) -> StudySearcher:
+    """A searcher over a study with waiting slots."""
+    study = optuna.create_study()
+    reserve(study, total)
+    return StudySearcher(study, Space({"x": Int(1, 3)}), MINIMIZE)
+
+
+def told(epoch: int, value: float, picked: float, **facts: Any) -> dict[str, Any]:
+    """A report as Tune hands it on, flattened."""
+    return {"epoch": epoch, "value": value, "picked": picked, "values/loss": value, "final": False, **facts}
+
+
+def test_the_searcher_tells_each_end_of_a_trial():
+    """Stopped is pruned, ended is complete with the picked value, an error failed; strangers are ignored."""
+    search = searcher()
+    for name in "abc":
+        assert search.suggest(name)["params"]["x"] in (1, 2, 3)
+    search.on_trial_result("a", told(1, 0.5, 0.5))
+    search.on_trial_complete("a", told(2, 0.7, 0.5))
+    search.on_trial_result("b", told(1, 0.5, 0.5))
+    search.on_trial_complete("b", told(2, 0.7, 0.5, final=True))
+    search.on_trial_complete("c", None, error=True)
+    search.on_trial_complete("stranger", told(1, 0.5, 0.5))
+    trials = search.study.trials
+    assert [t.state for t in trials] == [OptunaState.PRUNED, OptunaState.COMPLETE, OptunaState.FAIL]
+    assert trials[0].intermediate_values == {0: 0.5, 1: 0.7}
+    assert trials[1].value == 0.5
+    assert "see the error file" in trials[2].user_attrs["hpometrics:reason"]
+    assert search.suggest("d") == StudySearcher.FINISHED
+
+
+def test_a_trial_that_ends_between_epochs_is_complete():
+    """Tune tells the last report again as done: no second epoch, and a sign that nobody stopped the trial."""
+    search = searcher(1)
+    search.suggest("a")
+    search.on_trial_result("a", told(1, 0.5, 0.5))
+    search.on_trial_result("a", told(1, 0.5, 0.5, done=True))
+    search.on_trial_complete("a", told(1, 0.5, 0.5, done=True))
+    assert search.study.trials[0].state is OptunaState.COMPLETE
+    assert search.study.trials[0].intermediate_values == {0: 0.5}
+
+
+def test_a_value_that_is_not_finite_has_failed():
+    """Optuna would keep it running for ever, or let minus infinity win."""
+    search = searcher(1)
+    search.suggest("a")
+    search.on_trial_complete("a", told(1, math.nan, math.nan, final=True))
+    assert search.study.trials[0].state is OptunaState.FAIL
+
+
+def test_trials_of_dead_workers_go_on_first():
+    """With `take`, a running trial that nobody holds is suggested again, with its number and its params."""
+    study = optuna.create_study()
+    reserve(study, 2)
+    space = Space({"x": Int(1, 100)})
+    params = space.suggest(claim(study))
+    search = StudySearcher(study, space, MINIMIZE, take=lambda number: True)
+    assert search.suggest("a") == {"number": 0, "params": params}
+
+
+def test_the_searcher_is_saved_without_what_belongs_to_its_process(tmp_path):
+    """Tune pickles searchers; live trials and locks stay here."""
+    search = searcher()
+    search.suggest("a")
+    search.save(str(tmp_path / "searcher"))
+    assert (tmp_path / "searcher").read_text() == '{"a": 0}'
+    state = search.__getstate__()
+    assert state["_live"] == {} and state["_take"] is None
+
+
+def test_a_metric_may_not_be_called_as_tune_calls_its_own():
+    """A value called `done` would end the trial."""
+    with pytest.raises(RunError, match="Ray Tune keeps the name 'done' for itself"):
+        Run(TuneReporter(), metric=Reported("done", MINIMIZE))
+
+
+def test_the_domains_of_ray_mean_the_same():
+    """Ints inclusive at both ends, steps counted from low, bounds literal."""
+    domains = Space(
+        {
+            "n": Int(1, 3),
+            "s": Int(1, 9, step=4),
+            "x": Float(0.1, 1.0, step=0.4),
+            "u": Float(0.5, 0.75),
+            "g": Float(1e-4, 1e-1, log=True),
+            "h": Int(1, 4, log=True),
+            "c": Choice(["a", None, True]),
+            "k": 3,
+        }
+    ).to_ray()
+    drawn = {name: [d.sample() for _ in range(200)] for name, d in domains.items() if name != "k"}
+    assert (set(drawn["n"]), set(drawn["s"]), set(drawn["x"])) == ({1, 2, 3}, {1, 5, 9}, {0.1, 0.5, 0.9})
+    assert set(drawn["h"]) == {1, 2, 3, 4} and set(drawn["c"]) == {"a", None, True}
+    assert all(0.5 <= u <= 0.75 for u in drawn["u"]) and all(1e-4 <= g <= 1e-1 for g in drawn["g"])
+    assert domains["k"] == 3
+
+
+def test_ray_is_told_to_leave_the_directory_alone(ray_cluster):
+    """Relative paths in train mean what they mean elsewhere, and nothing is sent to anybody."""
+    assert os.environ["RAY_CHDIR_TO_TRIAL_DIR"] == "0"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
+def test_no_best_says_what_there_was():
+    """A study without a complete trial has no best."""
+    objective = RayObjective(make_train(), SPACE, metric=LOSS)
+    objective.study = optuna.create_study()
+    with pytest.raises(NoFiniteValueError, match="there were none"):
+        objective.best()
+    assert callable(make_trainable(objective.trials, objective.space))
