@@ -1,4 +1,4 @@
-"""Keeper: a torchmetrics.Metric whose state is in statistics; it moves, saves, merges and synchronises them."""
+"""Keeper: a torchmetrics.Metric with its state in statistics, which it moves, saves, merges, synchronises."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from ..exceptions import NoFiniteValueError
-from ..run_spec import engine_facts
+from ..run_spec import RunSpec, engine_facts
 from ..search.record import TrialRecord
 from ..search.selection import best_of
 from ..trial import Trials
@@ -20,7 +20,7 @@ from .best import record_of
 from .directory import RunDirectory
 from .engine import import_engine
 from .exports import best_facts, best_yaml, trials_csv
-from .job import Job, run_spec
+from .job import Job, spec_facts
 from .plan import make_plan, read_plan
 from .progress import Progress
 from .resolved import resolve
@@ -73,8 +73,8 @@ def _job(file: Path, assignments: Sequence[str], options: Options) -> Job:
     facts = engine_facts(engine.train)
     plan = make_plan(plan.document, facts.get("output"), settle=True)
     home = RunDirectory(plan.directory)
-    spec, fsync = run_spec(plan, facts), plan.config.results.fsync
-    trials = Trials(engine, spec, home.path.absolute(), plan.engine_seed, fsync)
+    spec = RunSpec(**spec_facts(plan, facts))
+    trials = Trials(engine, spec, home.path.absolute(), plan.engine_seed, plan.config.results.fsync)
     return Job(plan, resolve(plan), home, trials, extend=options.extend)
 
 

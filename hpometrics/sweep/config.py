@@ -124,7 +124,7 @@ class Backend(Strict):
     @model_serializer
     def _the_one_key(self) -> dict[str, Any]:
         chosen: Any = self.ray or self.optuna
-        return {self.name: self.points if chosen is None else chosen.model_dump(by_alias=True)}
+        return {self.name: self.points if chosen is None else chosen.model_dump(by_alias=True, exclude_none=True)}
 
 
 class Budget(Strict):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..run_spec import Reported, RunSpec
+from ..run_spec import Reported
 from ..search.record import TrialRecord, TrialState
 from ..trial import Trials
 from .directory import RunDirectory
@@ -66,21 +66,18 @@ class Job:
         return not self.resolved.objective.better(target, record.value)
 
 
-def run_spec(plan: Plan, facts: Mapping[str, Any]) -> RunSpec:
-    """Say what a run measures; what the file leaves open, the facts that the engine states of itself settle.
-
-    Raises:
-        HpometricsError: a fact of the engine makes no sense.
-    """
+def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine's own facts settle."""
     best, own_words = plan.optimize, ("epochs", "patience", "target")
     given = {name: getattr(plan.config.budget, name) for name in own_words}
     told = {name: value for name, value in {**given, "output": plan.output}.items() if value is not None}
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
     reported = best.reported and best.objective is not None
-    return RunSpec(
-        metric=Reported(best.name, best.objective) if reported and best.objective else best.name,
-        direction=best.objective,
-        track=tuple(measure.name for measure in plan.track if not measure.reported),
-        at=plan.at,
-        **{**own, **told},
-    )
+    return {
+        **own,
+        **told,
+        "metric": Reported(best.name, best.objective) if reported and best.objective else best.name,
+        "direction": best.objective,
+        "track": tuple(measure.name for measure in plan.track if not measure.reported),
+        "at": plan.at,
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -80,9 +80,11 @@ def parse_document(text: str, source: str) -> Document:
 
 def parse_value(text: str, source: str) -> Any:
     """Read one value, as `--set key=value` gives it: `1e-3`, `[1, 2]`, `{tpe: {}}`, text."""
-    value, document = _build(text, source)
-    document.problems = [Problem(Mark(source, 0, 0), p.path, p.text) for p in document.problems]
-    document.raise_problems()
+    try:
+        value, document = _build(text, source)
+        document.raise_problems()
+    except SweepFileError as err:
+        raise SweepFileError([replace(problem, mark=Mark(source, 0, 0)) for problem in err.problems]) from None
     return value
 
 

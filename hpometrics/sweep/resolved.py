@@ -81,10 +81,10 @@ class Resolved:
 
 def resolved_config(plan: Plan) -> dict[str, Any]:
     """Give the sweep file with every default spelled out."""
-    told = plan.config.model_dump(by_alias=True)
+    told = plan.config.model_dump(by_alias=True, exclude_none=True)
     told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
-    told["search"]["sampler"] = told["search"]["sampler"] or plan.sampler
-    told["search"]["pruner"] = told["search"]["pruner"] or plan.pruner
+    told["search"].setdefault("sampler", plan.sampler)
+    told["search"].setdefault("pruner", plan.pruner)
     told["engine"]["seed"] = plan.engine_seed
     return told
 

@@ -30,7 +30,7 @@ PRUNERS: dict[str, tuple[str, ...]] = {
 }
 LOGGERS = ("csv", "tensorboard", "mlflow", "wandb")
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
-_NEEDS_EPOCHS = ("hyperband",)
+_NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "engine.command": ((None,), "a command as engine"),
@@ -56,7 +56,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         settle: Ray may be loaded to ask it about options; Optuna is, wherever options are given.
     """
     before = len(document.problems)
-    for check in (_later, _sampler, _pruner, _loggers, _list_backend):
+    for check in (_later, _sampler, _pruner, _loggers, _list_backend, _ray_backend):
         for path, text in check(sweep):
             document.add(path, text)
     if len(document.problems) == before:
@@ -131,7 +131,7 @@ def _pruner(sweep: Draft) -> Iterator[tuple[Path, str]]:
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
     elif sweep.metrics is not None and len(sweep.metrics.optimize) > 1 and pruner.name != "none":
         yield path, "a pruner judges one value; with several objectives leave it out"
-    elif pruner.name in _NEEDS_EPOCHS and sweep.budget is not None and sweep.budget.epochs is None:
+    elif (pruner.name, backend) in _NEED_EPOCHS and sweep.budget is not None and sweep.budget.epochs is None:
         yield path, f"{pruner.name} divides a number of epochs; give budget.epochs"
 
 
@@ -154,6 +154,12 @@ def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     ):
         if given and getattr(given, "name", "") != "none":
             yield ("search", key), f"the list backend runs its list as it is; leave {key} out"
+
+
+def _ray_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    grid = sweep.search.sampler is not None and sweep.search.sampler.name == "grid"
+    if sweep.backend.name == "ray" and sweep.budget is not None and sweep.budget.trials is None and not grid:
+        yield ("budget",), "Ray counts its trials beforehand; give trials too"
 
 
 def _unknown(plugin: Plugin, kind: str, known: Iterable[str]) -> str:

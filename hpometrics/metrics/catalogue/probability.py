@@ -236,7 +236,8 @@ class ExpectedCalibrationError(Metric):
 
     def compute(self) -> Tensor:
         """Weigh the gaps of the bins by their rows."""
-        rows, confidence, right = self.statistic(CalibrationBins).sums
+        sums = self.statistic(CalibrationBins).sums
+        rows, confidence, right = sums[0], sums[1], sums[2]
         return (confidence - right).abs().sum() / rows.sum()
 
 
