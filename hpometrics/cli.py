@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,9 +30,7 @@ def _reported(verbose: bool = False) -> Iterator[None]:
     try:
         yield
     except HpometricsError as err:
-        if verbose:
-            raise
-        click.echo(str(err), err=True)
+        click.echo(traceback.format_exc() if verbose else str(err), err=True)
         sys.exit(CONFIG_ERROR)
 
 
@@ -40,7 +39,8 @@ def _reported(verbose: bool = False) -> Iterator[None]:
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 ok, 2 a file or setting is wrong, 3 no trial is complete, 130 interrupted.
+    Exit codes: 0 all is well; 2 a file or a setting is wrong and nothing was run; 3 no trial is complete;
+    130 interrupted, run it again and it goes on.
     """
 
 
@@ -69,9 +69,12 @@ def run(
         if dry_run:
             _check(file, assignments, as_json=False)
             return
-        from .sweep.command import Options, run_command
+        from .sweep.plan import read_plan
 
-        sys.exit(run_command(file, assignments, Options(fresh, extend, quiet, verbose)))
+        plan = read_plan(file, assignments)
+        from .sweep.command import Options, run_command  # with torch, once the file is right
+
+        sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose)))
 
 
 @main.command()

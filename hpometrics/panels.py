@@ -1,4 +1,4 @@
-"""Panels: what a run measures in one epoch, a collection per split, as floats with the reason of each nan."""
+"""Panels: all values of one epoch, measured, watched and logged, as floats with the reason of each nan."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .exceptions import NonFiniteError, RunError
 from .metrics.collection import MetricCollection
 from .metrics.names import SPLITS
 from .run_spec import VALIDATION, RunSpec
+from .watch import Watch
 
 Values = dict[str, float]
 Reasons = dict[str, str]
 
 
 class Panels:
-    """The collections of one run. A value of another split than validation is called `test:accuracy`.
+    """What one run measures and notes. A value of another split than validation is called `test:accuracy`.
 
-    A split that no tracked name mentions is measured like validation.
+    A split that no tracked name mentions is measured like validation. `names` are all that is measured.
     """
 
     def __init__(self, spec: RunSpec) -> None:
         self._prototypes = spec.collections
         self._live: dict[str, MetricCollection] = {}
         self._void: Reasons = {}
+        self._logged: dict[str, Any] = {}
+        self._optimised = spec.name
+        self.watches: list[Watch] = []
+        self.names: set[str] = set()
         for split in self._prototypes:
             self._start(split)
-
-    @property
-    def names(self) -> set[str]:
-        """All names that are measured."""
-        return {_named(split, name) for split, live in self._live.items() for name in live.names}
 
     def update(self, split: str, tensors: Mapping[str, Any]) -> None:
         """Add a batch; a model output or target that is not finite voids the split's epoch.
@@ -51,8 +52,34 @@ class Panels:
         except NonFiniteError as err:
             self._void[split] = str(err)
 
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Keep values as they are until the epoch closes.
+
+        Raises:
+            RunError: a value is no number, or its name is measured here.
+        """
+        for name, value in values.items():
+            if name in self.names:
+                raise RunError(f"{name!r} is measured by this run; log yours under another name")
+            self._logged[name] = _number(name, value)
+
     def close(self) -> tuple[Values, Reasons]:
-        """Measure the epoch and begin the next one."""
+        """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
+        values, reasons = self._measure()
+        for watch in self.watches:
+            values.update(watch.close())
+        for name, value in self._logged.items():
+            values[name] = float(value)
+        self._logged = {}
+        if self._optimised not in values:
+            values[self._optimised], reasons[self._optimised] = math.nan, "was not logged in this epoch"
+        for name, value in values.items():
+            if not math.isfinite(value):
+                values[name] = math.nan
+                reasons.setdefault(name, f"the value is {value}")
+        return values, reasons
+
+    def _measure(self) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
         for split, live in self._live.items():
@@ -71,6 +98,7 @@ class Panels:
         if prototype is None:
             raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
         self._live[split] = prototype.fresh()
+        self.names.update(_named(split, name) for name in prototype.names)
 
 
 def _named(split: str, name: str) -> str:
@@ -83,3 +111,14 @@ def _floats(computed: Mapping[str, Tensor]) -> Iterator[tuple[str, float]]:
             yield name, value.item()
         else:
             yield from ((f"{name}[{i}]", part) for i, part in enumerate(value.flatten().tolist()))
+
+
+def _number(name: str, value: Any) -> Any:
+    """Accept what is one number; a tensor stays where it is until the epoch closes."""
+    if type(value) is float:
+        return value
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
+        return value.detach()
+    if isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "size", 0) == 1):
+        return float(value)
+    raise RunError(f"log({name}=...) takes one number, got {type(value).__name__} {str(value)[:60]}")

@@ -9,6 +9,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState as OptunaState
 from ray import tune
+from ray.tune.logger import JsonLoggerCallback
 
 from .exceptions import ObjectiveError, RunError
 from .objective import Objective
@@ -145,8 +146,9 @@ class RayObjective:
         return StudySearcher(study, self.space, self.direction, at, self.trials.directory_of, take)
 
     def _run_config(self) -> tune.RunConfig:
+        logger = JsonLoggerCallback()  # type: ignore[no-untyped-call]
         path = None if self.trials.directory is None else str(self.trials.directory / "ray")
-        return tune.RunConfig(storage_path=path, verbose=0)
+        return tune.RunConfig(storage_path=path, verbose=0, callbacks=[logger])
 
 
 def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:

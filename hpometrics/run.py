@@ -36,6 +36,11 @@ class Run:
         params: what the run was given, for whoever asks `run.params`.
         fsync: see `EpochLog`.
 
+    Attributes:
+        finished: whether patience or the target has ended the run.
+        ended: whether an epoch was reported as the final one.
+        stopped: the host's stop, had there been epochs left.
+
     Raises:
         ObjectiveError: the host searches in another direction than the metric's.
 
@@ -59,20 +64,20 @@ class Run:
         if (spec is None) == (not facts):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
         self.spec = spec or RunSpec(**facts)
+        self._name = self.spec.name
         self._reporter = as_reporter(host)
         self._reporter.check(self.spec.name, self.spec.objective)
-        self._params = deepcopy(dict(params or self._reporter.params or {}))
+        self._params = dict(params or self._reporter.params or {})
         self._panels = Panels(self.spec)
         self._picker = Picker(self.spec.objective, At(self.spec.at))
         self._progress = Picker(self.spec.objective, tol=self.spec.tol)
         self._history: list[EpochRecord] = []
         self._log = None if directory is None else EpochLog(Path(directory), fsync)
         self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
-        self._watches: list[Watch] = []
-        self._logged: dict[str, Any] = {}
         self._states: dict[str, Any] | None = None
         self._open = self._looping = False
         self._began = time.perf_counter()
+        self.finished = self.ended = False
         self.stopped: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -123,16 +128,6 @@ class Run:
         epoch = self._picker.index
         return None if self._checkpoints is None or epoch is None else self._checkpoints.path(epoch)
 
-    @property
-    def finished(self) -> bool:
-        """Whether patience or the target has ended the run."""
-        target, patience = self.spec.target, self.spec.patience
-        value = self._history[-1].values[self.spec.name] if self._history else math.nan
-        if target is not None and math.isfinite(value) and not self.spec.objective.better(target, value):
-            return True
-        last_gain = -1 if self._progress.index is None else self._progress.index
-        return patience is not None and len(self._history) - 1 - last_gain >= patience
-
     def epochs(self, n: int | None = None) -> Iterator[int]:
         """Count the epochs from 0, or from where a restored run goes on; measure and report the end of each.
 
@@ -168,15 +163,12 @@ class Run:
         Raises:
             RunError: a value is no number, or its name is one the run measures itself.
         """
-        for name, value in values.items():
-            if name in self._panels.names:
-                raise RunError(f"{name!r} is measured by this run; log yours under another name")
-            self._logged[name] = _number(name, value)
+        self._panels.log(values)
         self._open = True
 
     def watch(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Record `gnorm`, `lr` and `ups` (updates per second) with every epoch."""
-        self._watches.append(Watch(model, optimizer))
+        self._panels.watches.append(Watch(model, optimizer))
 
     def checkpoint(self, **objects: Stateful) -> None:
         """Copy the state of each object now; it is written when the epoch closes. No directory, no copy.
@@ -235,42 +227,39 @@ class Run:
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(record.epoch, self._states)
             self._checkpoints.keep(record.epoch, self._picker.index)
-        self._logged, self._states, self._open = {}, None, False
+        self._states, self._open = None, False
         self._began = time.perf_counter()
         self._report(final)
 
     def _measure(self) -> EpochRecord:
         values, reasons = self._panels.close()
-        for watch in self._watches:
-            values.update(watch.close())
-        values.update({name: float(value) for name, value in self._logged.items()})
-        if self.spec.name not in values:
-            values[self.spec.name], reasons[self.spec.name] = math.nan, "was not logged in this epoch"
-        for name, value in values.items():
-            if not math.isfinite(value):
-                values[name] = math.nan
-                reasons.setdefault(name, f"the value is {value}")
         seconds = round(time.perf_counter() - self._began, 6)
         return EpochRecord(len(self._history), values, reasons, seconds)
 
     def _take(self, record: EpochRecord) -> None:
         self._history.append(record)
-        value = record.values[self.spec.name]
+        value = record.values[self._name]
         self._picker.add(value)
-        self._progress.add(value)
+        if self.spec.patience is not None:
+            self._progress.add(value)
+            last_gain = -1 if self._progress.index is None else self._progress.index
+            self.finished = record.epoch - last_gain >= self.spec.patience
+        if self.spec.target is not None and math.isfinite(value):
+            self.finished |= not self.spec.objective.better(self.spec.target, value)
 
     def _report(self, final: bool) -> None:
         record = self._history[-1]
-        last = final or self.finished or len(self._history) == self.spec.epochs
-        value, picked = record.values[self.spec.name], self._picker.value
+        self.ended = final or self.finished or len(self._history) == self.spec.epochs
         try:
-            self._reporter.report(record.epoch, value, picked, record.values, last)
+            self._reporter.report(
+                record.epoch, record.values[self._name], self._picker.value, record.values, self.ended
+            )
         except self._reporter.stops as stop:
-            self.stopped = stop
+            self.stopped = None if self.ended else stop
             raise
 
     def _release(self) -> None:
-        for watch in self._watches:
+        for watch in self._panels.watches:
             watch.detach()
         if self._log is not None:
             self._log.close()
@@ -280,12 +269,3 @@ class Run:
         which = "not the last" if self._picker.at is At.LAST and count else "none"
         reason = next((r.reasons[name] for r in reversed(self._history) if name in r.reasons), "")
         return f"{name}: {which} of {count} epochs has a finite value{f': {reason}' if reason else ''}"
-
-
-def _number(name: str, value: Any) -> Any:
-    """Accept what is one number; a tensor stays where it is until the epoch closes."""
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
-        return value.detach()
-    if isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "size", 0) == 1):
-        return float(value)
-    raise RunError(f"log({name}=...) takes one number, got {type(value).__name__} {str(value)[:60]}")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .checkpoint import seed_all
-from .exceptions import RecordError, RunError
+from .exceptions import NoFiniteValueError, RecordError, RunError
 from .run import Run
 from .run_spec import RunSpec, Train, engine_facts
 from .search.epoch_log import Fsync, read_trial
@@ -25,6 +25,7 @@ from .search.record import TrialRecord, TrialState, write_trial
 from .search.reporter import Reporter
 from .search.seeds import derive_seed
 from .search.space import Space
+from .search.values import check_json
 
 
 def run_trial(
@@ -50,6 +51,7 @@ def run_trial(
 
     Raises:
         RecordError: the directory belongs to other params.
+        SpaceError: the params cannot be written down as JSON.
         KeyboardInterrupt, SystemExit: recorded as interrupted, then passed on.
     """
     record, error = attempt(train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync)
@@ -71,7 +73,7 @@ def attempt(
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
 
     Raises:
-        RecordError: the directory belongs to other params.
+        RecordError, SpaceError: as `run_trial`.
     """
     record = TrialRecord(
         number=reporter.number or 0,
@@ -88,20 +90,17 @@ def attempt(
     error: BaseException | None = None
     try:
         with _conditions(seed, spec.threads):
-            run = Run(reporter, spec=spec, directory=directory, params=params, fsync=fsync)
+            run = Run(reporter, spec=spec, directory=directory, params=record.params, fsync=fsync)
             with run:
                 train(deepcopy(dict(params)), run)
-            error = run.stopped  # a framework may have swallowed the host's stop
-            if error is None:
-                run.value  # noqa: B018  # a run without a value has failed
     except BaseException as err:  # every end is recorded; the caller decides what goes on
         error = err
-    record = _ended(
-        replace(record, seconds=round(time.perf_counter() - began, 6)), run, error, reporter.stops
-    )
+    failure = _failure(run, error, reporter.stops)
+    seconds = round(time.perf_counter() - began, 6)
+    record = replace(record, seconds=seconds, **_ending(run, failure, reporter.stops))
     if directory is not None:
         write_trial(directory, record)
-    return record, error
+    return record, failure or error
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,8 @@ class Trials:
         directory = self.directory_of(record.number)
         written = None if directory is None else read_trial(directory)
         if written is None:
-            return record
+            seed = self.seed_of(record.number) if record.seed is None else record.seed
+            return replace(record, seed=seed, threads=record.threads or self.spec.threads)
         return replace(written, state=record.state, reason=record.reason or written.reason)
 
 
@@ -186,6 +186,7 @@ def versions() -> Mapping[str, str]:
 def _begin(directory: Path | None, record: TrialRecord) -> None:
     if directory is None:
         return
+    check_json(record.params)
     earlier = read_trial(directory)
     if earlier is not None and earlier.params != record.params:
         raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(record.params)}")
@@ -205,21 +206,33 @@ def _conditions(seed: int | None, threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _ended(
-    record: TrialRecord, run: Run | None, error: BaseException | None, stops: tuple[type[BaseException], ...]
-) -> TrialRecord:
-    state = _state_of(error, stops)
-    reason = None if error is None else str(error) if state is TrialState.PRUNED else _told(error)
-    record = replace(record, state=state, reason=reason)
-    if run is None or run.best_epoch is None:
-        return replace(record, epochs=run.history if run else ())
-    return replace(
-        record,
-        epochs=run.history,
-        epoch=run.best_epoch,
-        value=run.values[run.spec.name],
-        checkpoint=run.best_checkpoint,
-    )
+def _failure(
+    run: Run | None, error: BaseException | None, stops: tuple[type[BaseException], ...]
+) -> BaseException | None:
+    """Return why a trial is not complete: what was raised, a stop that `train` swallowed, no value."""
+    stopped_after_all = run is not None and run.ended and isinstance(error, stops)
+    if error is not None and not stopped_after_all:
+        return error
+    if run is None or run.stopped is not None:
+        return run.stopped if run else None
+    try:
+        run.value  # noqa: B018  # a run without a value has failed
+    except NoFiniteValueError as err:
+        return err
+    return None
+
+
+def _ending(
+    run: Run | None, failure: BaseException | None, stops: tuple[type[BaseException], ...]
+) -> dict[str, Any]:
+    """Return what the end of a trial adds to its record."""
+    state = _state_of(failure, stops)
+    reason = None if failure is None else str(failure) if state is TrialState.PRUNED else _told(failure)
+    ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
+    if run is not None and run.best_epoch is not None:
+        ending["epoch"], ending["checkpoint"] = run.best_epoch, run.best_checkpoint
+        ending["value"] = run.values[run.spec.name]
+    return ending
 
 
 def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...]) -> TrialState:

@@ -88,7 +88,6 @@ def test_no_trial_is_left_running(swept):
     """What raised and what diverged has failed, each with its reason; what broke off its loop is complete."""
     objective, results = swept
     records = objective.records(results)
-    print([(r.state.value,r.reason,[e.values for e in r.epochs]) for r in records])
     assert [r.state.value for r in records] == [
         "complete",
         "complete",
@@ -98,9 +97,9 @@ def test_no_trial_is_left_running(swept):
         "complete",
     ]
     assert records[4].reason == "RuntimeError: shape mismatch"
-    assert records[3].reason.startswith("NoFiniteValueError: loss: none of")
+    assert "none of 4 epochs has a finite value" in records[3].reason
+    assert [record.reason for record in records if record.state is TrialState.COMPLETE] == [None] * 3
     assert objective.study.trials[4].user_attrs["hpometrics:reason"] == records[4].reason
-    assert len(results.errors) == 2
 
 
 @pytest.mark.ray
@@ -135,9 +134,9 @@ def test_records_on_disk_agree_with_the_study(swept):
 
 
 @pytest.mark.ray
-def test_a_sweep_goes_on_to_its_total(ray_cluster):
+def test_a_sweep_goes_on_to_its_total(ray_cluster, tmp_path):
     """A study that has its trials gets no more; a larger total adds the difference."""
-    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=1, seed=7)
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=1, seed=7, directory=tmp_path)
     good = {"fault": "good"}
     study = optuna.create_study(sampler=make_sampler("random", 7))
     objective.tuner(2, study=study, points=[good] * 3).fit()
@@ -197,7 +196,7 @@ def test_schedulers_judge_the_current_value_in_the_metrics_direction():
     assert (asha.metric, asha._metric_op, asha._max_t, asha._time_attr) == ("value", 1.0, 9, "epoch")
     median = make_scheduler({"median": {"warmup": 2, "min_trials": 4}}, MINIMIZE)
     assert isinstance(median, MedianStoppingRule)
-    assert (median._grace_period, median._min_samples_required, median._metric_op) == (3, 4, -1.0)
+    assert (median._grace_period, median._min_samples_required, median._worst) == (3, 4, math.inf)
     assert isinstance(make_scheduler(None, MINIMIZE), FIFOScheduler)
     mine = AsyncHyperBandScheduler(mode="max")
     taken = make_scheduler(mine, MAXIMIZE)
@@ -265,7 +264,6 @@ def test_a_trial_that_ends_between_epochs_is_complete():
     search = searcher(1)
     search.suggest("a")
     search.on_trial_result("a", told(1, 0.5, 0.5))
-    search.on_trial_result("a", told(1, 0.5, 0.5, done=True))
     search.on_trial_complete("a", told(1, 0.5, 0.5, done=True))
     assert search.study.trials[0].state is OptunaState.COMPLETE
     assert search.study.trials[0].intermediate_values == {0: 0.5}
@@ -287,6 +285,7 @@ def test_trials_of_dead_workers_go_on_first():
     params = space.suggest(claim(study))
     search = StudySearcher(study, space, MINIMIZE, take=lambda number: True)
     assert search.suggest("a") == {"number": 0, "params": params}
+    assert search.suggest("b")["number"] == 1  # what runs here is no orphan
 
 
 def test_the_searcher_is_saved_without_what_belongs_to_its_process(tmp_path):

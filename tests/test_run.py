@@ -12,6 +12,7 @@ from hpometrics.exceptions import (
     NotYetError,
     ObjectiveError,
     RunError,
+    SpaceError,
     UnknownMetricError,
 )
 from hpometrics.metrics.features import Binary, Category
@@ -382,6 +383,14 @@ def test_how_a_trial_ended_is_recorded_with_the_reason(tmp_path, error, state, r
         run_trial(train, {}, RunSpec(LOSS), ListReporter(), directory=tmp_path)
     record = read_trial(tmp_path)
     assert (record.state, record.reason, record.value, len(record.epochs)) == (state, reason, 0.5, 1)
+
+
+def test_params_that_cannot_be_written_down_are_refused_before_training(tmp_path):
+    """A tuple would come back as a list; where nothing is written, anything goes."""
+    spec, odd = RunSpec(LOSS), {"layers": (8, 8)}
+    with pytest.raises(SpaceError, match=r"\(8, 8\)"):
+        run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter(), directory=tmp_path)
+    assert run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter()).params == odd
 
 
 def test_a_diverged_trial_has_failed():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -196,8 +197,8 @@ def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
 
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     """Keep what Optuna has no field for with the trial: params as received, picked epoch, reason, seed."""
-    values = EpochRecord(record.epoch or 0, record.picked_values).to_line()
-    trial.set_user_attr(RESULT, {**record.to_json(), "picked": values})
+    picked = {name: v if math.isfinite(v) else None for name, v in record.picked_values.items()}
+    trial.set_user_attr(RESULT, {**record.to_json(), "picked": picked})
     if record.reason:
         trial.set_user_attr(REASON, record.reason)
 
@@ -225,8 +226,8 @@ def _record(trial: FrozenTrial, metric: str) -> TrialRecord:
     )
     told = trial.user_attrs.get(RESULT)
     if told is not None and trial.state.is_finished():
-        picked = EpochRecord.from_line(told["picked"])
-        epochs = tuple(replace(e, values=picked.values) if e.epoch == told["epoch"] else e for e in epochs)
+        picked = {name: math.nan if v is None else v for name, v in told["picked"].items()}
+        epochs = tuple(replace(e, values=picked) if e.epoch == told["epoch"] else e for e in epochs)
         return TrialRecord.from_json({**told, "number": trial.number}, epochs)
     return TrialRecord(
         number=trial.number,

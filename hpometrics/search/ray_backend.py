@@ -32,6 +32,7 @@ _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths in train mean what they mean elsewhere
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # one JSON logger in place of three
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints to stdout even where nothing is to be printed
 }
 
 
@@ -43,8 +44,8 @@ class TuneReporter:
     """Reports a run to the Ray Tune session it runs in, one report per epoch, always with the same keys.
 
     `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
-    `epoch` counts from 1, `final` says that no epoch follows, `values` holds all values by name; under its own
-    name the metric is there for a Tuner of your own.
+    `epoch` counts from 1, `final` says that no epoch follows, `values` holds all values by name; under its
+    own name the metric is there for a Tuner of your own.
     """
 
     def __init__(self, number: int | None = None, params: Mapping[str, Any] | None = None) -> None:

@@ -32,8 +32,8 @@ def make_scheduler(spec: object, objective: Objective, epochs: int | None = None
     """Build a scheduler that judges the current value in the metric's direction; a fresh one for every fit.
 
     Args:
-        spec: a name (see `SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is copied) or
-            None for no scheduling.
+        spec: a name (see `SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is
+            copied) or None for no scheduling.
         objective: the metric's.
         epochs: the most epochs a run can have; halving needs them.
 

@@ -52,7 +52,7 @@ class StudySearcher(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Claim the next slot and draw its params; `FINISHED` when there is none."""
-        orphan = None if self._take is None else reclaim(self.study, self._take)
+        orphan = None if self._take is None else reclaim(self.study, self._take_orphan)
         trial = orphan or claim(self.study, self._take)
         if trial is None:
             return Searcher.FINISHED
@@ -61,23 +61,25 @@ class StudySearcher(Searcher):
         return {"number": trial.number, "params": params}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Note an epoch. Tune tells the last one again, as done, when a trial has ended by itself."""
+        """Note an epoch after which the trial goes on."""
         live = self._live.get(trial_id)
         if live is not None:
             live.add(result)
-            live.ended = bool(result.get("done"))
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell the study how a trial ended. The epoch at which it was stopped comes only here."""
+        """Tell the study how a trial ended.
+
+        The epoch after which Tune stopped a trial is told here for the first time; a trial that ended by
+        itself has its last epoch told again.
+        """
         live = self._live.pop(trial_id, None)
         if live is None:
             return
-        if result:
-            live.add(result)
-        record = self._ended(live, error, bool(result and result.get(FINAL)))
-        tell(self.study, live.trial, record)
+        again = bool(result) and not live.add(result or {})
+        complete = again or bool(result and result.get(FINAL))
+        tell(self.study, live.trial, self._ended(live, error, complete))
 
     def save(self, checkpoint_path: str) -> None:
         """Note which trial of Tune is which of the study; all else is in the study."""
@@ -90,16 +92,23 @@ class StudySearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": {}, "_take": None}  # live trials and locks belong to this process
 
-    def _ended(self, live: _Live, error: bool, final: bool) -> TrialRecord:
+    def _take_orphan(self, number: int) -> bool:
+        ours = any(live.trial.number == number for live in self._live.values())
+        return not ours and self._take is not None and self._take(number)
+
+    def _ended(self, live: _Live, error: bool, complete: bool) -> TrialRecord:
         record = live.record()
         directory = self._directory_of(live.trial.number) if self._directory_of else None
         written = None if directory is None else read_trial(directory)
         if written is not None and written.state.finished:
             record = written
-        if error or record.value is None or not math.isfinite(record.value):
+        if error:
             reason = record.reason or "its process died or raised; see the error file of Ray's trial"
             record = replace(record, state=TrialState.FAILED, reason=reason)
-        elif final or live.ended:
+        elif record.value is None or not math.isfinite(record.value):
+            reason = f"none of {live.picker.count} epochs has a finite value to {self.objective.value}"
+            record = replace(record, state=TrialState.FAILED, reason=record.reason or reason)
+        elif complete:
             record = replace(record, state=TrialState.COMPLETE, reason=None)
         else:
             reason = f"Tune stopped trial {record.number} after epoch {live.picker.count - 1}"
@@ -115,19 +124,19 @@ class _Live:
     def __init__(self, trial: Trial, params: Mapping[str, Any], picker: Picker) -> None:
         self.trial, self.params, self.picker = trial, params, picker
         self.epochs: list[EpochRecord] = []
-        self.ended = False
 
-    def add(self, result: Mapping[str, Any]) -> None:
-        """Take an epoch in once, however often it is told."""
+    def add(self, result: Mapping[str, Any]) -> bool:
+        """Take an epoch in, and say whether it was a new one."""
         epoch = result.get(EPOCH, 0) - 1
         if epoch != len(self.epochs):
-            return
+            return False
         front = f"{VALUES}/"
         values = {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
         self.epochs.append(EpochRecord(epoch, values))
         self.picker.add(result[VALUE])
         if epoch not in self.trial._cached_frozen_trial.intermediate_values:
             self.trial.report(result[VALUE], epoch)
+        return True
 
     def record(self) -> TrialRecord:
         """Say what is known of it here."""

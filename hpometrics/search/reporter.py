@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..exceptions import RunError
 from ..objective import Objective
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import optuna
 
 
-@runtime_checkable
 class Reporter(Protocol):
     """A host as a run sees it.
 
@@ -89,10 +88,10 @@ def as_reporter(host: object) -> Reporter:
     """
     if host is None:
         return ListReporter()
+    if hasattr(host, "stops"):  # isinstance of a protocol takes as long as ten reports
+        return cast(Reporter, host)
     if any(base.__module__.startswith("optuna.trial") for base in type(host).__mro__):
         from .optuna_backend import OptunaReporter  # whoever holds a trial has loaded optuna
 
         return OptunaReporter(cast("optuna.trial.BaseTrial", host))
-    if isinstance(host, Reporter):
-        return host
     raise RunError(f"a run reports to an Optuna trial or a Reporter, got {type(host).__name__}")

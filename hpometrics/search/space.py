@@ -231,7 +231,9 @@ def _located(name: str, call: Callable[[], Any]) -> Any:
 
 def _unpacked(name: str, dimension: Dimension, value: Any) -> Mapping[str, Any]:
     bundles = dimension.bundles if isinstance(dimension, Choice) else None
-    return deepcopy(dict(bundles[value])) if bundles else {name: deepcopy(value)}
+    if bundles is not None:
+        return deepcopy(dict(bundles[value]))
+    return {name: value if is_scalar(value) else deepcopy(value)}
 
 
 def _pop(name: str, dimension: Dimension, params: dict[str, Any]) -> Any:

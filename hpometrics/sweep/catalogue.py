@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from ..metrics.features import check_feature_type
 from ..metrics.names import MetricName
 from ..metrics.registry import MetricEntry, all_entries, find_metric
 from .table import aligned
 
 
 def metrics_table(feature: str | None, inputs: str | None, objective: str | None) -> str:
-    """Print a line per metric; each filter that is given must hold."""
+    """Print a line per metric; each filter that is given must hold.
+
+    Raises:
+        MetricInputError: there is no such output feature.
+    """
+    if feature is not None:
+        check_feature_type(feature)
     chosen = [
         entry
         for entry in all_entries(feature)

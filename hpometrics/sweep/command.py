@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from ..exceptions import NoFiniteValueError
 from ..run_spec import RunSpec, engine_facts
@@ -21,7 +20,7 @@ from .directory import RunDirectory
 from .engine import import_engine
 from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
-from .plan import make_plan, read_plan
+from .plan import Plan, make_plan
 from .progress import Progress
 from .resolved import resolve
 from .table import evaluated, optimal, result_table
@@ -40,13 +39,13 @@ class Options:
     verbose: bool = False
 
 
-def run_command(file: Path, assignments: Sequence[str], options: Options) -> int:
+def run_command(plan: Plan, options: Options) -> int:
     """Run a sweep, or go on with it; print its results and return the exit code.
 
     Raises:
         HpometricsError: something is wrong, found before the first trial.
     """
-    job = _job(file, assignments, options)
+    job = _job(plan, options)
     with (
         _terminated_as_interrupted(),
         job.directory.opened(
@@ -62,20 +61,21 @@ def run_command(file: Path, assignments: Sequence[str], options: Options) -> int
                 _backend(job, options.verbose)(job)
         except KeyboardInterrupt:
             _conclude(job, progress, quiet=True)
-            progress.say(_interrupted(job, _again(file, assignments)))
+            progress.say(_interrupted(job))
             return INTERRUPTED
         return _conclude(job, progress)
 
 
-def _job(file: Path, assignments: Sequence[str], options: Options) -> Job:
-    plan = read_plan(file, assignments)
+def _job(plan: Plan, options: Options) -> Job:
     engine = import_engine(plan)
     facts = engine_facts(engine.train)
     plan = make_plan(plan.document, facts.get("output"), settle=True)
     home = RunDirectory(plan.directory)
-    spec = RunSpec(**spec_facts(plan, facts))
-    trials = Trials(engine, spec, home.path.absolute(), plan.engine_seed, plan.config.results.fsync)
-    return Job(plan, resolve(plan), home, trials, extend=options.extend)
+    measured = spec_facts(plan, facts)
+    trials = Trials(
+        engine, RunSpec(**measured), home.path.absolute(), plan.engine_seed, plan.config.results.fsync
+    )
+    return Job(plan, resolve(plan), home, trials, measured, extend=options.extend)
 
 
 def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
@@ -106,8 +106,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
         best = best_of(records, resolved.metric, resolved.objective)
     except NoFiniteValueError as err:
         home.best.unlink(missing_ok=True)
-        progress.say(str(err))
         if not quiet:
+            progress.say(str(err))
             print(evaluated(records))
         return NOTHING_COMPLETE
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
@@ -122,15 +122,11 @@ def _saved(job: Job) -> str:
     return ", ".join(path.name for path in kept if path.exists())
 
 
-def _interrupted(job: Job, again: str) -> str:
-    done = sum(record.state.finished for record in job.directory.records())
-    total = job.plan.trials
+def _interrupted(job: Job) -> str:
+    done, total = sum(record.state.finished for record in job.directory.records()), job.plan.trials
+    settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
+    again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
     return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
-
-
-def _again(file: Path, assignments: Sequence[str]) -> str:
-    settings = [part for text in assignments for part in ("--set", text)]
-    return shlex.join(["hpometrics", "run", str(file), *settings])
 
 
 @contextmanager

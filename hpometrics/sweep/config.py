@@ -25,6 +25,8 @@ class Engine(Strict):
     """Fixed params, the same in every trial."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     """Base of the per-trial seeds; `search.seed` unless given."""
+    threads: Annotated[int, Field(ge=1)] | None = None
+    """Threads of torch within an operation, on every backend; 1 unless given here or by the engine."""
 
     @model_validator(mode="before")
     @classmethod
@@ -80,8 +82,8 @@ class OptunaBackend(Strict):
 class Resources(Strict):
     """What one trial needs of a Ray cluster."""
 
-    cpu: Annotated[float, Field(gt=0)] = 1.0
-    """CPU cores."""
+    cpu: Annotated[float, Field(gt=0)] | None = None
+    """CPU cores; as many as `engine.threads` unless given."""
     gpu: Annotated[float, Field(ge=0)] = 0.0
     """GPUs."""
 
@@ -124,7 +126,9 @@ class Backend(Strict):
     @model_serializer
     def _the_one_key(self) -> dict[str, Any]:
         chosen: Any = self.ray or self.optuna
-        return {self.name: self.points if chosen is None else chosen.model_dump(by_alias=True, exclude_none=True)}
+        return {
+            self.name: self.points if chosen is None else chosen.model_dump(by_alias=True, exclude_none=True)
+        }
 
 
 class Budget(Strict):

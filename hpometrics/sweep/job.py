@@ -26,6 +26,7 @@ class Job:
         resolved: the same, as it is written down.
         directory: where it is kept.
         trials: runs one trial.
+        facts: what it measures, as `RunSpec` takes it.
         tell: called with the record of every trial that ends.
         extend: a stored study of another space is accepted.
         earlier: seconds that earlier invocations spent.
@@ -35,6 +36,7 @@ class Job:
     resolved: Resolved
     directory: RunDirectory
     trials: Trials
+    facts: Mapping[str, Any]
     tell: Callable[[TrialRecord], None] = print
     extend: bool = False
     earlier: float = 0.0
@@ -67,10 +69,11 @@ class Job:
 
 
 def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine's own facts settle."""
+    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle."""
     best, own_words = plan.optimize, ("epochs", "patience", "target")
     given = {name: getattr(plan.config.budget, name) for name in own_words}
     told = {name: value for name, value in {**given, "output": plan.output}.items() if value is not None}
+    told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
     reported = best.reported and best.objective is not None
     return {

@@ -22,13 +22,17 @@ MAX_DEPTH = 64
 
 @dataclass
 class Document:
-    """What a file says (`data`), where it says it (`marks`), and what is wrong with it (`problems`)."""
+    """What a file says (`data`), where (`marks`), and what is wrong with it (`problems`).
+
+    `assignments` are the `--set key=value` that have changed it.
+    """
 
     source: str
     text: str = ""
     data: dict[str, Any] = field(default_factory=dict)
     marks: dict[Path, Mark] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    assignments: list[str] = field(default_factory=list)
 
     def add(self, path: Path, text: str) -> None:
         """Note a problem at a path."""
@@ -84,7 +88,9 @@ def parse_value(text: str, source: str) -> Any:
         value, document = _build(text, source)
         document.raise_problems()
     except SweepFileError as err:
-        raise SweepFileError([replace(problem, mark=Mark(source, 0, 0)) for problem in err.problems]) from None
+        raise SweepFileError(
+            [replace(problem, mark=Mark(source, 0, 0)) for problem in err.problems]
+        ) from None
     return value
 
 

@@ -27,6 +27,7 @@ def override(document: Document, assignments: Iterable[str]) -> None:
             raise _refusal(source, (key,), "leads into a value that is no mapping")
         _place(document.data, path, parse_value(value, source))
         _mark(document, path, Mark(source, 0, 0))
+        document.assignments.append(text)
 
 
 def _find(data: Any, parts: list[str], path: Path = ()) -> Path | None:

@@ -71,9 +71,10 @@ def _measure_facts(measure: Measure) -> dict[str, Any]:
 def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     config, best = plan.config, plan.optimize
     output = plan.output or "as the engine says"
+    threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
     direction = f"{best.objective or 'direction'} {_WORDS[best.origin]}"
     yield "sweep", f"{plan.name}   in {plan.directory}"
-    yield "engine", f"{config.engine.target}   output {output}   seed {plan.engine_seed}"
+    yield "engine", f"{config.engine.target}   output {output}   seed {plan.engine_seed}{threads}"
     for name, value in config.engine.params.items():
         yield "  fixed", f"{printable(name)}: {exact(value)}"
     yield "objective", f"{best.name}   {direction}   reads {_reads(best)}   at {_at(plan)}"
@@ -90,7 +91,7 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
 
 
 def _at(plan: Plan) -> str:
-    return "the best epoch, validation" if plan.at.value == "best" else "the last epoch, validation"
+    return f"the {plan.at.value} epoch"
 
 
 def _reads(measure: Measure) -> str:
@@ -103,8 +104,9 @@ def _counted(plan: Plan) -> str:
     searched = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
     conditional = sum(d.when is not None for d in searched)
     bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in searched)
-    start = f", {len(plan.points)} given to start with" if plan.points else ""
-    return f"{len(searched)} dimensions, {conditional} conditional, {bundles} bundles{start}"
+    start = f", {_plural(len(plan.points), 'point')} to start with" if plan.points else ""
+    counts = f"{_plural(len(searched), 'dimension')}, {conditional} conditional"
+    return f"{counts}, {_plural(bundles, 'bundle')}{start}"
 
 
 def _dimension(dimension: Dimension) -> str:
@@ -130,7 +132,8 @@ def _backend(plan: Plan) -> str:
     chosen = plan.config.backend
     if chosen.ray is not None:
         needs, workers = chosen.ray.resources, chosen.ray.workers or "as many as fit"
-        return f"ray   workers {workers}, each with {needs.cpu:g} cpu and {needs.gpu:g} gpu"
+        cpu = needs.cpu or plan.config.engine.threads or 1
+        return f"ray   workers {workers}, each with {cpu:g} cpu and {needs.gpu:g} gpu"
     if chosen.optuna is not None:
         return f"optuna   storage {chosen.optuna.storage}, {chosen.optuna.workers} worker"
     return "list   one after the other"
@@ -145,4 +148,8 @@ def _budget(plan: Plan, done: int) -> Iterator[str]:
     if budget.target is not None:
         yield f"until a trial reaches {budget.target:g}"
     if budget.patience is not None:
-        yield f"a trial ends after {budget.patience} epochs without improvement"
+        yield f"patience {_plural(budget.patience, 'epoch')}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -153,19 +153,32 @@ class Change:
         return f"  {self.key}: {_shown(self.before)} -> {_shown(self.now)}"
 
 
-_ABOUT = ("engine", "space", "backend.list", "budget.epochs", "budget.patience")
-_FATAL = ("metric", "objective", "at")
+_ABOUT = ("engine.", "space.", "backend.list", "budget.epochs", "budget.patience")
+_FATAL = ("name", "metric", "objective", "at")
 
 
 def changes(before: Resolved, now: Resolved) -> list[Change]:
     """Compare what the trials of two sweeps mean; budgets, samplers, pruners and results may differ."""
     found = [Change(key, getattr(before, key), getattr(now, key), True) for key in _FATAL]
-    found.append(Change("seeds.engine", before.seeds["engine"], now.seeds["engine"], False))
     old, new = dict(_flat(before.config)), dict(_flat(now.config))
+    frozen = tuple(_frozen(before.config["space"], now.config["space"]))
     for key in sorted({*old, *new}):
-        if any(key == about or key.startswith(f"{about}.") for about in _ABOUT):
-            found.append(Change(key, old.get(key), new.get(key), False))
+        if key.startswith(_ABOUT):
+            found.append(Change(key, old.get(key), new.get(key), key.startswith(frozen)))
     return [change for change in found if change.before != change.now]
+
+
+def _frozen(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Name the dimensions that changed in a way that no search can go on with: kind, scale or choices."""
+    for name in before.keys() & now.keys():
+        old, new = (space[name] for space in (before, now))
+        if _searched(old) and _searched(new) and _searched(old) != _searched(new):
+            yield f"space.{name}."
+
+
+def _searched(dimension: Any) -> tuple[Any, ...]:
+    kinds = [kind for kind in ("float", "int", "choice") if kind in dimension]
+    return (*kinds, dimension.get("log"), dimension.get("choice")) if kinds else ()
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

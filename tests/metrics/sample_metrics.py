@@ -68,6 +68,26 @@ class OwnGap(Metric):
         return self.total / rows if rows else self.undefined("no row")
 
 
+class ReducedGap(Metric):
+    """The largest, smallest and mean distance, by the reductions that torchmetrics has beside sum and cat."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.add_state("largest", torch.tensor(-torch.inf), dist_reduce_fx="max")
+        self.add_state("smallest", torch.tensor(torch.inf), dist_reduce_fx="min")
+
+    def update(self, preds, target):
+        gaps = (preds - target).abs()
+        self.largest = torch.maximum(self.largest, gaps.max())
+        self.smallest = torch.minimum(self.smallest, gaps.min())
+
+    def compute(self):
+        return self.largest - self.smallest
+
+
 class GapSums(Statistic):
     """Sum of distances and rows; it counts its updates."""
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pickle
+import weakref
+
 import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError
-from hpometrics.metrics.checks import Gate
+from hpometrics.metrics.checks import Gate, value_checks
 from hpometrics.metrics.features import (
     Binary,
     Category,
@@ -185,3 +188,45 @@ def test_rows_without_columns_are_no_crash(feature, batch):
         admit(feature, **batch)
     except MetricInputError as err:
         assert feature.type in str(err)
+
+
+@pytest.mark.parametrize("kind", FEATURES)
+def test_a_gathered_batch_is_let_go(kind):
+    """On a device flags wait for `compute`; the batch does not, or an epoch of logits would be held."""
+    feature, gate = OUTPUTS.get(kind) or parse_feature(kind), Gate()
+    for form in InputType:
+        given = draw(feature, 10)
+        outputs = Outputs(feature, **given)
+        if form.value not in given and "logits" not in given:
+            continue
+        batch = Outputs(feature, **{form.value: outputs[form].clone()}, target=given["target"].clone())
+        held = [weakref.ref(batch.given[form]), weakref.ref(batch.target)]
+        gate._gather(list(value_checks(batch)))
+        del batch, outputs, given
+        assert [ref() for ref in held] == [None, None]
+    assert gate.verdict() is None
+
+
+@pytest.mark.parametrize("value", [NAN, 1.5])
+def test_gathered_flags_are_pickled_and_name_the_batch(value):
+    """What was seen on a device goes to another process; the verdict says which batch and why."""
+    gate = Gate()
+    for score in (0.5, value, 0.25):
+        batch = Outputs(Binary(), probabilities=torch.tensor([score, 0.5]), target=torch.tensor([0, 1]))
+        gate._gather(list(value_checks(batch)))
+    for judge in (gate, pickle.loads(pickle.dumps(gate))):
+        assert judge.verdict() is not None
+        assert judge.verdict().startswith("batch 1: ")
+        assert ("nan" if value != value else "to 1.5") in judge.verdict()
+
+
+def test_a_batch_lies_on_one_device():
+    """Outputs on one device and a target on another are refused by name."""
+    with pytest.raises(MetricInputError, match=r"logits .*meta.* target .*cpu|target .*cpu.* logits .*meta"):
+        admit(Binary(), logits=torch.zeros(2, device="meta"), target=[0, 1])
+
+
+def test_complex_numbers_are_refused():
+    """Their imaginary part would be cast away."""
+    with pytest.raises(MetricInputError, match="complex"):
+        admit(Number(), predictions=torch.tensor([1 + 1j]), target=[0.0])

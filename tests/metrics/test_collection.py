@@ -9,9 +9,15 @@ from datetime import timedelta
 
 import pytest
 import torch
-from sample_metrics import SAMPLES, Gap, GapSums, OwnGap, ScaledGap, SharedGap
+from sample_metrics import SAMPLES, Gap, GapSums, OwnGap, ReducedGap, ScaledGap, SharedGap
 
-from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError, UnknownMetricError
+from hpometrics.exceptions import (
+    HpometricsError,
+    MetricInputError,
+    NonFiniteError,
+    StateError,
+    UnknownMetricError,
+)
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import BINARY, NUMBER, Binary, Category, Number, Sequence
 from hpometrics.metrics.registry import get_metric, register_metric
@@ -131,6 +137,17 @@ def test_a_state_goes_through_a_file():
     assert values(fed(panel, [7.0], [0.0]))["own_gap"] == 4.0
 
 
+def test_a_state_is_a_snapshot():
+    """It does not follow the collection it was taken from, nor the ones it is loaded into."""
+    panel = fed(collection())
+    state, before = panel.state_dict(), values(panel)
+    fed(panel, [7.0], [0.0])
+    for _ in range(2):
+        panel.load_state_dict(state)
+        assert values(panel) == before
+        fed(panel, [7.0], [0.0])
+
+
 @pytest.mark.parametrize(
     "state",
     [
@@ -161,6 +178,43 @@ def test_only_the_same_metrics_merge():
     scaled = [MetricCollection([ScaledGap(scale=scale)], Number()) for scale in (1.0, 2.0)]
     with pytest.raises(StateError):
         fed(scaled[0]).merge(fed(scaled[1]))
+
+
+def test_largest_and_smallest_merge(registry):
+    """States reduced by max and min merge as they mean; (6 - 0.5) over both parts, also into an empty one."""
+    registry.register_metric("reduced_gap", [NUMBER])(ReducedGap)
+    first, second = fed(collection("reduced_gap")), fed(collection("reduced_gap"), [0.5], [0.0])
+    empty = first.fresh()
+    for part in (first, second):
+        empty.merge(part)
+    assert values(empty) == {"reduced_gap": 5.5}
+
+
+class MeanState(OwnGap):
+    """A mean as state, the form that torchmetrics cannot merge."""
+
+    def __init__(self):
+        super().__init__()
+        self.add_state("mean", torch.zeros(()), dist_reduce_fx="mean")
+
+    def update(self, preds, target):
+        self.mean = (preds - target).abs().mean()
+
+    def compute(self):
+        return self.mean
+
+
+def test_a_mean_as_state_is_merged_exactly_or_refused(registry):
+    """Into an empty one it is itself (torchmetrics divides by 0 updates there), or it is an error."""
+    registry.register_metric("mean_state", [NUMBER])(MeanState)
+    try:
+        panel = fed(collection("mean_state"))
+        empty = panel.fresh()
+        empty.merge(panel)
+    except HpometricsError as err:
+        assert "mean" in str(err)
+    else:
+        assert values(empty) == {"mean_state": 3.0}
 
 
 def test_reset_forgets_everything():
@@ -237,6 +291,17 @@ def test_one_identity_is_measured_once():
     """An alias and the name it means are one metric; two settings of one class are two."""
     panel = MetricCollection(["f1_macro", "f1(average=macro)", "f1_micro"], Category(3))
     assert panel.names == ("f1(average=macro)", "f1(average=micro)")
+
+
+@pytest.mark.parametrize("name", ["test:accuracy", "task/accuracy", "intent.accuracy"])
+def test_a_name_keeps_its_front_or_is_refused(name):
+    """A collection measures what it is given: a split, task or feature in front is never dropped silently."""
+    try:
+        panel = MetricCollection([name], Binary())
+    except HpometricsError as err:
+        assert name in str(err)
+    else:
+        assert panel.names == (name,)
 
 
 def test_objects_of_one_class_with_other_parameters_are_two_metrics():
@@ -331,7 +396,7 @@ PANEL = ["accuracy", "f1", "roc_auc", "log_loss", "ece", "mcc"]
 
 
 def on_rank(rank: int, store: str, answers) -> None:
-    """What one of three processes does: measure its shard, compute, and call `forward` as often as it has batches."""
+    """What one of three processes does: measure its shard, compute, and `forward` each of its batches."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
     )
@@ -362,7 +427,7 @@ def shard_of(rank: int) -> list:
 
 
 def test_ranks_measure_as_one(tmp_path):
-    """Three processes with 37, 13 and no rows: each gets the value of all 50, and `forward` that of its own batch."""
+    """Three processes with 37, 13 and no rows: each gets the value of all 50, `forward` that of its batch."""
     answers = multiprocessing.get_context("spawn").SimpleQueue()
     processes = torch.multiprocessing.spawn(
         on_rank, (str(tmp_path / "store"), answers), nprocs=RANKS, join=False

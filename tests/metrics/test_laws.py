@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from operator import attrgetter
 
@@ -44,6 +45,9 @@ from hpometrics.testing import (
 SUBJECTS = all_subjects()
 ENTRIES = all_entries()
 
+LAWS_HERE = [law for law in LAWS if law is not check_device or torch.cuda.is_available()]
+"""The device law has nothing to look at without an accelerator."""
+
 EXEMPT: dict[str, dict[str, str]] = {}
 """What breaks a law by its nature: law -> entry -> why. Nothing does so far."""
 
@@ -52,13 +56,29 @@ NO_DIRECTION: dict[str, str] = {}
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-@pytest.mark.parametrize("law", LAWS, ids=attrgetter("__name__"))
+@pytest.mark.parametrize("law", LAWS_HERE, ids=attrgetter("__name__"))
 def test_law(law, subject):
     """Every use of every metric keeps every law, unless it is exempt by name."""
-    if law is check_device and not torch.cuda.is_available():
-        pytest.skip("no accelerator here")
     if str(subject.entry) not in EXEMPT.get(law.__name__, {}):
         law(subject)
+
+
+RANGE = re.compile(
+    r"float (?:in [\[(](?P<low>-?\w+), (?P<high>\w+)[\])]|from (?P<least>\d+)|up to (?P<most>\d+))"
+)
+
+
+@pytest.mark.parametrize("subject", [s for s in SUBJECTS if not s.per_class], ids=str)
+def test_values_lie_in_the_stated_range(subject):
+    """`Value: float in [0, 1]` of the docstring holds, for a model that is right, wrong, or mere noise."""
+    found = RANGE.match(subject.entry.value)
+    low, high = (
+        float(found["low"] or found["least"] or "-inf"),
+        float(found["high"] or found["most"] or "inf"),
+    )
+    for noise in (0.0, 0.5, 1.0):
+        value = float(subject.measure(subject.draw(60, noise)))
+        assert low - 1e-12 <= value <= high + 1e-12
 
 
 def test_exempt_and_the_rest_are_the_whole_registry():

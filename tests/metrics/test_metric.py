@@ -198,6 +198,14 @@ def test_merging_keeps_the_other(cls):
     assert (first.compute().item(), empty.compute().item()) == (4.0, 4.0)
 
 
+@pytest.mark.parametrize("cls", KINDS)
+def test_the_merge_of_torchmetrics_is_the_same(cls):
+    """`merge_state`, which torchmetrics users call, takes in statistics too."""
+    first, second = fed(cls()), fed(cls(), torch.tensor([7.0]), torch.zeros(1))
+    first.merge_state(second)
+    assert first.compute().item() == 4.0
+
+
 @pytest.mark.parametrize("other", [OwnGap(), ScaledGap(scale=2.0)], ids=["class", "parameter"])
 def test_only_its_own_kind_merges(other):
     """Another class, or the same class with another parameter, is another metric."""
@@ -307,6 +315,20 @@ def test_it_works_in_a_torchmetrics_collection(cls):
     panel.reset()
     panel.update(torch.tensor([7.0]), torch.zeros(1))
     assert float(panel.compute()["a"]) == 7.0
+
+
+def test_torchmetrics_does_not_take_two_metrics_for_one():
+    """Equal sums after a first batch without errors do not make one compute group of two metrics."""
+    panel = torchmetrics.MetricCollection(
+        {"one": ScaledGap(scale=1.0), "two": ScaledGap(scale=2.0), "gap": Gap()}
+    )
+    panel.update(TARGET, TARGET)
+    panel.update(TARGET + 1, TARGET)
+    assert {name: float(value) for name, value in panel.compute().items()} == {
+        "one": 0.5,
+        "two": 1.0,
+        "gap": 0.5,
+    }
 
 
 @pytest.mark.parametrize("cls", KINDS)

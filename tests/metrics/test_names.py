@@ -3,8 +3,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.names import SPLITS, MetricName, parse_import_path

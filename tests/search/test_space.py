@@ -4,8 +4,7 @@ import math
 
 import optuna
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hpometrics.exceptions import SpaceError
 from hpometrics.search.space import Choice, Float, Int, Space, Value

@@ -15,6 +15,7 @@ from hpometrics.cli import main
 
 ENGINE = Path(__file__).with_name("toy_engine.py")
 
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder with the toy engine in it."""

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hpometrics.sweep.loader import MAX_BYTES, parse_document, parse_value, read_document
 from hpometrics.sweep.problems import SweepFileError
@@ -55,7 +54,9 @@ def test_what_is_written_reads_back(value):
     assert parse_document(text, "x.yaml").data == {"key": value}
 
 
-@pytest.mark.parametrize("text", ["1e-5", "no", "010", "null", "~", "<<", "", "12:30", ".nan", "a: b", "# x", "é"])
+@pytest.mark.parametrize(
+    "text", ["1e-5", "no", "010", "null", "~", "<<", "", "12:30", ".nan", "a: b", "# x", "é"]
+)
 def test_text_stays_text(text):
     """What would read as something else is put in quotes."""
     assert parse_document(dump_yaml({"key": text, text: 1}), "x.yaml").data == {"key": text, text: 1}
@@ -101,7 +102,10 @@ def test_what_is_no_sweep_file_is_one_line(text, line):
 
 def test_aliases_are_refused_before_they_grow():
     """The billion laughs end at the first of them; every alias has its line."""
-    lines = ["a: &a [x, x]", *(f"{b}: &{b} [*{a}, *{a}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True))]
+    lines = [
+        "a: &a [x, x]",
+        *(f"{b}: &{b} [*{a}, *{a}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
+    ]
     with pytest.raises(SweepFileError, match=r"x.yaml:9:\d+: anchors and aliases") as caught:
         parse_document("\n".join(lines), "x.yaml")
     assert len(caught.value.problems) == 25
@@ -116,7 +120,10 @@ def test_a_duplicate_key_names_both_lines():
 def test_keys_and_items_have_places():
     """A path leads to its key; where the file has none, to the nearest parent."""
     document = parse_document("space:\n  lr: {float: [1, 2]}\n", "x.yaml")
-    places = {path: str(document.mark(path)) for path in [("space", "lr", "float", 1), ("space", "lr", "log"), ("x",)]}
+    places = {
+        path: str(document.mark(path))
+        for path in [("space", "lr", "float", 1), ("space", "lr", "log"), ("x",)]
+    }
     assert list(places.values()) == ["x.yaml:2:19", "x.yaml:2:3", "x.yaml:1:1"]
 
 
@@ -126,7 +133,7 @@ def test_a_file_is_read_with_care(tmp_path):
     with pytest.raises(SweepFileError, match="cannot be read: No such file"):
         read_document(path)
     path.write_bytes(b"a: 1\nb: \xff")
-    with pytest.raises(SweepFileError, match="sweep.yaml:2:1: byte 0xff is not UTF-8 text"):
+    with pytest.raises(SweepFileError, match=r"sweep\.yaml:2:1: byte 0xff is not UTF-8 text"):
         read_document(path)
     path.write_bytes(b"a: " + b"x" * MAX_BYTES)
     with pytest.raises(SweepFileError, match="is larger than 1 MiB"):
@@ -138,5 +145,5 @@ def test_a_file_is_read_with_care(tmp_path):
 def test_one_value_is_read_for_the_command_line():
     """`--set` values follow the same rules; a problem is shown at the flag."""
     assert parse_value("[1e-3, no]", "--set x=...") == [1e-3, "no"]
-    with pytest.raises(SweepFileError, match="^--set x=.nan: .nan is no value"):
+    with pytest.raises(SweepFileError, match=r"^--set x=\.nan: \.nan is no value"):
         parse_value(".nan", "--set x=.nan")

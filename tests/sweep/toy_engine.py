@@ -1,4 +1,4 @@
-"""Engines of a few milliseconds: their quality depends on `lr`, best at 0.01; one dies on request, one fails."""
+"""Engines of a few milliseconds, best at `lr` 0.01; some fail, one dies on request."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+"""The laws that every metric keeps, each written once: for our own registry and for authors of metrics.
+
+    @pytest.mark.parametrize("law", LAWS, ids=attrgetter("__name__"))
+    @pytest.mark.parametrize("subject", subjects_of("my_metric", CATEGORY), ids=str)
+    def test_my_metric(law, subject):
+        law(subject)
+
+A law draws its own data and raises `LawBroken` with what was expected and what came.
+"""
+
+from .draws import OUTPUTS, Batch, Draw, cut, draw, rows_of
+from .laws import (
+    LAWS,
+    LawBroken,
+    check_buffer,
+    check_company,
+    check_device,
+    check_direction,
+    check_empty,
+    check_forms,
+    check_forward,
+    check_half,
+    check_inference_mode,
+    check_inputs,
+    check_merge,
+    check_partition,
+    check_pickle,
+    check_refusal,
+    check_repetition,
+    check_reset,
+    check_row_order,
+    check_state_dict,
+)
+from .subjects import Subject, all_subjects, subjects_of
+
+__all__ = [
+    "LAWS",
+    "OUTPUTS",
+    "Batch",
+    "Draw",
+    "LawBroken",
+    "Subject",
+    "all_subjects",
+    "check_buffer",
+    "check_company",
+    "check_device",
+    "check_direction",
+    "check_empty",
+    "check_forms",
+    "check_forward",
+    "check_half",
+    "check_inference_mode",
+    "check_inputs",
+    "check_merge",
+    "check_partition",
+    "check_pickle",
+    "check_refusal",
+    "check_repetition",
+    "check_reset",
+    "check_row_order",
+    "check_state_dict",
+    "cut",
+    "draw",
+    "rows_of",
+    "subjects_of",
+]

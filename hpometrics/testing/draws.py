@@ -1,0 +1,133 @@
+"""Draws: random batches of any feature, right but for a stated share of noise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError
+from ..metrics.features import (
+    BINARY,
+    CATEGORY,
+    NUMBER,
+    SEQUENCE,
+    SET,
+    TEXT,
+    TIMESERIES,
+    VECTOR,
+    Category,
+    OutputFeature,
+    Sequence,
+    Set,
+    Text,
+    Timeseries,
+    Vector,
+)
+
+Batch = dict[str, Tensor]
+Draw = Callable[[OutputFeature, int, float, int], Batch]
+
+OUTPUTS: Mapping[str, OutputFeature] = {
+    CATEGORY: Category(4),
+    SET: Set(3),
+    VECTOR: Vector(3),
+    TIMESERIES: Timeseries(5),
+    SEQUENCE: Sequence(7),
+    TEXT: Text(7),
+}
+"""The output that the laws draw for a feature type; one without facts where none is listed."""
+
+
+def draw(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
+    """Draw a batch of a sure model that is right, but for a share `noise` of its answers, which are random.
+
+    Returns:
+        Keyword arguments for `update`: `logits` where the feature has any, else `predictions`, and `target`.
+
+    Raises:
+        MetricInputError: there is no recipe for the feature; give `Subject` a draw of its own.
+    """
+    recipe = _RECIPES.get(output.type)
+    if recipe is None:
+        raise MetricInputError(
+            f"no batch can be drawn for a {output.type} output; give Subject(..., draw=) of your own"
+        )
+    return recipe(output, rows, noise, torch.Generator().manual_seed(seed))
+
+
+def rows_of(batch: Batch, index: slice | Tensor) -> Batch:
+    """Take some rows of a batch."""
+    return {name: tensor[index] for name, tensor in batch.items()}
+
+
+def cut(batch: Batch, sizes: Iterable[int]) -> list[Batch]:
+    """Cut a batch into consecutive ones of these sizes."""
+    ends = [0, *itertools.accumulate(sizes)]
+    return [rows_of(batch, slice(start, end)) for start, end in itertools.pairwise(ends)]
+
+
+def _binary(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    return _yes_or_no((rows,), noise, random)
+
+
+def _set(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    return _yes_or_no((rows, getattr(output, "num_labels", None) or 3), noise, random)
+
+
+def _yes_or_no(shape: tuple[int, ...], noise: float, random: torch.Generator) -> Batch:
+    target = (_uniform(shape, random) < 0.4).long()
+    guess = (_uniform(shape, random) < 0.5).long()
+    answer = torch.where(_uniform(shape, random) < noise, guess, target)
+    return {"logits": (2 * answer - 1) * (4 + 4 * _uniform(shape, random)), "target": target}
+
+
+def _category(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    return _one_of(getattr(output, "num_classes", None) or 4, (rows,), noise, random)
+
+
+def _sequence(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    batch = _one_of(getattr(output, "vocab_size", None) or 7, (rows, 5), noise, random)
+    length = torch.randint(1, 6, (rows, 1), generator=random)
+    padding = torch.arange(5) >= length
+    return {**batch, "target": batch["target"].masked_fill(padding, getattr(output, "ignore_index", -100))}
+
+
+def _one_of(classes: int, shape: tuple[int, ...], noise: float, random: torch.Generator) -> Batch:
+    target, guess = torch.randint(classes, (2, *shape), generator=random)
+    answer = torch.where(_uniform(shape, random) < noise, guess, target)
+    logits = 0.5 * torch.randn(*shape, classes, generator=random, dtype=torch.float64)
+    return {"logits": logits + 8 * torch.nn.functional.one_hot(answer, classes), "target": target}
+
+
+def _number(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    return _values((rows,), noise, random)
+
+
+def _vector(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    width = getattr(output, "size", None) or getattr(output, "horizon", None) or 3
+    return _values((rows, width), noise, random)
+
+
+def _values(shape: tuple[int, ...], noise: float, random: torch.Generator) -> Batch:
+    """Positive values around 200: squares of their errors do not fit into half precision."""
+    target, guess = 100 + 200 * _uniform((2, *shape), random)
+    return {"predictions": torch.where(_uniform(shape, random) < noise, guess, target), "target": target}
+
+
+def _uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+    return torch.rand(*shape, generator=random, dtype=torch.float64)
+
+
+_RECIPES: Mapping[str, Callable[[OutputFeature, int, float, torch.Generator], Batch]] = {
+    BINARY: _binary,
+    CATEGORY: _category,
+    SET: _set,
+    NUMBER: _number,
+    VECTOR: _vector,
+    TIMESERIES: _vector,
+    SEQUENCE: _sequence,
+    TEXT: _sequence,
+}

@@ -1,0 +1,105 @@
+"""Subjects: every use of a metric that its parameters allow, with the data to try it on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..metrics.facts import Param
+from ..metrics.features import FEATURES, OutputFeature
+from ..metrics.metric import Metric
+from ..metrics.names import MetricName, Scalar
+from ..metrics.registry import MetricEntry, all_entries, find_metric, get_metric
+from .draws import OUTPUTS, Batch, Draw, draw
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One metric as it is used: its entry, its full name, its output, and where its data comes from."""
+
+    entry: MetricEntry
+    name: MetricName
+    output: OutputFeature
+    source: Draw = draw
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.output.type}"
+
+    @property
+    def per_class(self) -> bool:
+        """Whether its value is one number per class, which has no order."""
+        return ("average", "none") in self.name.params
+
+    def make(self) -> Metric:
+        """Build the metric."""
+        return get_metric(self.name, self.output)
+
+    def draw(self, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
+        """Draw a batch for it."""
+        return self.source(self.output, rows, noise, seed)
+
+    def measure(self, *batches: Batch) -> Tensor:
+        """Measure batches from scratch."""
+        return value_of(fed(self.make(), *batches))
+
+
+def subjects_of(
+    metric: str | MetricEntry, feature_type: str | None = None, source: Draw = draw
+) -> tuple[Subject, ...]:
+    """Every use of a metric that its parameters allow: each choice of a choice, 2 for a `k`, else defaults.
+
+    Args:
+        metric: its name or its entry.
+        feature_type: which of its entries, where the name has several.
+        source: draws batches, where `draw` has none that fit.
+    """
+    entries = (metric,) if isinstance(metric, MetricEntry) else _entries_named(metric, feature_type)
+    return tuple(
+        Subject(entry, find_metric(name, entry.feature_type).name, _output_of(entry), source)
+        for entry in entries
+        for name in _names_of(entry)
+    )
+
+
+def all_subjects(feature_type: str | None = None) -> tuple[Subject, ...]:
+    """Every use of every registered metric; of one feature when asked."""
+    return tuple(subject for entry in all_entries(feature_type) for subject in subjects_of(entry))
+
+
+def _entries_named(name: str, feature_type: str | None) -> tuple[MetricEntry, ...]:
+    chosen = tuple(entry for entry in all_entries(feature_type) if entry.name == name)
+    return chosen or find_metric(name, feature_type).entries  # says that there is none
+
+
+def _output_of(entry: MetricEntry) -> OutputFeature:
+    return OUTPUTS.get(entry.feature_type) or FEATURES[entry.feature_type]()
+
+
+def _names_of(entry: MetricEntry) -> list[MetricName]:
+    varied = [param for param in entry.params if param.choices or param.required]
+    return [
+        MetricName(entry.name, tuple((p.name, value) for p, value in zip(varied, values, strict=True)))
+        for values in itertools.product(*map(_settings, varied))
+    ]
+
+
+def _settings(param: Param) -> Sequence[Scalar]:
+    """The values that a parameter is tried with."""
+    by_kind: dict[str, Sequence[Scalar]] = {"int": (2,), "float": (0.5,), "bool": (True, False)}
+    return param.choices or by_kind.get(param.kind, ("a",))
+
+
+def fed(metric: Metric, *batches: Batch) -> Metric:
+    """Update a metric with batches and return it."""
+    for batch in batches:
+        metric.update(**batch)
+    return metric
+
+
+def value_of(metric: Metric) -> Tensor:
+    """Compute a metric; its value as a tensor."""
+    return torch.as_tensor(metric.compute())

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import stat
+
+import pytest
+from sample_sweeps import SWEEP, changed, plan_of
+
+from hpometrics.exceptions import ConfigError
+from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.resolved import resolve
+
+RESOLVED = resolve(plan_of(SWEEP))
+
+
+def opened(home: RunDirectory, text: str = SWEEP, *, fresh: bool = False, extend: bool = False):
+    """Open it for a sweep."""
+    return home.opened(text, resolve(plan_of(text)), fresh=fresh, extend=extend)
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A run directory that has been used once."""
+    home = RunDirectory(tmp_path / "runs" / "sweep")
+    with opened(home):
+        pass
+    return home
+
+
+def test_it_is_private_and_says_what_it_is_about(home):
+    """The file as it was given, and as it was understood."""
+    assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
+    assert home.given.read_text() == SWEEP
+    assert home.read() == RESOLVED
+    assert home.records() == []
+
+
+def test_one_run_at_a_time(home):
+    """A second one is refused while the first is at work, and welcome afterwards."""
+    with opened(home):
+        with pytest.raises(ConfigError, match="another run is at work in it"), opened(home):
+            pass
+        with pytest.raises(ConfigError, match="another run is at work in it"), opened(home, fresh=True):
+            pass
+    with opened(home):
+        pass
+
+
+def test_a_foreign_directory_is_left_alone(tmp_path):
+    """What holds something else is not filled, and not renamed."""
+    (tmp_path / "thesis.tex").touch()
+    for fresh in (False, True):
+        with pytest.raises(ConfigError, match=r"holds 'thesis.tex' and no sweep; choose another results.dir"):
+            with opened(RunDirectory(tmp_path), fresh=fresh):
+                pass
+    with pytest.raises(ConfigError, match="is no run directory"):
+        RunDirectory(tmp_path).read()
+
+
+def test_a_changed_space_is_explained(home):
+    """The difference is shown; --extend accepts it and writes it down."""
+    wider = changed("1e-1]", "1.0]")
+    with pytest.raises(
+        ConfigError, match=r"space.lr.float: \[0.0001, 0.1\] -> \[0.0001, 1.0\]\n--extend goes on"
+    ):
+        with opened(home, wider):
+            pass
+    with opened(home, wider, extend=True):
+        pass
+    assert home.read() == resolve(plan_of(wider))
+
+
+def test_another_metric_starts_over(home):
+    """Values of two metrics cannot stand in one table, whatever the flags."""
+    other = changed("roc_auc", "log_loss")
+    for extend in (False, True):
+        with pytest.raises(
+            ConfigError, match=r"metric: roc_auc -> log_loss\n(.|\n)*--fresh starts over beside it"
+        ):
+            with opened(home, other, extend=extend):
+                pass
+
+
+def test_fresh_puts_the_old_one_aside(home):
+    """Nothing is deleted; the names count up."""
+    (home.path / "best.yaml").write_text("old")
+    for _ in range(2):
+        with opened(home, changed("roc_auc", "log_loss"), fresh=True):
+            pass
+    names = sorted(path.name for path in home.path.parent.iterdir())
+    assert names == ["sweep", "sweep.old-1", "sweep.old-2"]
+    assert (home.path.parent / "sweep.old-1" / "best.yaml").read_text() == "old"

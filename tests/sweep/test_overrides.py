@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from sample_sweeps import SWEEP
+
+from hpometrics.sweep.loader import Document, parse_document
+from hpometrics.sweep.overrides import override
+from hpometrics.sweep.plan import make_plan
+from hpometrics.sweep.problems import SweepFileError
+
+
+def overridden(*assignments: str) -> Document:
+    """The sweep with these settings changed."""
+    document = parse_document(SWEEP, "sweep.yaml")
+    override(document, assignments)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("assignment", "path", "value"),
+    [
+        ("budget.trials=7", ("budget", "trials"), 7),
+        ("space.lr.float=[1e-3, .1]", ("space", "lr", "float"), [1e-3, 0.1]),
+        ("space.opt.lr=3", ("space", "opt.lr"), 3),
+        ("engine.params.opt.decay=1e-4", ("engine", "params", "opt.decay"), 1e-4),
+        ("metrics.track.0=f1", ("metrics", "track", 0), "f1"),
+        ("results.dir=no", ("results", "dir"), "no"),
+        ("backend={list: [{lr: 0.1}]}", ("backend", "list", 0, "lr"), 0.1),
+        ("search.sampler.tpe.n_startup_trials=3", ("search", "sampler"), None),
+    ],
+)
+def test_a_key_is_found_and_its_value_read_as_yaml(assignment, path, value):
+    """Keys of the space and of the params may hold dots themselves."""
+    if value is None:
+        with pytest.raises(SweepFileError, match="leads into a value that is no mapping"):
+            overridden(assignment)
+        return
+    found = overridden(assignment).data
+    for part in path:
+        found = found[part]
+    assert found == value
+
+
+def test_a_problem_is_shown_at_the_flag():
+    """The line of the file would be wrong."""
+    with pytest.raises(
+        SweepFileError, match=r"^--set budget\.trials=many: budget\.trials: wants a whole number"
+    ):
+        make_plan(overridden("budget.trials=many"))
+    with pytest.raises(SweepFileError, match=r"--set budget\.trails=3: budget: unknown key 'trails'"):
+        make_plan(overridden("budget.trails=3"))
+
+
+def test_an_assignment_has_a_key_and_a_value():
+    """Anything else is refused."""
+    with pytest.raises(SweepFileError, match=r"^--set budget\.trials: write key=value"):
+        overridden("budget.trials")

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from sample_sweeps import SWEEP, changed, plan_of, problems_of
+
+from hpometrics.metrics.features import Binary, Category
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.search.optuna_samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
+from hpometrics.sweep.loader import parse_document
+from hpometrics.sweep.plan import make_plan
+from hpometrics.sweep.problems import SweepFileError
+from hpometrics.sweep.support import PRUNERS, SAMPLERS
+
+
+def test_a_plan_has_everything_settled():
+    """Canonical names, directions with their origin, defaults, the space."""
+    plan = plan_of(SWEEP)
+    assert (plan.name, str(plan.directory), plan.trials, plan.engine_seed) == ("sweep", "runs/sweep", 4, 3)
+    assert (plan.output, plan.sampler, plan.pruner, plan.at) == (Binary(), "random", "none", "best")
+    assert (plan.optimize.name, plan.optimize.objective, plan.optimize.origin) == (
+        "roc_auc",
+        MAXIMIZE,
+        "registry",
+    )
+    assert plan.optimize.inputs == "probabilities"
+    assert plan.space.decode({"lr": 0.1, "size": "small"}) == {"lr": 0.1, "depth": 1, "width": 8}
+
+
+def test_fixed_params_are_constants_of_the_space():
+    """Every trial records them, on every backend."""
+    plan = plan_of(changed("output: binary", "params: {batch: 64, layers: [1, 2]}"))
+    assert plan.space.decode({"lr": 0.1, "size": "small"})["layers"] == [1, 2]
+
+
+def test_a_metric_is_named_by_alias_or_in_parts():
+    """`f1_macro` and the mapping are the same metric."""
+    text = changed("output: binary", "output: category")
+    alias = plan_of(text.replace("roc_auc", "f1_macro"))
+    parts = plan_of(text.replace("roc_auc", "{metric: f1, average: macro}"))
+    assert alias.optimize == parts.optimize
+    assert alias.optimize.name == "f1(average=macro)"
+
+
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        (
+            "{metric: roc_auc, direction: minimize}",
+            "direction minimize contradicts the registry, which says to maximize",
+        ),
+        ("rmse", "'rmse' does not exist for a binary output; it is a metric of number"),
+        ("{metric: rmse, direction: minimize}", "'rmse' does not exist for a binary output"),
+        ("roc_acu", "Did you mean 'roc_auc'?"),
+        ("latency_ms", "if the engine reports it, state {metric: latency_ms, direction: ...}"),
+        ("{metric: latency_ms, direction: down}", "direction is minimize or maximize, got 'down'"),
+        ("fbeta", "needs"),
+        ("test:roc_auc", "only validation values steer the search; test:roc_auc can be tracked"),
+    ],
+)
+def test_a_metric_that_cannot_steer_says_why(metric, problem):
+    """The direction is the registry's; it is never guessed and never overruled."""
+    found = problems_of(changed("optimize: roc_auc", f"optimize: {metric}"))
+    assert len(found) == 1
+    assert "metrics.optimize" in found[0]
+    assert problem in found[0]
+
+
+def test_the_direction_may_be_repeated_or_supplied():
+    """Stating what the registry says is fine; a value that the engine reports needs it."""
+    stated = plan_of(changed("optimize: roc_auc", "optimize: {metric: roc_auc, direction: max}"))
+    assert stated.optimize.origin == "registry"
+    reported = plan_of(changed("optimize: roc_auc", "optimize: {metric: latency_ms, direction: minimize}"))
+    assert (reported.optimize.objective, reported.optimize.reported) == (MINIMIZE, True)
+
+
+def test_without_an_output_shared_directions_are_enough():
+    """`check` imports no engine, so that the feature may be unknown."""
+    plan = plan_of(changed(", output: binary", ""))
+    assert (plan.output, plan.optimize.objective) == (None, MAXIMIZE)
+
+
+def test_the_engine_settles_what_the_file_leaves_open():
+    """What it says of itself is taken; another output than the file's is a contradiction."""
+    told = make_plan(parse_document(changed(", output: binary", ""), "sweep.yaml"), Binary(0.3))
+    assert told.output == Binary(0.3)
+    assert make_plan(parse_document(SWEEP, "sweep.yaml"), Binary(0.3)).output == Binary(0.3)
+    with pytest.raises(SweepFileError, match="the file says binary, the engine itself says category"):
+        make_plan(parse_document(SWEEP, "sweep.yaml"), Category(3))
+
+
+def test_a_metric_that_is_tracked_twice_counts_once():
+    """The metric to optimise need not be tracked too."""
+    plan = plan_of(changed("[accuracy]", "[accuracy, roc_auc, accuracy, test:accuracy]"))
+    assert [measure.name for measure in plan.track] == ["accuracy", "test:accuracy"]
+
+
+def test_names_of_plug_ins_are_those_of_the_hosts():
+    """The table of support knows every sampler and pruner that the search can build."""
+    assert set(SAMPLERS) == set(OPTUNA_SAMPLERS)
+    assert {name for name, backends in PRUNERS.items() if "optuna" in backends} == set(OPTUNA_PRUNERS)
+
+
+@pytest.mark.ray
+def test_names_of_schedulers_are_those_of_ray():
+    """The same for Ray."""
+    from hpometrics.search.ray_backend import SCHEDULERS
+
+    assert {name for name, backends in PRUNERS.items() if "ray" in backends} == set(SCHEDULERS)
+
+
+@pytest.mark.parametrize(
+    ("pruner", "backend", "problem"),
+    [
+        ("percentile", "ray", "percentile runs on optuna only; on ray choose median, asha, hyperband, none"),
+        ("patient", "ray", "patient runs on optuna only"),
+        ("hyperband", "optuna", "hyperband divides a number of epochs; give budget.epochs"),
+        ("asha", "ray", "asha divides a number of epochs; give budget.epochs"),
+        (
+            "median",
+            "{list: [{lr: 0.1, size: small}]}",
+            "the list backend runs its list as it is; leave pruner out",
+        ),
+    ],
+)
+def test_a_pruner_that_cannot_run_names_those_that_can(pruner, backend, problem):
+    """Which pruner runs where is a table, checked before anything runs."""
+    text = changed("{trials: 4, epochs: 3}", "{trials: 4}") + f"backend: {backend}\n"
+    assert any(problem in line for line in problems_of(text.replace("sampler: random", f"pruner: {pruner}")))
+
+
+@pytest.mark.parametrize(("sampler", "package"), [("gp", "scipy"), ("qmc", "scipy"), ("cmaes", "cmaes")])
+def test_a_missing_package_is_an_error_of_check(sampler, package, monkeypatch):
+    """It names the extra that brings it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    [problem] = problems_of(changed("sampler: random", f"sampler: {sampler}"))
+    assert f"needs {package}, which is not installed: pip install 'hpometrics[samplers]'" in problem
+
+
+def test_a_grid_is_counted():
+    """Its points are the trials, start points first, each once; a budget may cut it short."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{int: [1, 3]}").replace(
+        "sampler: random", "sampler: grid"
+    )
+    assert plan_of(grid.replace("trials: 4, ", "")).trials == 6
+    assert plan_of(grid).trials == 4
+    first = plan_of(grid.replace("seed: 3", "seed: 3, start: [{lr: 3, size: large}]")).points
+    assert first[0] == {"lr": 3, "size": "large"}
+    assert len(first) == 6
+
+
+def test_a_grid_needs_finite_dimensions():
+    """A continuous parameter cannot be enumerated."""
+    [problem] = problems_of(changed("sampler: random", "sampler: grid"))
+    assert "search.sampler: lr: is continuous; give it a step to enumerate it" in problem
+
+
+def test_a_list_needs_no_space():
+    """Its points are the params; the whole list is the budget."""
+    text = "engine: a:b\nmetrics: {optimize: roc_auc}\nbudget: {}\n"
+    plan = plan_of(text + "backend: {list: [{lr: 1, opt: sgd}, {lr: 2}]}\n")
+    assert (plan.trials, plan.sampler) == (2, "list")
+    assert [plan.space.decode(point) for point in plan.points] == [{"lr": 1, "opt": "sgd"}, {"lr": 2}]
+
+
+def test_a_list_beside_a_space_lies_in_it():
+    """Every point is complete and possible."""
+    text = SWEEP.replace("sampler: random, ", "")
+    assert plan_of(text + "backend: {list: [{lr: 0.1, size: small}]}\n").points == (
+        {"lr": 0.1, "size": "small"},
+    )
+    [problem] = problems_of(text + "backend: {list: [{lr: 0.1}]}\n")
+    assert "backend.list[0]: size: is missing" in problem
+
+
+def test_start_points_may_be_partial():
+    """What they leave open is sampled."""
+    assert plan_of(changed("seed: 3", "start: [{lr: 0.01}, {size: large}]")).points == (
+        {"lr": 0.01},
+        {"size": "large"},
+    )
+
+
+def test_ray_wants_to_know_the_number_of_trials():
+    """Time alone does not end a sweep on Ray."""
+    [problem] = problems_of(changed("trials: 4", "time: 1m") + "backend: ray\n")
+    assert "budget: Ray counts its trials beforehand" in problem

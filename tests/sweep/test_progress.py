@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from sample_sweeps import SWEEP, plan_of
+
+from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
+from hpometrics.sweep.progress import Progress
+from hpometrics.sweep.resolved import resolve
+
+RESOLVED = resolve(plan_of(SWEEP))
+
+
+class Terminal(io.StringIO):
+    """A text stream that says that someone is watching."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def record(trial: int, value: float | None, state: TrialState = TrialState.COMPLETE, **facts) -> TrialRecord:
+    """A trial of one epoch."""
+    epochs = () if value is None else (EpochRecord(0, {"roc_auc": value, "accuracy": 0.5}),)
+    params = {"lr": 0.01, "depth": 1, "width": 8}
+    return TrialRecord(trial, params, state, value, 0, epochs, seconds=61, **facts)
+
+
+def test_a_line_per_trial_marks_the_best_so_far(capsys):
+    """Better than all before, those of earlier runs included; a failure says why, on one line."""
+    progress = Progress(RESOLVED, [record(0, 0.8)], quiet=False)
+    progress.tell(record(1, 0.7))
+    progress.tell(record(2, 0.9))
+    progress.tell(record(3, None, TrialState.FAILED, reason="ValueError: a\x1b[31m\nb"))
+    assert capsys.readouterr().err.splitlines() == [
+        " #1    ok            roc_auc 0.7  accuracy 0.5  1 ep  1m01s  lr=0.01 depth=1 width=8",
+        " #2    ok          * roc_auc 0.9  accuracy 0.5  1 ep  1m01s  lr=0.01 depth=1 width=8",
+        " #3    failed        ValueError: a\\x1b[31m  0 ep  1m01s  lr=0.01 depth=1 width=8",
+    ]
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_terminal_has_a_live_line(quiet, monkeypatch):
+    """It counts, and shows the best; without a terminal, or when asked to be quiet, there is none."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress(RESOLVED, [], quiet)
+    with progress.live():
+        progress.tell(record(0, 0.8))
+    assert ("1/4  best 0.8 (#0)  ok 1" in terminal.getvalue()) is not quiet

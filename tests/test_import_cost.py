@@ -1,0 +1,77 @@
+"""What the light commands load: a user who asks for help does not wait for torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
+HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich"}
+PROBE = """
+import json, sys
+from hpometrics.cli import main
+try:
+    main(json.loads(sys.argv[1]), standalone_mode=False)
+finally:
+    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+"""
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The packages that a command has loaded at its end, in a process of its own."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROBE, json.dumps(arguments)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return set(json.loads(ran.stderr.splitlines()[-1]))
+
+
+def test_the_package_itself_loads_none_of_its_hosts():
+    """Its names are loaded when they are used."""
+    code = "import hpometrics, sys; print({'torch', 'optuna', 'ray', 'yaml', 'click'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("run", "--help"),
+        ("check", str(CONFIG)),
+        ("metrics", "list"),
+        ("metrics", "show", "f1"),
+        ("schema",),
+    ],
+    ids=" ".join,
+)
+def test_light_commands_load_neither_torch_nor_a_host(arguments):
+    """The registry's index and the model of the file are enough."""
+    assert not loaded(*arguments) & {*HEAVY, "optuna"}
+
+
+def test_options_are_checked_by_their_host(tmp_path):
+    """Optuna alone is loaded, where a sampler or pruner has options."""
+    path = tmp_path / "sweep.yaml"
+    path.write_text(CONFIG.read_text().replace("pruner: median", "pruner: {median: {warmup: 3}}"))
+    assert not loaded("check", str(path)) & {"torch", "ray"}
+
+
+def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
+    """`run` loads torch once the file is right."""
+    path = tmp_path / "sweep.yaml"
+    path.write_text("engine: a:b\nbugdet: 3\n")
+    assert not loaded("run", str(path)) & {*HEAVY, "optuna"}
+
+
+def test_best_loads_neither_torch_nor_a_host(tmp_path):
+    """It reads the record; the model of the file is not needed either."""
+    (tmp_path / "sweep.resolved.yaml").write_text("name: x\n")
+    assert not loaded("best", str(tmp_path)) & {*HEAVY, "optuna", "pydantic"}

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import math
+
+import optuna
+import pytest
+from optuna.trial import TrialState as OptunaState
+
+from hpometrics.exceptions import NoFiniteValueError, NotYetError, ObjectiveError, RecordError, RunError
+from hpometrics.list_objective import ListObjective
+from hpometrics.metrics.features import Binary
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.run import Reported, engine
+from hpometrics.search.optuna_backend import close_storage, open_storage
+from hpometrics.search.record import TrialState
+from hpometrics.search.space import Float, Int
+
+LOSS = Reported("loss", MINIMIZE)
+SPACE = {"level": Float(0, 1), "k": 3}
+
+
+def level(params, run):
+    """Each epoch's loss is the level; the last of four is much worse."""
+    for epoch in run.epochs(4):
+        run.log(loss=params["level"] + 5.0 * (epoch == 3), seen=run.params["level"])
+
+
+def objective_of(train=level, **facts) -> OptunaObjective:
+    """An objective over the level."""
+    return OptunaObjective(train, SPACE, **{"metric": LOSS, **facts})
+
+
+def test_the_study_has_the_metrics_direction():
+    """Of a registered metric, of one's own, and an already agreeing word is accepted."""
+    assert objective_of().direction is MINIMIZE
+    maximizing = objective_of(metric="roc_auc", output=Binary())
+    assert maximizing.direction is MAXIMIZE
+    for study in (
+        maximizing.create_study(direction="maximize"),
+        optuna.create_study(direction=maximizing.direction),
+    ):
+        assert study.direction.name == "MAXIMIZE"
+
+
+def test_another_direction_is_refused_with_both_facts():
+    """In `create_study`, and in a study that was made elsewhere."""
+    objective = objective_of()
+    with pytest.raises(ObjectiveError, match="loss is to minimize, but direction= says maximize"):
+        objective.create_study(direction="maximize")
+    with pytest.raises(NotYetError, match="several objectives"):
+        objective.create_study(directions=["minimize", "minimize"])
+    study = optuna.create_study(direction="maximize", study_name="digits")
+    with pytest.raises(
+        ObjectiveError, match="loss is to minimize, but the study 'digits' is set to maximize"
+    ):
+        study.optimize(objective, n_trials=1)
+
+
+def test_the_value_is_the_picked_one_and_the_reports_are_current():
+    """Every epoch is reported as it was; what Optuna ranks is the best epoch's value."""
+    objective = objective_of()
+    study = objective.create_study()
+    study.enqueue_trial({"level": 0.25})
+    study.optimize(objective, n_trials=1)
+    assert study.trials[0].intermediate_values == {0: 0.25, 1: 0.25, 2: 0.25, 3: 5.25}
+    assert study.best_value == 0.25
+
+
+def test_at_last_is_what_optuna_ranks():
+    """One rule for the value, wherever it is used."""
+    objective = objective_of(at="last")
+    study = objective.create_study()
+    study.enqueue_trial({"level": 0.25})
+    study.optimize(objective, n_trials=1)
+    assert study.best_value == 5.25
+    assert objective.best(study).epoch == 3
+
+
+def test_the_median_stops_what_is_worse_by_its_values():
+    """After five good trials a bad one ends at its first report; it is pruned, and not the best."""
+    objective = objective_of(epochs=4)
+    study = objective.create_study(pruner="median", sampler="random")
+    for value in (0.1, 0.12, 0.14, 0.16, 0.18, 0.9, 0.05):
+        study.enqueue_trial({"level": value})
+    study.optimize(objective, n_trials=7)
+    states = [record.state for record in objective.records(study)]
+    assert states == [TrialState.COMPLETE] * 5 + [TrialState.PRUNED, TrialState.COMPLETE]
+    assert len(study.trials[5].intermediate_values) == 1
+    assert "stopped trial 5 after epoch 0 at 0.9" in objective.records(study)[5].reason
+    assert objective.best(study).params == {"level": 0.05, "k": 3}
+
+
+def test_params_received_are_params_recorded():
+    """What train had, what Optuna and the record have; what train does to its copy is its own affair."""
+    received = []
+
+    def train(params, run):
+        received.append(dict(params))
+        params.clear()
+        run.log(loss=1.0, width=run.params["width"])
+
+    objective = OptunaObjective(train, {"width": Int(8, 64, step=8), "k": 3}, metric=LOSS, seed=5)
+    study = objective.create_study(sampler="random")
+    study.optimize(objective, n_trials=4)
+    assert [dict(record.params) for record in objective.records(study)] == received
+    assert [trial.params["width"] for trial in study.trials] == [params["width"] for params in received]
+    assert len({params["width"] for params in received}) > 1
+
+
+def test_an_exception_is_a_failure_and_never_a_prune():
+    """It propagates as Optuna's users expect; with `catch` the study goes on; the trial has the reason."""
+
+    def train(params, run):
+        run.log(loss=0.5)
+        raise RuntimeError("shape mismatch")
+
+    objective = objective_of(train)
+    study = objective.create_study()
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        study.optimize(objective, n_trials=1)
+    study.optimize(objective, n_trials=1, catch=(RuntimeError,))
+    assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2
+    assert study.trials[1].user_attrs["hpometrics:reason"] == "RuntimeError: shape mismatch"
+    with pytest.raises(NoFiniteValueError, match=r"2 failed \(trial 1: RuntimeError: shape mismatch\)"):
+        objective.best(study)
+
+
+@pytest.mark.parametrize("odd", [math.nan, -math.inf])
+def test_a_diverged_trial_fails_and_the_study_goes_on(odd):
+    """Optuna would let minus infinity win; here the trial has failed by name."""
+    objective = objective_of(lambda params, run: run.log(loss=odd))
+    study = objective.create_study()
+    study.optimize(objective, n_trials=2)
+    assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2
+    assert "loss: none of 1 epochs has a finite value" in study.trials[0].user_attrs["hpometrics:reason"]
+
+
+def test_an_interrupted_trial_is_recorded_and_the_interrupt_goes_on(tmp_path):
+    """Ctrl-C ends the study; the record says interrupted, not failed."""
+
+    def train(params, run):
+        run.log(loss=0.5)
+        raise KeyboardInterrupt
+
+    objective = objective_of(train, directory=tmp_path)
+    study = objective.create_study()
+    with pytest.raises(KeyboardInterrupt):
+        study.optimize(objective, n_trials=1)
+    record = objective.records(study)[0]
+    assert (record.state, record.reason) == (TrialState.INTERRUPTED, "KeyboardInterrupt")
+
+
+def test_train_may_prune_itself():
+    """`optuna.TrialPruned` raised by the engine is a prune."""
+
+    def train(params, run):
+        run.log(loss=0.5)
+        raise optuna.TrialPruned("too slow")
+
+    objective = objective_of(train)
+    study = objective.create_study()
+    study.optimize(objective, n_trials=1)
+    record = objective.records(study)[0]
+    assert (record.state, record.reason) == (TrialState.PRUNED, "too slow")
+
+
+def test_a_study_reopened_for_another_space_is_refused(tmp_path):
+    """Its trials would mean something else."""
+    storage = open_storage(tmp_path / "study.db")
+    stored = {"storage": storage, "study_name": "s", "load_if_exists": True}
+    objective_of().create_study(**stored)
+    wider = OptunaObjective(level, {"level": Float(0, 2), "k": 3}, metric=LOSS)
+    with pytest.raises(RecordError, match="the study 's' was made with space"):
+        wider.create_study(**stored)
+    close_storage(storage)
+
+
+def test_records_on_disk_have_every_value(tmp_path):
+    """The study has the metric; the directory has all that was measured in each epoch."""
+    objective = objective_of(directory=tmp_path, seed=3)
+    study = objective.create_study(sampler="random")
+    study.optimize(objective, n_trials=2)
+    for record in objective.records(study):
+        assert [e.values["seen"] for e in record.epochs] == [record.params["level"]] * 4
+        assert record.seed == objective.trials.seed_of(record.number)
+    best = objective.best(study)
+    assert best.values == {"loss": best.value, "seen": best.params["level"]}
+
+
+def test_what_the_engine_says_of_itself_need_not_be_said_again():
+    """`@engine(output=...)` gives the output, an argument overrules it; a metric must come from somewhere."""
+
+    @engine(output=Binary(threshold=0.3), epochs=2)
+    def train(params, run): ...
+
+    assert objective_of(train, metric="f1").trials.spec.output == Binary(threshold=0.3)
+    assert objective_of(train, metric="f1", output=Binary()).trials.spec.output == Binary()
+    assert objective_of(train, metric="f1").trials.spec.epochs == 2
+    with pytest.raises(RunError, match="what is optimised"):
+        OptunaObjective(train, SPACE)
+
+
+def test_a_fixed_trial_replays_the_best():
+    """The same objective, called with the best params, gives the best value."""
+    objective = objective_of()
+    study = objective.create_study()
+    study.optimize(objective, n_trials=3)
+    assert objective(optuna.trial.FixedTrial(study.best_params)) == study.best_value
+
+
+def test_a_list_goes_on_after_a_failure():
+    """The second of three raises: two are complete, one has failed with its reason."""
+
+    def train(params, run):
+        if params["level"] > 1:
+            raise ValueError("too much")
+        level(params, run)
+
+    objective = ListObjective(train, [{"level": 0.5}, {"level": 2.0}, {"level": 0.25}], metric=LOSS)
+    records = objective.run()
+    assert [record.state.value for record in records] == ["complete", "failed", "complete"]
+    assert records[1].reason == "ValueError: too much"
+    best = objective.best(records)
+    assert (best.trial, best.value, best.params) == (2, 0.25, {"level": 0.25})
+
+
+def test_a_list_is_checked_against_its_space():
+    """Constants are added, what the space cannot give is refused before anything is trained."""
+    objective = ListObjective(level, [{"level": 0.5}], space=SPACE, metric=LOSS)
+    assert objective.params == [{"level": 0.5, "k": 3}]
+    with pytest.raises(ValueError, match=r"space\.level: must lie in \[0\.0, 1\.0\], got 2\.0"):
+        ListObjective(level, [{"level": 2.0}], space=SPACE, metric=LOSS)
