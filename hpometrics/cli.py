@@ -17,7 +17,7 @@ import click
 from . import __version__
 from .exceptions import HpometricsError, NoFiniteValueError
 
-CONFIG_ERROR, NOTHING_COMPLETE = 2, 3
+CONFIG_ERROR, NOTHING_COMPLETE, INTERRUPTED = 2, 3, 130
 _FILE = click.Path(path_type=Path)
 _SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -29,6 +29,8 @@ def _reported(verbose: bool = False) -> Iterator[None]:
     """Print an error of ours as it is and leave with the code for it."""
     try:
         yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except HpometricsError as err:
         click.echo(traceback.format_exc() if verbose else str(err), err=True)
         sys.exit(CONFIG_ERROR)

@@ -45,9 +45,17 @@ _TARGET_DIMS = {BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES
 
 @dataclass(frozen=True)
 class Check:
-    """One question about a batch's values: its answer (on a device a flag), and what to say if it is bad."""
+    """One question about a batch's values.
+
+    Attributes:
+        bad: the answer; on a device a flag that nobody has read yet.
+        rule: what must hold, in words that need no value.
+        explain: the same with what came instead; only asked while the batch is at hand.
+        error: what to raise.
+    """
 
     bad: bool | Tensor
+    rule: str
     explain: Callable[[], str]
     error: type[MetricInputError] = MetricInputError
 
@@ -67,6 +75,7 @@ def check_shapes(batch: Outputs) -> None:
             f"the target of a {kind} output has {dims} dimension(s), got shape {_shape(target)}"
         )
     for name, given in batch.given.items():
+        _check_kind(name, given, target)
         _check_shape(name, given, target, batch.feature)
         if len(batch) and not given.numel():
             raise MetricInputError(
@@ -98,7 +107,8 @@ class Gate:
     def reset(self) -> None:
         """Forget what was gathered."""
         self._flags: list[Tensor] = []
-        self._names: list[list[Callable[[], str]]] = []
+        self._rules: list[str] = []
+        self._batches = 0
         self._complaint: str | None = None
 
     def recall(self, complaint: str | None) -> None:
@@ -115,23 +125,35 @@ class Gate:
         if not len(batch):
             return
         if batch.target.device.type != "cpu":
-            self._gather(list(value_checks(batch)))
+            self._gather(value_checks(batch))
             return
         for check in value_checks(batch):
             if check.bad:
                 raise check.error(check.explain())
 
-    def _gather(self, checks: list[Check]) -> None:
-        self._flags.append(torch.stack([torch.as_tensor(check.bad) for check in checks]))
-        self._names.append([check.explain for check in checks])
+    def _gather(self, checks: Iterator[Check]) -> None:
+        """Keep flags and rules only: nothing of the batch stays alive."""
+        for check in checks:
+            self._flags.append(torch.as_tensor(check.bad))
+            self._rules.append(f"batch {self._batches}: {check.rule}")
+        self._batches += 1
 
     def verdict(self) -> str | None:
-        """Read the gathered flags (this waits for the device); the first complaint, None if there is none."""
-        for batch, (flags, names) in enumerate(zip(self._flags, self._names, strict=True)):
-            for bad, explain in zip(flags.tolist(), names, strict=True):
-                if bad:
-                    return f"batch {batch}: {explain()}"
+        """Read the gathered flags, once for all (this waits for the device); the first complaint, if any."""
+        if self._flags:
+            bad = torch.stack([flag.to(self._flags[0].device) for flag in self._flags]).tolist()
+            self.recall(next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None))
+            self._flags, self._rules = [], []
         return self._complaint
+
+
+def _check_kind(name: InputType, given: Tensor, target: Tensor) -> None:
+    if given.device != target.device:
+        raise MetricInputError(
+            f"{name} are on {given.device}, the target on {target.device}; move one of them"
+        )
+    if given.is_complex() or target.is_complex():
+        raise MetricInputError(f"{name} and target are real numbers, got {given.dtype} and {target.dtype}")
 
 
 def _check_shape(name: InputType, given: Tensor, target: Tensor, feature: OutputFeature) -> None:
@@ -163,66 +185,55 @@ def _shape_hint(given: Tensor, target: Tensor, feature: OutputFeature) -> str:
 
 
 def _finite(values: Tensor, name: str) -> Check:
+    rule = f"{name} must be finite numbers, not nan or infinite"
+
     def explain() -> str:
         bad = ~values.isfinite()
         first = int(bad.reshape(-1).nonzero()[0])
         return f"{name} hold {int(bad.sum())} values that are nan or infinite, the first at position {first}"
 
     on_host = values.device.type == "cpu"
-    if on_host and math.isfinite(
-        values.sum().item()
-    ):  # one cheap pass; a sum that overflows is looked at again
-        return Check(False, explain)
-    return Check(_read((~values.isfinite()).any()), explain, NonFiniteError)
+    if on_host and math.isfinite(values.sum().item()):  # one cheap pass; an overflow is looked at again
+        return Check(False, rule, explain)
+    return Check(_read((~values.isfinite()).any()), rule, explain, NonFiniteError)
 
 
 def _probability_checks(values: Tensor, feature: OutputFeature) -> Iterator[Check]:
     if not values.is_floating_point():
-        yield Check(True, lambda: f"probabilities are real numbers, got {values.dtype}")
+        rule = "probabilities are real numbers"
+        yield Check(True, rule, lambda: f"{rule}, got {values.dtype}")
         return
+    hint = "if these are logits, pass them as logits="
     low, high = map(_read, values.aminmax())
+    within = f"{feature.type} probabilities lie in [0, 1]"
     yield Check(
         (low < 0) | (high > 1),
-        lambda: (
-            f"{feature.type} probabilities lie in [0, 1], got values from {float(low):.3g} to "
-            f"{float(high):.3g}; "
-            "if these are logits, pass them as logits="
-        ),
+        within,
+        lambda: f"{within}, got values from {float(low):.3g} to {float(high):.3g}; {hint}",
     )
     if feature.type in _WITH_CLASSES:
         off = _read((values.sum(-1, dtype=torch.float64) - 1).abs().amax())
-        yield Check(
-            off > max(1e-4, 4 * values.shape[-1] * torch.finfo(values.dtype).eps),
-            lambda: (
-                f"each row of {feature.type} probabilities sums to 1, one is off by {float(off):.3g}; "
-                "if these are logits, pass them as logits="
-            ),
-        )
+        tolerance = max(1e-4, 4 * values.shape[-1] * torch.finfo(values.dtype).eps)
+        sums = f"each row of {feature.type} probabilities sums to 1"
+        yield Check(off > tolerance, sums, lambda: f"{sums}, one is off by {float(off):.3g}; {hint}")
 
 
 def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
     feature = batch.feature
     if values.is_floating_point():
-        yield Check(
-            _read((values != values.round()).any()),
-            lambda: (
-                f"{name} of a {feature.type} output are whole numbers, got {values.dtype} with fractions; "
-                "pass scores as logits= or probabilities="
-            ),
-        )
+        whole = f"{name} of a {feature.type} output are whole numbers"
+        hint = "pass scores as logits= or probabilities="
+        fractions = _read((values != values.round()).any())
+        yield Check(fractions, whole, lambda: f"{whole}, got {values.dtype} with fractions; {hint}")
     if values.dtype is torch.bool:
         return
     if feature.type in (SEQUENCE, TEXT) and name == "target":
         values = values.masked_fill(values == feature.ignore_index, 0)  # type: ignore[attr-defined]
     low, high = map(_read, values.aminmax())
     top = _top_label(batch)
-    yield Check(
-        (low < 0) if top is None else (low < 0) | (high > top),
-        lambda: (
-            f"{name} of a {feature.type} output lie in 0..{'' if top is None else top}, "
-            f"got values from {float(low):g} to {float(high):g}"
-        ),
-    )
+    within = f"{name} of a {feature.type} output lie in 0..{'' if top is None else top}"
+    outside = (low < 0) if top is None else (low < 0) | (high > top)
+    yield Check(outside, within, lambda: f"{within}, got values from {float(low):g} to {float(high):g}")
 
 
 def _read(value: Tensor) -> Any:

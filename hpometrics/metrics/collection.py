@@ -8,13 +8,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError, StateError
+from ..exceptions import MetricInputError, MetricNameError, StateError
 from ..objective import Objective
 from .checks import Gate
 from .features import InputType, OutputFeature, parse_feature
 from .keeper import world_size
-from .metric import AnyOutput, MeanMetric, Metric, overrides_update
-from .names import MetricName
+from .metric import AnyOutput, Metric, overrides_update
+from .names import MetricName, parse_import_path
 from .outputs import Outputs
 from .registry import get_metric, registered_types
 from .statistics.statistic import Statistic
@@ -49,7 +49,6 @@ class MetricCollection:
         self.output = feature or _common_output(self._metrics.values())
         self._statistics = _share(self._metrics.values())
         members = self._metrics.values()
-        self._means = [m for m in members if isinstance(m, MeanMetric) and not overrides_update(m)]
         self._alone = [m for m in members if overrides_update(m)]
         self._gate = Gate()
         self._readable: set[frozenset[InputType]] = set()
@@ -186,12 +185,9 @@ class MetricCollection:
         """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
         for statistic in self._statistics.values():
             statistic.check(batch)
-        contributions = [(mean, mean.contribution(batch)) for mean in self._means]
         self._observe_alone(batch)
         for statistic in self._statistics.values():
             statistic.update(batch)
-        for mean, (total, weight) in contributions:
-            mean.add(total, weight)
         for metric in self._metrics.values():
             metric.count()
         self.rows += len(batch)
@@ -246,13 +242,15 @@ class MetricCollection:
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         metrics, statistics = state.get("metrics", {}), state.get("statistics", {})
+        if missing := {"rows", "updates", "complaint", "metrics", "statistics"} - set(state):
+            raise StateError(f"{', '.join(sorted(missing))} missing from what should be a state of {self}")
         if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_repr()):
             raise StateError(f"a state of {', '.join(metrics) or 'nothing'} does not fit {self}")
 
 
 def _instance(metric: Named, output: OutputFeature | None) -> Metric:
     if isinstance(metric, (str, MetricName)):
-        return get_metric(metric, output)
+        return get_metric(_bare(metric), output)
     made = metric() if isinstance(metric, type) else metric
     if not isinstance(made, Metric):
         raise MetricInputError(
@@ -269,6 +267,17 @@ def _instance(metric: Named, output: OutputFeature | None) -> Metric:
             raise MetricInputError(f"{made.name} is a metric of {', '.join(types)}, the output is {output}")
         made.output = output
     return made
+
+
+def _bare(name: str | MetricName) -> str | MetricName:
+    if isinstance(name, str) and parse_import_path(name):
+        return name
+    parsed = MetricName.parse(name)
+    if parsed != parsed.bare:
+        raise MetricNameError(
+            f"{name}: a collection measures one output on one split; leave split, task and feature to the run"
+        )
+    return parsed
 
 
 def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:

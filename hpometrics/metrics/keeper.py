@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import torch
 import torchmetrics
 from torch import Tensor
+from torchmetrics.utilities.data import dim_zero_mean
 
 from ..exceptions import StateError
 from .checks import Gate
@@ -66,7 +67,7 @@ class Keeper(torchmetrics.Metric):
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
         """Take in the `own_state` of another metric of the same kind, made by so many updates."""
         if state and updates:
-            self.merge_state(dict(state))
+            super().merge_state(dict(state))
         self.count(updates)
 
     def count(self, updates: int = 1) -> None:
@@ -139,8 +140,23 @@ class Keeper(torchmetrics.Metric):
         self._computed = None
 
     def add_state(self, *args: Any, **kwargs: Any) -> None:
-        """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`."""
+        """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.
+
+        Raises:
+            StateError: its `dist_reduce_fx` is "mean": a mean of means is no mean.
+        """
         super().add_state(*args, **{"persistent": True, **kwargs})
+        name = args[0] if args else kwargs["name"]
+        if self._reductions[name] is dim_zero_mean:
+            raise StateError(
+                f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
+            )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take copies: what is loaded stays the caller's."""
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        for name, value in self.own_state().items():
+            setattr(self, name, value)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
         module = super()._apply(fn, *args, **kwargs)

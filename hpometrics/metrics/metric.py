@@ -16,6 +16,8 @@ from .features import FEATURES, InputType, OutputFeature
 from .keeper import Keeper
 from .outputs import Outputs
 from .registry import printed_name, registered_types
+from .statistics.mean import WeightedMean
+from .statistics.statistic import Statistic
 
 Value = Tensor | float | None
 
@@ -182,6 +184,18 @@ class Metric(Keeper):
             statistic.merge(other.kept[name])
         self.merge_own(other.own_state(), other.update_count)
 
+    def merge_state(self, incoming_state: Any) -> None:
+        """Do what `merge` does, under torchmetrics' name; a bare state is not enough to check what it is of.
+
+        Raises:
+            StateError: it is no metric of the same kind.
+        """
+        if not isinstance(incoming_state, Metric):
+            raise StateError(
+                f"{self.name} takes in a metric of its own kind, got {type(incoming_state).__name__}"
+            )
+        self.merge(incoming_state)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add one batch and return the value of that batch alone."""
         if not self.kept:
@@ -197,10 +211,8 @@ class Metric(Keeper):
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
-            with (
-                torch.inference_mode(False),
-                torch.no_grad(),
-            ):  # a state made in inference mode could not be added to
+            # a state made in inference mode could not be added to later
+            with torch.inference_mode(False), torch.no_grad():
                 gated(*args, **kwargs)
             self.count()
 
@@ -251,17 +263,17 @@ class MeanMetric(Metric):
     """A metric whose value is the mean over rows: give `get_current_value`, the rest is here.
 
     The mean is over rows, never over batches: values are summed in float64 and divided once, so the result
-        does not
-    depend on how the data was cut into batches.
+    does not depend on how the data was cut into batches.
     """
 
-    total: Tensor
-    weight: Tensor
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the weighted sum of its values and the sum of their weights."""
+        return {"mean": WeightedMean(self.name, self.contribution)}
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("weight", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+    def compute(self) -> Tensor:
+        """Divide once; nan with a reason when nothing counted."""
+        mean = self.statistic(WeightedMean)
+        return mean.total / mean.weight if mean.weight > 0 else self.undefined("no row counted")
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Value | tuple[Value, Any]:
         """Measure one batch.
@@ -287,12 +299,8 @@ class MeanMetric(Metric):
         """`get_current_value` says which extras it wants."""
         return type(self).get_current_value
 
-    def observe(self, batch: Outputs) -> None:
-        """Add a batch that has passed the gate."""
-        self.add(*self.contribution(batch))
-
     def contribution(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Return the batch's weighted sum and weight, both 0-d float64; the state is not touched.
+        """Return the batch's weighted sum and weight, both 0-d float64.
 
         Raises:
             MetricInputError: the measured values or weights do not have one entry per row.
@@ -303,17 +311,6 @@ class MeanMetric(Metric):
             zero = torch.zeros((), dtype=torch.float64, device=batch.target.device)
             return zero, zero
         return self._weighted(torch.as_tensor(value), weight, batch)
-
-    def add(self, total: Tensor, weight: Tensor) -> None:
-        """Add a contribution."""
-        self.total.add_(total)
-        self.weight.add_(weight)
-
-    def compute(self) -> Tensor:
-        """Divide once; nan with a reason when nothing counted."""
-        if self.weight == 0:
-            return self.undefined("no row counted")
-        return self.total / self.weight
 
     def _weighted(self, value: Tensor, weight: Any, batch: Outputs) -> tuple[Tensor, Tensor]:
         if value.ndim and value.shape[0] != len(batch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from .job import Job
 from .studies import TrialLocks, has_open_trials, opened_study, reserve_slots
 from .writer import write_text
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints even when it is told not to
@@ -44,7 +46,7 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         reserve_slots(study, job)
         if job.over or not has_open_trials(study, job):
             return
-        level = logging.INFO if verbose else logging.ERROR
+        level = logging.INFO if verbose else logging.CRITICAL  # a failed trial has its own line
         start_ray(log_to_driver=verbose, logging_level=level)
         logging.getLogger("ray").setLevel(level)
         try:
@@ -78,7 +80,7 @@ class Teller(tune.Callback):
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Take note of a trial that failed, and keep its traceback."""
         if trial.error_file and Path(trial.error_file).exists():
-            text = Path(trial.error_file).read_text(encoding="utf8")
+            text = _COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf8"))
             write_text(self._job.directory.trial(trial.config["number"]) / "error.txt", text)
         self._note(trial)
 

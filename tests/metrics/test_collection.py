@@ -65,7 +65,7 @@ def test_equal_statistics_are_one_and_updated_once():
     before = GapSums.updates
     fed(fed(panel))
     assert GapSums.updates - before == 2
-    assert len(panel.statistics) == 1
+    assert [s.key[0].__name__ for s in panel.statistics].count("GapSums") == 1
     assert values(panel) == {"shared_gap": 3.0, "shared_total": 18.0, "gap": 3.0}
 
 
@@ -120,7 +120,7 @@ def test_a_copy_goes_on_alone(copied):
     twin = fed(copied(panel), [7.0], [0.0])
     assert values(twin)["gap"] == values(twin)["own_gap"] == values(twin)["shared_gap"] == 4.0
     assert values(panel)["gap"] == values(panel)["own_gap"] == values(panel)["shared_gap"] == 3.0
-    assert len(twin.statistics) == 1
+    assert [s.key[0].__name__ for s in twin.statistics].count("GapSums") == 1
     twin.reset()
     assert values(fed(twin, [7.0], [0.0]))["shared_total"] == 7.0
 

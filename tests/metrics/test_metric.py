@@ -122,11 +122,11 @@ def test_values_and_weights_that_make_no_mean_are_refused(answer, message):
 
 def test_sums_are_kept_in_float64():
     """2^24 and then 1000 ones: float32 would lose every single one of them."""
-    metric = Given(*[torch.tensor(1.0)] * 2)
-    metric.add(torch.tensor(2.0**24), torch.tensor(2.0**24))
-    for _ in range(1000):
-        metric.add(torch.tensor(1.0), torch.tensor(0.0))
-    assert metric.compute().item() == (2**24 + 1000) / 2**24
+    rows = 2**24 + 1000
+    metric = Given((torch.tensor(1.0), 2.0**24), *[(torch.tensor(1.0), 1.0)] * 1000, (0.0, 1000.0))
+    for _ in range(1002):
+        metric.update(PREDS[:2], TARGET[:2])
+    assert metric.compute().item() == rows / (rows + 1000)
 
 
 def test_ten_thousand_tenths_are_a_tenth():

@@ -1,7 +1,33 @@
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any
+
 import pytest
+from hypothesis import given, strategies as st
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
+
+from hpometrics.sweep.loader import parse_document
+from hpometrics.sweep.plan import make_plan
+from hpometrics.sweep.problems import Path, SweepFileError
+from hpometrics.sweep.resolved import resolve
+from hpometrics.sweep.writer import dump_yaml
+
+FULL = """\
+version: 1
+name: full
+engine: {target: toy_engine:train, output: binary, params: {a: 1}, seed: 1}
+space:
+  lr: {float: [1e-4, 1e-1], log: true}
+  size: {choice: {small: {depth: 1}, large: {depth: 3}}}
+  layers: {int: [1, 4], step: 1, when: {size: large}}
+  fixed: 3
+metrics: {optimize: {metric: roc_auc, direction: max}, track: [f1], at: last, constraints: []}
+search: {sampler: {tpe: {n_startup_trials: 3}}, pruner: median, seed: 3, start: [{lr: 0.1}]}
+backend: {ray: {workers: 1, resources: {cpu: 1}}}
+budget: {trials: 4, time: 1h, epochs: 3, patience: 2, target: 0.9}
+results: {dir: runs/x, loggers: [csv], fsync: trial}
+"""
 
 BAD = """\
 engine: {target: examples.mnist:train, output: category}
@@ -193,9 +219,28 @@ def test_durations_have_units(text, seconds):
 
 def test_the_resolved_config_is_a_config():
     """Every default spelled out reads back as the same sweep."""
-    from hpometrics.sweep.resolved import resolve
-    from hpometrics.sweep.writer import dump_yaml
-
     plan = plan_of(SWEEP)
     again = plan_of(dump_yaml(resolve(plan).config))
     assert (again.space, again.optimize, again.trials) == (plan.space, plan.optimize, plan.trials)
+
+
+ODD = st.sampled_from([None, True, 0, -1, 1.5, "", "x", "1e-5", [], [[]], [0], {}, {"x": None}, {"float": 3}])
+
+
+def places(data: object, path: Path = ()) -> list[Path]:
+    """Every path into the data."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
+
+
+@given(st.data())
+def test_no_file_ends_in_a_traceback(data):
+    """Whatever stands in place of any part, it is a plan or a list of problems."""
+    document = parse_document(FULL, "sweep.yaml")
+    path = data.draw(st.sampled_from(places(document.data)[1:]))
+    inner: Any = document.data
+    for part in path[:-1]:
+        inner = inner[part]
+    inner[path[-1]] = data.draw(ODD)
+    with suppress(SweepFileError):
+        make_plan(document)

@@ -39,3 +39,17 @@ def test_ray_and_optuna_agree(folder):
     assert "all 4 trials are done" in again[2]
     with sqlite3.connect(folder / "runs" / "on_ray" / "study.db") as study:
         assert study.execute("SELECT DISTINCT state FROM trials").fetchall() == [("COMPLETE",)]
+
+
+def test_a_failing_trial_is_a_line_and_a_record(folder):
+    """Ray's own log stays silent; the traceback lies beside the record, and the sweep goes on."""
+    points = "start: [{lr: 0.01, size: small}, {lr: 0.001, size: small}]"
+    text = changed("toy_engine:train", "toy_engine:fail").replace("seed: 3", points) + "backend: ray\n"
+    (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2"))
+    code, out, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert sorted(line.split()[:2] for line in err.splitlines()[1:]) == [["#0", "failed"], ["#1", "ok"]]
+    assert "# engine params evaluated: 2  (ok 1, failed 1)" in out
+    home = RunDirectory(folder / "runs" / "sweep")
+    assert home.records()[0].reason == "ValueError: this is\ntoo hot"
+    assert 'raise ValueError("this is\\ntoo hot")' in (home.trial(0) / "error.txt").read_text()

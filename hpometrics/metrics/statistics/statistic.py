@@ -104,8 +104,8 @@ class Statistic:
         self.add(**state)
 
     def state(self) -> dict[str, Tensor]:
-        """The states by name; empty before the first row."""
-        return dict(self._state)
+        """A copy of the states by name; empty before the first row."""
+        return {name: value.clone() for name, value in self._state.items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Replace the states by a copy of those given.
