@@ -88,11 +88,13 @@ _NAMES_BY_HOME = {
     ),
     "optuna_objective": ("OptunaObjective",),
     "ray_objective": ("RayObjective",),
-    "run": (
+    "run.run": ("Run",),
+    "run.spec": (
         "Reported",
-        "Run",
+        "RunSpec",
         "engine",
     ),
+    "run.trial": ("run_trial",),
     "search.optuna_backend": ("OptunaReporter",),
     "search.ray_backend": (
         "RayReporter",

@@ -68,7 +68,9 @@ from .metrics.wrap import as_metric as as_metric
 from .objective import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
 from .optuna_objective import OptunaObjective as OptunaObjective
 from .ray_objective import RayObjective as RayObjective
-from .run import Reported as Reported, Run as Run, engine as engine
+from .run.run import Run as Run
+from .run.spec import Reported as Reported, RunSpec as RunSpec, engine as engine
+from .run.trial import run_trial as run_trial
 from .search.optuna_backend import OptunaReporter as OptunaReporter
 from .search.ray_backend import RayReporter as RayReporter, TuneReporter as TuneReporter
 from .search.record import EpochRecord as EpochRecord, TrialRecord as TrialRecord, TrialState as TrialState

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from .objective import Objective
-from .run_spec import Train
+from .run.spec import Train
+from .run.trial import as_space, make_trials
 from .search.epoch_log import Fsync
 from .search.record import TrialRecord
 from .search.reporter import ListReporter
 from .search.selection import Best, best_of
 from .search.space import Space
-from .trial import as_space, make_trials
 
 
 class ListObjective:

@@ -12,7 +12,8 @@ from optuna.trial import BaseTrial
 
 from .exceptions import NoFiniteValueError, NotYetError, ObjectiveError
 from .objective import Objective
-from .run_spec import Train
+from .run.spec import Train
+from .run.trial import as_space, make_trials
 from .search.epoch_log import Fsync
 from .search.optuna_backend import (
     OptunaReporter,
@@ -25,7 +26,6 @@ from .search.optuna_backend import (
 from .search.record import TrialRecord
 from .search.selection import Best, best_of
 from .search.space import Space
-from .trial import as_space, make_trials
 
 
 class OptunaObjective:

@@ -13,14 +13,14 @@ from ray.tune.logger import JsonLoggerCallback
 
 from .exceptions import ObjectiveError, RunError
 from .objective import Objective
-from .run_spec import Train
+from .run.spec import Train
+from .run.trial import Trials, as_space, make_trials
 from .search.epoch_log import Fsync
 from .search.optuna_backend import check_study, make_sampler, reserve, study_records
 from .search.ray_backend import StudySearcher, TuneReporter, check_resources, make_scheduler, start_ray
 from .search.record import TrialRecord
 from .search.selection import At, Best, best_of
 from .search.space import Space
-from .trial import Trials, as_space, make_trials
 
 
 class RayObjective:

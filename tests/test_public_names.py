@@ -19,11 +19,10 @@ def test_every_public_name_is_there(name):
 
 
 def test_the_type_checker_sees_the_same_names():
-    """The imports written for the type checker and the names loaded lazily are one list."""
-    tree = ast.parse(SOURCE.read_text(encoding="utf8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.name: node.module for node in block.body for alias in node.names}
-    assert seen == hpometrics._HOME_OF
+    """The stub and the names loaded lazily are one list."""
+    stub = ast.parse(SOURCE.with_suffix(".pyi").read_text(encoding="utf8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    assert {alias.name: node.module for node in imports for alias in node.names} == hpometrics._HOME_OF
 
 
 def test_an_unknown_name_is_an_attribute_error():

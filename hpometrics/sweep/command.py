@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import NoFiniteValueError
-from ..run_spec import RunSpec, engine_facts
+from ..run.spec import RunSpec, engine_facts
+from ..run.trial import Trials
 from ..search.record import TrialRecord
 from ..search.selection import best_of
-from ..trial import Trials
 from .best import record_of
 from .directory import RunDirectory
 from .engine import import_engine

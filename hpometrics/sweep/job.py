@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..run_spec import Reported
+from ..run.spec import Reported
+from ..run.trial import Trials
 from ..search.record import TrialRecord, TrialState
-from ..trial import Trials
 from .directory import RunDirectory
 from .plan import Plan
 from .resolved import Resolved

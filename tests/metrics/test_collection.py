@@ -165,7 +165,7 @@ def test_a_foreign_state_is_refused_and_changes_nothing(state):
         state = fed(collection("gap")).state_dict()
     if state == "cut":
         state = fed(collection(*KINDS)).state_dict()
-        next(iter(state["statistics"].values())).pop("rows")
+        next(iter(state["statistics"].values())).popitem()
     with pytest.raises(StateError):
         panel.load_state_dict(state)
     assert values(panel) == dict.fromkeys(KINDS, 3.0)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from .exceptions import NotYetError, ObjectiveError, RunError, UnknownMetricError
-from .metrics.collection import MetricCollection
-from .metrics.features import OutputFeature, parse_feature
-from .metrics.metric import Metric
-from .metrics.names import MetricName
-from .metrics.registry import find_metric
-from .objective import Objective
-from .search.selection import At
+from ..exceptions import NotYetError, ObjectiveError, RunError, UnknownMetricError
+from ..metrics.collection import MetricCollection
+from ..metrics.features import OutputFeature, parse_feature
+from ..metrics.metric import Metric
+from ..metrics.names import MetricName
+from ..metrics.registry import find_metric
+from ..objective import Objective
+from ..search.selection import At
 
 Train = Callable[..., Any]
 T = TypeVar("T", bound=Callable[..., Any])

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .exceptions import NonFiniteError, RunError
-from .metrics.collection import MetricCollection
-from .metrics.names import SPLITS
-from .run_spec import VALIDATION, RunSpec
+from ..exceptions import NonFiniteError, RunError
+from ..metrics.collection import MetricCollection
+from ..metrics.names import SPLITS
+from .spec import VALIDATION, RunSpec
 from .watch import Watch
 
 Values = dict[str, float]

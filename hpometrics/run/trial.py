@@ -16,16 +16,16 @@ from typing import Any
 
 import torch
 
+from ..exceptions import NoFiniteValueError, RecordError, RunError
+from ..search.epoch_log import Fsync, read_trial
+from ..search.record import TrialRecord, TrialState, write_trial
+from ..search.reporter import Reporter
+from ..search.seeds import derive_seed
+from ..search.space import Space
+from ..search.values import check_json
 from .checkpoint import seed_all
-from .exceptions import NoFiniteValueError, RecordError, RunError
 from .run import Run
-from .run_spec import RunSpec, Train, engine_facts
-from .search.epoch_log import Fsync, read_trial
-from .search.record import TrialRecord, TrialState, write_trial
-from .search.reporter import Reporter
-from .search.seeds import derive_seed
-from .search.space import Space
-from .search.values import check_json
+from .spec import RunSpec, Train, engine_facts
 
 
 def run_trial(

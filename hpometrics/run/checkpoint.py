@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .exceptions import RecordError, RunError
-from .search.atomic import atomic_write
+from ..exceptions import RecordError, RunError
+from ..search.atomic import atomic_write
 
 _VERSION = 1
 _PLAIN = (str, bytes, int, float, bool, type(None))

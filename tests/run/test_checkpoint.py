@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from hpometrics.checkpoint import (
+from hpometrics.exceptions import RecordError, RunError
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import Category
+from hpometrics.objective import MINIMIZE
+from hpometrics.run import Reported, Run, RunSpec
+from hpometrics.run.checkpoint import (
     Checkpoints,
     copy_states,
     load_checkpoint,
@@ -19,15 +24,10 @@ from hpometrics.checkpoint import (
     seed_all,
     set_random_states,
 )
-from hpometrics.exceptions import RecordError, RunError
-from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import Category
-from hpometrics.objective import MINIMIZE
-from hpometrics.run import Reported, Run, RunSpec
+from hpometrics.run.trial import run_trial
 from hpometrics.search.epoch_log import read_epochs, read_trial
 from hpometrics.search.record import TrialState
 from hpometrics.search.reporter import ListReporter
-from hpometrics.trial import run_trial
 
 LOSS = Reported("loss", MINIMIZE)
 
@@ -39,7 +39,7 @@ import torch
 from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported, RunSpec
 from hpometrics.search.reporter import ListReporter
-from hpometrics.trial import run_trial
+from hpometrics.run.trial import run_trial
 
 def train(params, run):
     """Dropout, numpy and python draws in every epoch: any lost random state shows in the values."""

@@ -19,10 +19,10 @@ from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry import get_metric
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.run import Reported, Run, RunSpec, engine, engine_facts
+from hpometrics.run.trial import run_trial
 from hpometrics.search.epoch_log import read_epochs, read_trial
 from hpometrics.search.record import TrialState
 from hpometrics.search.reporter import ListReporter
-from hpometrics.trial import run_trial
 
 NAN = math.nan
 LOSS = Reported("loss", MINIMIZE)

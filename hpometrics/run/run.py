@@ -11,17 +11,15 @@ from typing import Any, Self
 
 import torch
 
+from ..exceptions import NoFiniteValueError, RunError
+from ..search.epoch_log import EpochLog, Fsync
+from ..search.record import EpochRecord
+from ..search.reporter import as_reporter
+from ..search.selection import At, Picker
 from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
-from .exceptions import NoFiniteValueError, RunError
 from .panels import Panels
-from .run_spec import Reported, RunSpec, engine, engine_facts
-from .search.epoch_log import EpochLog, Fsync
-from .search.record import EpochRecord
-from .search.reporter import as_reporter
-from .search.selection import At, Picker
+from .spec import RunSpec
 from .watch import Watch
-
-__all__ = ["Reported", "Run", "RunSpec", "engine", "engine_facts"]
 
 CHECKPOINTS = "checkpoints"
 
@@ -44,6 +42,7 @@ class Run:
     Raises:
         ObjectiveError: the host searches in another direction than the metric's.
 
+    >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"))
     >>> for epoch in run.epochs(3):
     ...     run.log(loss=[0.3, 0.1, 0.2][epoch])
