@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that start Ray on one worker: two cores carry one cluster."""
     for item in items:

@@ -11,7 +11,7 @@ from ..exceptions import NotYetError, ObjectiveError, RunError, UnknownMetricErr
 from ..metrics.collection import MetricCollection
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.metric import Metric
-from ..metrics.names import MetricName
+from ..metrics.names import MetricName, parse_import_path
 from ..metrics.registry import find_metric
 from ..objective import Objective
 from ..search.selection import At
@@ -192,7 +192,8 @@ def _collections(
 ) -> dict[str, MetricCollection]:
     by_split: dict[str, list[Any]] = {VALIDATION: [] if measured is None else [measured]}
     for metric in track:
-        name = MetricName.parse(metric) if isinstance(metric, str) and ":" in metric else metric
+        splits = isinstance(metric, str) and ":" in metric and not parse_import_path(metric)
+        name = MetricName.parse(metric) if splits else metric
         split = name.split or VALIDATION if isinstance(name, MetricName) else VALIDATION
         by_split.setdefault(split, []).append(name.bare if isinstance(name, MetricName) else metric)
     return {split: MetricCollection(metrics, output) for split, metrics in by_split.items() if metrics}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -26,6 +27,8 @@ from ..search.values import check_json
 from .checkpoint import seed_all
 from .run import Run
 from .spec import RunSpec, Train, engine_facts
+
+ERROR_FILE = "error.txt"
 
 
 def run_trial(
@@ -100,6 +103,9 @@ def attempt(
     record = replace(record, seconds=seconds, **_ending(run, failure, reporter.stops))
     if directory is not None:
         write_trial(directory, record)
+        if error is not None and record.state is TrialState.FAILED:
+            text = "".join(traceback.format_exception(error))
+            (directory / ERROR_FILE).write_text(text, encoding="utf8")
     return record, failure or error
 
 

@@ -100,8 +100,12 @@ class StudySearcher(Searcher):
         record = live.record()
         directory = self._directory_of(live.trial.number) if self._directory_of else None
         written = None if directory is None else read_trial(directory)
-        if written is not None and written.state.finished:
-            record = written
+        if written is not None:  # a worker that died has written its seed and start, not its end
+            record = (
+                written
+                if written.state.finished
+                else replace(written, value=record.value, epoch=record.epoch, epochs=record.epochs)
+            )
         if error:
             reason = record.reason or "its process died or raised; see the error file of Ray's trial"
             record = replace(record, state=TrialState.FAILED, reason=reason)

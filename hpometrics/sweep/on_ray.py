@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import optuna
@@ -21,9 +19,7 @@ from ..search.record import TrialState, write_trial
 from .config import RayBackend
 from .job import Job
 from .studies import TrialLocks, has_open_trials, opened_study, reserve_slots
-from .writer import write_text
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints even when it is told not to
@@ -78,10 +74,7 @@ class Teller(tune.Callback):
         self._note(trial)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Take note of a trial that failed, and keep its traceback."""
-        if trial.error_file and Path(trial.error_file).exists():
-            text = _COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf8"))
-            write_text(self._job.directory.trial(trial.config["number"]) / "error.txt", text)
+        """Take note of a trial that failed."""
         self._note(trial)
 
     def __reduce__(self) -> tuple[type[tune.Callback], tuple[()]]:
