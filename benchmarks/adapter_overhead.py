@@ -98,9 +98,8 @@ def main() -> None:
         hand, own = (statistics.median(row[i][0] for row in rows) / reports * 1e6 for i in (0, 1))
         ratio = statistics.median(b[0] / a[0] for a, b in rows)
         more = statistics.median((b[0] - a[0]) / reports * 1e6 for a, b in rows)
-        print(
-            f"{case.sampler + ' / ' + case.pruner:18}{reports:7}{hand:12.1f}{own:12.1f}{ratio:6.2f}x{more:8.1f}"
-        )
+        name = f"{case.sampler} / {case.pruner}"
+        print(f"{name:18}{reports:7}{hand:12.1f}{own:12.1f}{ratio:6.2f}x{more:8.1f}")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,12 @@ class Objective(StrEnum):
         """Say whether `a` beats `b` by more than `tol` (in the metric's own unit).
 
         What is not finite beats nothing and is beaten by every finite value.
+
+        Raises:
+            ObjectiveError: `tol` is negative or not a number.
         """
+        if not tol >= 0:
+            raise ObjectiveError(f"tol is what no improvement may exceed, a number from 0, got {tol!r}")
         if not math.isfinite(a):
             return False
         if not math.isfinite(b):

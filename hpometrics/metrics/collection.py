@@ -14,7 +14,7 @@ from .checks import Gate
 from .features import InputType, OutputFeature, parse_feature
 from .keeper import world_size
 from .metric import AnyOutput, Metric, overrides_update
-from .names import MetricName, parse_import_path
+from .names import MetricName
 from .outputs import Outputs
 from .registry import get_metric, registered_types
 from .statistics.statistic import Statistic
@@ -44,6 +44,8 @@ class MetricCollection:
     """
 
     def __init__(self, metrics: Iterable[Named], output: OutputFeature | str | None = None) -> None:
+        if isinstance(metrics, str):
+            raise MetricNameError(f"a collection takes a list of metrics; write [{metrics!r}]")
         feature = None if output is None else parse_feature(output)
         self._metrics = _by_name(_instance(metric, feature) for metric in metrics)
         self.output = feature or _common_output(self._metrics.values())
@@ -126,7 +128,7 @@ class MetricCollection:
         for statistic in self._statistics.values():
             statistic.reset()
         for metric in self._metrics.values():
-            metric.reset_own()
+            metric.reset_member()
         self._gate.reset()
         self.rows = 0
         self.reasons = {}
@@ -250,7 +252,7 @@ class MetricCollection:
 
 def _instance(metric: Named, output: OutputFeature | None) -> Metric:
     if isinstance(metric, (str, MetricName)):
-        return get_metric(_bare(metric), output)
+        return get_metric(metric, output)
     made = metric() if isinstance(metric, type) else metric
     if not isinstance(made, Metric):
         raise MetricInputError(
@@ -267,17 +269,6 @@ def _instance(metric: Named, output: OutputFeature | None) -> Metric:
             raise MetricInputError(f"{made.name} is a metric of {', '.join(types)}, the output is {output}")
         made.output = output
     return made
-
-
-def _bare(name: str | MetricName) -> str | MetricName:
-    if isinstance(name, str) and parse_import_path(name):
-        return name
-    parsed = MetricName.parse(name)
-    if parsed != parsed.bare:
-        raise MetricNameError(
-            f"{name}: a collection measures one output on one split; leave split, task and feature to the run"
-        )
-    return parsed
 
 
 def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:

@@ -59,8 +59,23 @@ class Keeper(torchmetrics.Metric):
                 return statistic
         raise StateError(f"{self.name} keeps no {kind.__name__}{f' named {name!r}' if name else ''}")
 
+    @property
+    def keeps_itself(self) -> bool:
+        """Whether its class keeps plain attributes as state: a `reset` of its own and no declared state."""
+        own = type(self).reset is not Keeper.reset and type(self).own_state is Keeper.own_state
+        return own and not self._defaults and not self.kept
+
     def own_state(self) -> dict[str, Any]:
-        """A copy of the states of `add_state`, without the statistics."""
+        """A copy of the states of `add_state`, without the statistics.
+
+        Raises:
+            StateError: the class keeps plain attributes as state, which can be neither saved nor merged.
+        """
+        if self.keeps_itself:
+            raise StateError(
+                f"{self.name} keeps its state in plain attributes, which can be neither saved, merged nor "
+                "moved; declare them by add_state, or measure over statistics"
+            )
         states = {name: getattr(self, name) for name in self._defaults}
         return {name: list(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
 
@@ -90,18 +105,29 @@ class Keeper(torchmetrics.Metric):
                 setattr(self, name, value)
 
     def reset(self) -> None:
-        """Forget everything measured."""
+        """Forget everything measured; a collection resets the statistics that its members share."""
         self._refuse_if_shared("reset")
-        self.reset_own()
-        for statistic in (self._kept or {}).values():
-            statistic.reset()
-
-    def reset_own(self) -> None:
-        """Forget the states of `add_state`, not the statistics."""
         with torch.inference_mode(False):
             super().reset()
+        for statistic in (self._kept or {}).values():
+            statistic.reset()
+        self.forget()
+
+    def reset_member(self) -> None:
+        """Reset a member of a collection by the `reset` of its class, but not the statistics it shares."""
+        held, shared = self._kept, self.kept_by_others
+        self._kept, self.kept_by_others = {}, False
+        try:
+            self.reset()
+        finally:
+            self._kept, self.kept_by_others = held, shared
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what is noted beside the states: flags, reason, computed value, count of updates."""
         self._gate.reset()
         self.undefined_reason = None
+        self.__dict__.update(_update_count=0, _computed=None)
 
     def _refuse_if_shared(self, call: str) -> None:
         if self.kept_by_others and self.kept:
@@ -118,10 +144,12 @@ class Keeper(torchmetrics.Metric):
             self._kept = held
         copy.kept_by_others, copy._to_sync = False, True
         copy.reset()
+        copy.forget()
         return copy
 
     def get_extra_state(self) -> dict[str, Any]:
         """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
+        self.own_state()  # which refuses state that nothing here can save
         return {"updates": self._update_count, "statistics": {k: s.state() for k, s in self.kept.items()}}
 
     def set_extra_state(self, state: Any) -> None:
@@ -155,8 +183,9 @@ class Keeper(torchmetrics.Metric):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take copies: what is loaded stays the caller's."""
         super()._load_from_state_dict(state_dict, prefix, *args)
-        for name, value in self.own_state().items():
-            setattr(self, name, value)
+        if self._defaults:
+            for name, value in self.own_state().items():
+                setattr(self, name, value)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
         module = super()._apply(fn, *args, **kwargs)

@@ -188,9 +188,10 @@ def get_metric(name: str | MetricName, output: OutputFeature | str | None = None
         MetricNameError: the name means different metrics for different features and `output` is missing.
     """
     feature = None if output is None else parse_feature(output)
-    found = import_metric(name) if isinstance(name, str) and parse_import_path(name) else None
-    if found is None:
-        found = find_metric(name, None if feature is None else feature.type)
+    if isinstance(name, str) and parse_import_path(name):
+        found = import_metric(name)
+    else:
+        found = find_metric(_bare(name), None if feature is None else feature.type)
     possible = found.entries if feature is not None else _entries_of(found.name.metric, None)
     if len({entry.path for entry in possible}) > 1:
         choices = ", ".join(entry.feature_type for entry in possible)
@@ -419,14 +420,20 @@ def _missing(entry: MetricEntry, param: Param) -> str:
     )
 
 
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near."""
+    folded = {name.lower().replace("-", "_"): name for name in known}
+    close = get_close_matches(word.lower().replace("-", "_"), folded, 1)
+    return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
 def _unknown(asked: MetricName, feature_type: str | None) -> str:
     where = f" for a {feature_type} output" if feature_type else ""
     elsewhere = [entry.feature_type for entry in _entries_of(_resolve(asked, None).metric, None)]
     if elsewhere:
         return f"{asked.metric!r} does not exist{where}; it is a metric of {', '.join(sorted(elsewhere))}"
     names = metric_names(feature_type)
-    close = get_close_matches(asked.metric, [*names, *alias_names(feature_type)], 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = suggestion(asked.metric, [*names, *alias_names(feature_type)])
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
 
@@ -438,6 +445,15 @@ def _entry_for(found: FoundMetric, feature: OutputFeature | None) -> MetricEntry
     raise UnknownMetricError(
         f"{found.name} is a metric of {found.entries[0].feature_type}, the output is {feature}"
     )
+
+
+def _bare(name: str | MetricName) -> MetricName:
+    parsed = MetricName.parse(name)
+    if parsed != parsed.bare:
+        raise MetricNameError(
+            f"{name}: one metric measures one output on one split; leave split, task and feature to the run"
+        )
+    return parsed
 
 
 def _arguments(name: MetricName) -> dict[str, Any]:

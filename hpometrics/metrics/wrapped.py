@@ -175,9 +175,9 @@ class WrappedMetric(Wrapped):
         self._parts = snapshot["parts"]
         _write(self.inner, snapshot["inner"])
 
-    def reset_own(self) -> None:
+    def reset(self) -> None:
         """Forget everything measured."""
-        super().reset_own()
+        super().reset()
         self._forget()
 
     def get_extra_state(self) -> dict[str, Any]:

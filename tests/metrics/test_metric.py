@@ -10,6 +10,7 @@ import torchmetrics
 from sample_metrics import Gap, GapSums, OwnGap, ScaledGap, SharedGap, WeightedGap
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import LOGITS, NUMBER, PREDICTIONS, Category, Number
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
 from hpometrics.metrics.registry import get_metric
@@ -388,3 +389,43 @@ class HiddenSum(Metric):
 
     def compute(self):
         return self.held
+
+
+class DocumentedGap(LudwigMetric):
+    """A metric as Ludwig's guide has it: `update` and `reset` of its own, plain attributes in between."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self):
+        super().__init__()
+        self.reset()
+
+    def update(self, preds, target):
+        self.gaps = self.gaps + (preds - target).abs().sum().item()
+        self.count_of_rows = self.count_of_rows + len(target)
+
+    def compute(self):
+        return self.gaps / self.count_of_rows
+
+    def reset(self):
+        self.gaps, self.count_of_rows = 0.0, 0
+
+
+def test_a_reset_of_its_own_is_called_by_a_collection(registry):
+    """Each epoch of the documented form starts anew: 3 and then 1, not their mean."""
+    registry.register_metric("documented_gap", [NUMBER])(DocumentedGap)
+    panel = MetricCollection(["documented_gap"], Number())
+    for gap in (3.0, 1.0):
+        panel.update(predictions=torch.tensor([gap]), target=torch.tensor([0.0]))
+        assert panel.compute()["documented_gap"].item() == gap
+        panel.reset()
+
+
+def test_plain_attributes_are_refused_where_they_would_be_lost():
+    """What cannot be saved or merged says so, instead of giving a state without it."""
+    metric = fed(DocumentedGap())
+    with pytest.raises(StateError, match="keeps its state in plain attributes"):
+        metric.state_dict()
+    with pytest.raises(StateError, match="keeps its state in plain attributes"):
+        DocumentedGap().merge(metric)
