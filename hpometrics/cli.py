@@ -34,6 +34,13 @@ def _reported(verbose: bool = False) -> Iterator[None]:
     except HpometricsError as err:
         click.echo(traceback.format_exc() if verbose else str(err), err=True)
         sys.exit(CONFIG_ERROR)
+    except BrokenPipeError:
+        raise  # click ends quietly when nobody reads on
+    except OSError as err:
+        place = "" if err.filename is None else f"{err.filename}: "
+        told = f"error: {place}{err.strerror or err}"
+        click.echo(traceback.format_exc() if verbose else told, err=True)
+        sys.exit(CONFIG_ERROR)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -151,7 +158,8 @@ def schema(output: Path | None) -> None:
     from .sweep.schema import json_schema
 
     text = json.dumps(json_schema(), indent=1) + "\n"
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf8")
+    with _reported():
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            output.write_text(text, encoding="utf8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -232,25 +232,37 @@ def _last(low: Any, high: Any, step: Any) -> Any:
 
 
 def _checked_bundles(options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    bundles: list[Mapping[str, Any]] = []
+    seen: set[Hashable] = set()
     for label, bundle in options.items():
         if not isinstance(label, str) or not label:
             raise SpaceError(f"a bundle's label is text, got {shown(label)}")
         if not isinstance(bundle, Mapping) or not bundle:
             raise SpaceError(f"the bundle {label!r} is a mapping of params, got {shown(bundle)}")
         check_json(dict(bundle))
-        if any(dict(bundle) == dict(other) for other in bundles):
+        key = _key(bundle)
+        if key in seen:
             raise SpaceError(f"the bundle {label!r} sets the same params as another")
-        bundles.append(bundle)
+        seen.add(key)
     return options
 
 
+def _key(value: Any) -> Hashable:
+    """Give what is equal for equal JSON values, and can stand in a set."""
+    if isinstance(value, Mapping):
+        return "mapping", frozenset((name, _key(item)) for name, item in value.items())
+    if isinstance(value, list):
+        return "list", tuple(map(_key, value))
+    return value  # type: ignore[no-any-return]  # a scalar
+
+
 def _check_distinct(options: tuple[Scalar, ...]) -> None:
-    for i, option in enumerate(options):
-        for other in options[:i]:
-            if option == other:
-                twin = "twice" if same(option, other) else f"and {other!r}, which are equal"
-                raise SpaceError(f"a choice has the option {option!r} {twin}")
+    seen: dict[Scalar, Scalar] = {}  # finds 1 for 1.0 and for True too
+    for option in options:
+        if option in seen:
+            other = seen[option]
+            twin = "twice" if same(option, other) else f"and {other!r}, which are equal"
+            raise SpaceError(f"a choice has the option {option!r} {twin}")
+        seen[option] = option
 
 
 def describe(dimension: Dimension) -> dict[str, Any]:

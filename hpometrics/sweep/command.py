@@ -53,7 +53,7 @@ def run_command(plan: Plan, options: Options) -> int:
         ),
     ):
         earlier = job.directory.records()
-        progress = Progress(job.resolved, earlier, options.quiet)
+        progress = Progress(job.resolved, earlier, options.quiet, job.directory)
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
         progress.say(_opening(job, earlier))
         try:

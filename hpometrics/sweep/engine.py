@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, missing_extra
 from .plan import Plan
 from .problems import Problem, SweepFileError, did_you_mean, one_line
 
@@ -57,6 +57,8 @@ def _imported(target: str) -> Train:
     module_name, _, name = target.partition(":")
     try:
         module = import_module(module_name)
+    except ModuleNotFoundError as err:
+        raise ConfigError(_not_there(module_name, err)) from err
     except Exception as err:  # the module's own code may raise anything
         raise ConfigError(f"importing {module_name} failed: {type(err).__name__}: {one_line(err)}") from err
     train = getattr(module, name, None)
@@ -66,3 +68,13 @@ def _imported(target: str) -> Train:
     if not callable(train):
         raise ConfigError(f"{target} is a {type(train).__name__}, no function train(params, run)")
     return train  # type: ignore[no-any-return]  # its signature is the user's matter
+
+
+def _not_there(module: str, err: ModuleNotFoundError) -> str:
+    """Say what is missing: the engine's own module, or a package that it imports."""
+    package = (err.name or "").partition(".")[0]
+    if package == "sklearn":
+        return str(missing_extra(f"the engine {module}", "scikit-learn (sklearn)", "examples"))
+    if not package or package == module.partition(".")[0]:
+        return f"importing {module} failed: {type(err).__name__}: {one_line(err)}"
+    return f"the engine {module} needs the package {package!r}, which is not installed"

@@ -12,10 +12,12 @@ import optuna
 import ray
 from ray import tune
 
+from ..exceptions import RunError
 from ..ray_objective import RayObjective
 from ..search.epoch_log import read_trial
+from ..search.optuna_backend import reclaim, tell
 from ..search.ray_backend import start_ray
-from ..search.record import TrialState, write_trial
+from ..search.record import TrialRecord, TrialState, write_trial
 from .config import RayBackend
 from .job import Job
 from .studies import TrialLocks, has_open_trials, opened_study, reserve_slots
@@ -34,6 +36,7 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         verbose: let Ray write its own log.
 
     Raises:
+        RunError: Ray ends again and again without a trial that ended.
         KeyboardInterrupt: once the trials at work are recorded as interrupted.
     """
     os.environ.update(_ENVIRONMENT)
@@ -46,7 +49,7 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         start_ray(log_to_driver=verbose, logging_level=level)
         logging.getLogger("ray").setLevel(level)
         try:
-            _fit(job, study, locks)
+            _fit_all(job, study, locks)
         except KeyboardInterrupt:
             ray.shutdown()  # first, so that no worker writes after us
             _mark_interrupted(job, locks)
@@ -55,19 +58,54 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
             ray.shutdown()
 
 
-def _fit(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
-    objective = _objective(job)
-    _tuner(job, objective, study, locks).fit()
-    for record in objective.records():  # a worker that Tune stopped may have had the last word on disk
-        if record.state.finished:
-            write_trial(job.directory.trial(record.number), record)
+def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
+    """Fit until the trials of the budget have ended; Tune may give up before they have."""
+    while not job.over and has_open_trials(study, job):
+        before = _ended(study)
+        objective, teller = _objective(job), Teller(job, locks)
+        _tuner(job, objective, study, locks, teller).fit()
+        settle_lost(study, job, locks)
+        for record in objective.records():  # a worker that Tune stopped may have had the last word on disk
+            if record.state.finished:
+                write_trial(job.directory.trial(record.number), record)
+            if record.state.finished and record.number not in before | teller.told:
+                job.note(record)
+        if _ended(study) == before and not job.over:
+            raise RunError(
+                f"{job.directory.path}: Ray ended before the trials of the budget did, "
+                f"{len(before)} of {job.plan.trials} are done; -v shows its log"
+            )
+
+
+def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
+    """Record the trials that were claimed here and have no end as failed: their workers died too early."""
+    while trial := reclaim(study, lambda number: number in locks.held):
+        record = read_trial(job.directory.trial(trial.number))
+        if record is None:
+            record = TrialRecord(
+                trial.number, job.plan.space.suggest(trial), seed=job.trials.seed_of(trial.number)
+            )
+        if not record.state.finished:
+            record = replace(record, state=TrialState.FAILED, reason="its worker ended without a result")
+            write_trial(job.directory.trial(trial.number), record)
+        tell(study, trial, record)
+    for number in locks.held:
+        locks.release(number)
+
+
+def _ended(study: optuna.Study) -> set[int]:
+    return {trial.number for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()}
 
 
 class Teller(tune.Callback):
-    """Passes the record of every trial that ends on to the job."""
+    """Passes the record of every trial that ends on to the job.
+
+    `told` are the trials whose end it has passed on; one without an end on disk is left to `settle_lost`.
+    """
 
     def __init__(self, job: Job, locks: TrialLocks) -> None:
         self._job, self._locks = job, locks
+        self.told: set[int] = set()
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Take note of a trial that ended, by itself or by the scheduler."""
@@ -83,9 +121,11 @@ class Teller(tune.Callback):
     def _note(self, trial: Any) -> None:
         number = trial.config["number"]
         record = read_trial(self._job.directory.trial(number))
-        if record is not None:
-            seconds = record.seconds or float(trial.last_result.get("time_total_s", 0.0))
-            self._job.note(replace(record, seconds=seconds))
+        if record is None or not record.state.finished:
+            return
+        seconds = record.seconds or float(trial.last_result.get("time_total_s", 0.0))
+        self._job.note(replace(record, seconds=seconds))
+        self.told.add(number)
         self._locks.release(number)
 
 
@@ -101,7 +141,9 @@ def _objective(job: Job) -> RayObjective:
     )
 
 
-def _tuner(job: Job, objective: RayObjective, study: optuna.Study, locks: TrialLocks) -> tune.Tuner:
+def _tuner(
+    job: Job, objective: RayObjective, study: optuna.Study, locks: TrialLocks, teller: Teller
+) -> tune.Tuner:
     pruner = job.plan.config.search.pruner
     settings = job.plan.config.backend.ray or RayBackend()
     return objective.tuner(
@@ -113,7 +155,7 @@ def _tuner(job: Job, objective: RayObjective, study: optuna.Study, locks: TrialL
         take=_taker(job, locks),
         run_config=tune.RunConfig(
             storage_path=settings.storage or str(job.directory.path.absolute() / "ray"),
-            callbacks=[Teller(job, locks)],
+            callbacks=[teller],
             verbose=0,
         ),
     )

@@ -77,7 +77,8 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     yield "engine", f"{config.engine.target}   output {output}   seed {plan.engine_seed}{threads}"
     for name, value in config.engine.params.items():
         yield "  fixed", f"{printable(name)}: {exact(value)}"
-    yield "objective", f"{best.name}   {direction}   reads {_reads(best)}   at {_at(plan)}"
+    yield "objective", f"{best.name}   {direction}   reads {_reads(best)}"
+    yield "at", f"the {plan.at.value} epoch"
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
     yield "space", _counted(plan)
@@ -90,10 +91,6 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     yield "results", f"checkpoints {config.results.checkpoints}, on disk after every {config.results.fsync}"
 
 
-def _at(plan: Plan) -> str:
-    return f"the {plan.at.value} epoch"
-
-
 def _reads(measure: Measure) -> str:
     return "what the engine reports" if measure.reported else measure.inputs or "what run finds"
 
@@ -104,9 +101,11 @@ def _counted(plan: Plan) -> str:
     searched = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
     conditional = sum(d.when is not None for d in searched)
     bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in searched)
-    start = f", {_plural(len(plan.points), 'point')} to start with" if plan.points else ""
-    counts = f"{_plural(len(searched), 'dimension')}, {conditional} conditional"
-    return f"{counts}, {_plural(bundles, 'bundle')}{start}"
+    counts = [_plural(len(searched), "dimension")]
+    counts += [f"{conditional} conditional"] if conditional else []
+    counts += [_plural(bundles, "bundle")] if bundles else []
+    counts += [f"{_plural(len(plan.points), 'point')} to start with"] if plan.points else []
+    return ", ".join(counts)
 
 
 def _dimension(dimension: Dimension) -> str:

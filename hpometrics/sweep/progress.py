@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 from ..exceptions import NoFiniteValueError
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import pick_trial
+from .directory import RunDirectory
 from .problems import printable
 from .resolved import Resolved
-from .table import duration, number, params_line, word
+from .table import column, duration, number, params_line, word
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+
+_WIDTH = 9  # of a value: 0.0912735
 
 
 class Progress:
@@ -27,9 +31,17 @@ class Progress:
         resolved: the sweep.
         earlier: records of the trials that are done already.
         quiet: say nothing.
+        home: where the trials leave their tracebacks.
     """
 
-    def __init__(self, resolved: Resolved, earlier: list[TrialRecord], quiet: bool) -> None:
+    def __init__(
+        self,
+        resolved: Resolved,
+        earlier: list[TrialRecord],
+        quiet: bool,
+        home: RunDirectory | None = None,
+    ) -> None:
+        self._home = home
         self._resolved, self._quiet = resolved, quiet
         self._finished = [record for record in earlier if record.state.finished]
         self._best = self._find_best()
@@ -66,14 +78,19 @@ class Progress:
 
     def _line(self, record: TrialRecord, better: bool) -> str:
         name = self._resolved.metric
-        values = [f"{name} {number(record.value)}"]
-        values += [f"{key} {number(record.picked_values.get(key))}" for key in self._resolved.track]
+        values = [f"{name} {column(record.value):>{_WIDTH}}"]
+        values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.track]
         if record.state is TrialState.FAILED:
-            values = [printable((record.reason or "").partition("\n")[0])[:100]]
+            values = [printable((record.reason or "").partition("\n")[0])[:100], *self._traceback(record)]
         epochs = f"{len(record.epochs)} ep"
         mark = "*" if better else " "
         head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
         return f"{head}  {epochs}  {duration(record.seconds)}  {params_line(record.params, self._resolved)}"
+
+    def _traceback(self, record: TrialRecord) -> list[str]:
+        """Name the file of a failed trial's traceback; a worker that died has left none."""
+        file = None if self._home is None else self._home.trial(record.number) / "error.txt"
+        return [] if file is None or not file.is_file() else [f"trials/{record.number:04d}/error.txt"]
 
     def _live_text(self) -> str:
         states = Counter(word(record.state) for record in self._finished)

@@ -34,6 +34,15 @@ def number(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.6g}"
 
 
+def column(value: float | None) -> str:
+    """Print a value with six digits, zeros included, as a column of values wants it.
+
+    >>> column(0.5), column(12.3456789), column(None)
+    ('0.500000', '12.3457', '-')
+    """
+    return "-" if value is None or math.isnan(value) else f"{value:#.6g}"
+
+
 def duration(seconds: float) -> str:
     """Print a time in its two largest units.
 
@@ -77,8 +86,8 @@ def _row(rank: int, record: TrialRecord, tracked: Sequence[str], params: Sequenc
     return [
         str(rank) if record.state is TrialState.COMPLETE else "-",
         str(record.number),
-        number(record.value),
-        *(number(record.picked_values.get(name)) for name in tracked),
+        column(record.value),
+        *(column(record.picked_values.get(name)) for name in tracked),
         str(len(record.epochs)),
         *(short(record.params[name]) if name in record.params else "-" for name in params),
         word(record.state),
@@ -101,12 +110,12 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
 
 
 def evaluated(records: Iterable[TrialRecord]) -> str:
-    """Print how many engine params were evaluated, by state, and the time they took."""
+    """Print how many engine params were evaluated, by state, and how long their trials took in all."""
     records = list(records)
     states = Counter(record.state for record in records)
     told = ", ".join(f"{word(state)} {states[state]}" for state in TrialState if states[state])
     seconds = sum(record.seconds for record in records)
-    return f"# engine params evaluated: {len(records)}  ({told or 'none'})  {duration(seconds)}"
+    return f"# engine params evaluated: {len(records)}  ({told or 'none'})  {duration(seconds)} of training"
 
 
 def params_line(params: Mapping[str, Any], resolved: Resolved) -> str:
