@@ -62,15 +62,14 @@ class OptunaObjective:
 
         Args:
             arguments: those of `optuna.create_study`; `sampler` and `pruner` may be names (see
-                `make_sampler` and `make_pruner`).
+                `make_sampler` and `make_pruner`). A sampler made here has this objective's seed.
 
         Raises:
             ObjectiveError: `direction` says otherwise.
         """
         self._check_direction(arguments)
         sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)
-        if sampler is not None:
-            sampler = make_sampler(sampler, self.trials.seed)
+        sampler = make_sampler("tpe" if sampler is None else sampler, self.trials.seed)
         if pruner is not None:
             pruner = make_pruner(pruner, self.trials.spec.epochs)
         study = optuna.create_study(
@@ -90,7 +89,8 @@ class OptunaObjective:
         if study is not None and study is not self._study:
             self._check(study)
         params = self.space.suggest(trial)
-        record, error = self.trials.run(params, OptunaReporter(trial))
+        live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
+        record, error = self.trials.run(params, OptunaReporter(trial), keep=live)
         write_result(trial, record)
         if isinstance(error, NoFiniteValueError):
             return math.nan

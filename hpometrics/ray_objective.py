@@ -99,7 +99,7 @@ class RayObjective:
             scheduler=make_scheduler(scheduler, self.direction, self.trials.spec.epochs),
             num_samples=_left(study, take),
             max_concurrent_trials=max_concurrent,
-            **{"reuse_actors": True, **tune_config},
+            **{"reuse_actors": False, **tune_config},  # a slow end of one trial would lose the next
         )
         trainable = tune.with_resources(make_trainable(self.trials, self.space), wanted)
         return tune.Tuner(trainable, tune_config=config, run_config=run_config or self._run_config())
@@ -152,12 +152,18 @@ class RayObjective:
 
 
 def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
-    """Return a function trainable: of our searcher's config, or of one that `space.to_ray()` made."""
+    """Return a function trainable: of our searcher's config, or of one that `space.to_ray()` made.
+
+    Once Tune has stopped a trial it ends as Tune expects, whatever `train` made of the stop.
+    """
 
     def trainable(config: dict[str, Any]) -> None:
         number = config.get("number")
         params = config["params"] if number is not None else space.decode(config)
-        _, error = trials.run(params, TuneReporter(number, params))
+        reporter = TuneReporter(number, params)
+        _, error = trials.run(params, reporter)
+        if reporter.stopped:
+            raise SystemExit(0)
         if error is not None:
             raise error
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import torch
 
-from ..exceptions import NoFiniteValueError, RunError
+from ..exceptions import NoFiniteValueError, NotYetError, RunError
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
@@ -22,6 +22,7 @@ from .spec import RunSpec
 from .watch import Watch
 
 CHECKPOINTS = "checkpoints"
+_NOT_YET = frozenset({"feature", "task"})
 
 
 class Run:
@@ -66,7 +67,7 @@ class Run:
         self._name = self.spec.name
         self._reporter = as_reporter(host)
         self._reporter.check(self.spec.name, self.spec.objective)
-        self._params = dict(params or self._reporter.params or {})
+        self._params = params
         self._panels = Panels(self.spec)
         self._picker = Picker(self.spec.objective, At(self.spec.at))
         self._progress = Picker(self.spec.objective, tol=self.spec.tol)
@@ -74,7 +75,7 @@ class Run:
         self._log = None if directory is None else EpochLog(Path(directory), fsync)
         self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
         self._states: dict[str, Any] | None = None
-        self._open = self._looping = False
+        self._open = self._looping = self._looped = False
         self._began = time.perf_counter()
         self.finished = self.ended = False
         self.stopped: BaseException | None = None
@@ -90,8 +91,8 @@ class Run:
 
     @property
     def params(self) -> dict[str, Any]:
-        """A copy of the params that this run was given."""
-        return deepcopy(self._params)
+        """A copy of the params that this run was given, or that its host has drawn so far."""
+        return deepcopy(dict(self._params or self._reporter.params or {}))
 
     @property
     def history(self) -> tuple[EpochRecord, ...]:
@@ -134,9 +135,11 @@ class Run:
             n: epochs in all; the spec's `epochs` caps it, and is taken where `n` is not given.
 
         Raises:
-            RunError: there is neither.
+            RunError: there is neither, or it is no whole number of at least 1.
             BaseException: the host's stop, out of the loop.
         """
+        if n is not None and (isinstance(n, bool) or not hasattr(n, "__index__") or n < 1):
+            raise RunError(f"run.epochs(n) takes a whole number of at least 1, got {n!r}")
         given = [limit for limit in (n, self.spec.epochs) if limit is not None]
         if not given:
             raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
@@ -152,7 +155,13 @@ class Run:
         Raises:
             MetricInputError: the batch is not what the metrics read. An output that is not finite raises
                 nothing: it makes this epoch nan, with the reason.
+            RunError: the last epoch is over.
+            NotYetError: several features and tasks.
         """
+        if not self._looping:
+            self._check_not_over("update")
+        for name in _NOT_YET & tensors.keys():
+            raise NotYetError(f"run.update({name}=...): several features and tasks are not carried out yet")
         self._open = True
         self._panels.update(split, tensors)
 
@@ -160,8 +169,11 @@ class Run:
         """Record values of this epoch as they are; of a name logged twice the last one stays.
 
         Raises:
-            RunError: a value is no number, or its name is one the run measures itself.
+            RunError: a value is no number, or its name is one the run measures itself, or the last epoch is
+                over.
         """
+        if not self._looping:
+            self._check_not_over("log")
         self._panels.log(values)
         self._open = True
 
@@ -205,12 +217,16 @@ class Run:
 
     def close(self) -> None:
         """End the run: an epoch that is still open is measured and reported as the last."""
-        if self._open:
-            self._close_epoch(final=True)
-        self._release()
+        try:
+            if self._open:
+                self._close_epoch(final=True)
+        finally:
+            self._release()
 
     def _loop(self, total: int) -> Iterator[int]:
         self._began = time.perf_counter()
+        self._looped = True
+        self._check_not_stopped()
         while len(self._history) < total and not self.finished:
             self._looping = True
             try:
@@ -221,6 +237,7 @@ class Run:
 
     def _close_epoch(self, final: bool) -> None:
         """Write the record, then the checkpoint, then tell the host: a run killed in between can go on."""
+        self._check_not_stopped()
         record = self._measure()
         self._take(record if self._log is None else self._log.append(record))
         if self._checkpoints is not None and self._states is not None:
@@ -256,6 +273,19 @@ class Run:
         except self._reporter.stops as stop:
             self.stopped = None if self.ended else stop
             raise
+
+    def _check_not_stopped(self) -> None:
+        if self.stopped is not None:  # whoever swallowed it gets it again
+            raise self.stopped
+
+    def _check_not_over(self, what: str) -> None:
+        """Refuse what would open an epoch behind the last one; an epoch that a break left open still takes it."""
+        if self._open or self.stopped is not None or not (self.ended or self._looped):
+            return
+        raise RunError(
+            f"run.{what}(...) comes after the last epoch, whose values are reported already; "
+            "put it into the loop, `for epoch in run.epochs(n):`"
+        )
 
     def _release(self) -> None:
         for watch in self._panels.watches:

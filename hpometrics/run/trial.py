@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import sys
+import threading
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -29,6 +31,7 @@ from .run import Run
 from .spec import RunSpec, Train, engine_facts
 
 ERROR_FILE = "error.txt"
+_AT_WORK = threading.Lock()  # held by a trial while it trains
 
 
 def run_trial(
@@ -55,7 +58,7 @@ def run_trial(
     Raises:
         RecordError: the directory belongs to other params.
         SpaceError: the params cannot be written down as JSON.
-        KeyboardInterrupt, SystemExit: recorded as interrupted, then passed on.
+        KeyboardInterrupt: recorded as interrupted, then passed on. `sys.exit` in `train` is a failure.
     """
     record, error = attempt(train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync)
     if error is not None and not isinstance(error, (Exception, *reporter.stops)):
@@ -106,6 +109,10 @@ def attempt(
         if error is not None and record.state is TrialState.FAILED:
             text = "".join(traceback.format_exception(error))
             (directory / ERROR_FILE).write_text(text, encoding="utf8")
+    if isinstance(failure, SystemExit) and record.state is TrialState.FAILED:
+        exited = RunError(f"train ended its trial by sys.exit: {_told(failure)}")
+        exited.__cause__ = failure
+        return record, exited  # an exit would end the host's process, not the trial
     return record, failure or error
 
 
@@ -135,15 +142,17 @@ class Trials:
         """Return the seed of a trial."""
         return None if self.seed is None else derive_seed(self.seed, number)
 
-    def run(self, params: Mapping[str, Any], reporter: Reporter) -> tuple[TrialRecord, BaseException | None]:
-        """Run the trial that the reporter stands for."""
+    def run(
+        self, params: Mapping[str, Any], reporter: Reporter, keep: bool = True
+    ) -> tuple[TrialRecord, BaseException | None]:
+        """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept."""
         number = reporter.number or 0
         return attempt(
             self.train,
             params,
             self.spec,
             reporter,
-            directory=self.directory_of(number),
+            directory=self.directory_of(number) if keep and reporter.number is not None else None,
             seed=self.seed_of(number),
             fsync=self.fsync,
         )
@@ -202,7 +211,10 @@ def _begin(directory: Path | None, record: TrialRecord) -> None:
 @contextmanager
 def _conditions(seed: int | None, threads: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
+    alone = _AT_WORK.acquire(blocking=False)
     if seed is not None:
+        if not alone:
+            _warn_shared()
         seed_all(seed)
     if threads is not None:
         torch.set_num_threads(threads)
@@ -210,6 +222,18 @@ def _conditions(seed: int | None, threads: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+        if alone:
+            _AT_WORK.release()
+
+
+@cache  # once per process
+def _warn_shared() -> None:
+    warnings.warn(
+        "seeded trials overlap in this process and share its random streams, so the seed does not repeat "
+        "them; leave n_jobs= at 1 and start several processes",
+        RuntimeWarning,
+        stacklevel=1,  # the caller is a pool of the host
+    )
 
 
 def _failure(
@@ -246,7 +270,7 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    return TrialState.FAILED if isinstance(error, Exception) else TrialState.INTERRUPTED
+    return TrialState.FAILED if isinstance(error, (Exception, SystemExit)) else TrialState.INTERRUPTED
 
 
 def _told(error: BaseException) -> str:

@@ -18,14 +18,16 @@ def holds(dimension: Dimension, picked: Mapping[str, Any]) -> bool:
 
 
 def check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) -> None:
-    """Refuse a param that does not exist beside the values picked; what is missing there may still fit.
+    """Refuse a param that does not exist beside the values picked, or whose existence they leave open.
 
     Raises:
         SpaceError: it does not; the message says when it would.
     """
     for other, values in (dimension.when or {}).items():
-        if other in picked and not _matches(picked[other], values):
-            wanted = " or ".join(map(repr, _wanted(values)))
+        wanted = " or ".join(map(repr, _wanted(values)))
+        if other not in picked:
+            raise SpaceError(f"space.{name}: exists only when {other} is {wanted}; give {other} too")
+        if not _matches(picked[other], values):
             raise SpaceError(
                 f"space.{name}: exists only when {other} is {wanted}, here it is {picked[other]!r}"
             )

@@ -90,8 +90,13 @@ def read_trial(directory: Path) -> TrialRecord | None:
 
 
 def _current(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
-    kept: list[EpochRecord] = []
+    first: dict[int, int] = {}  # of each attempt, the epoch at which it began
     for record in records:
+        first.setdefault(record.attempt, record.epoch)
+    kept: list[EpochRecord] = []
+    for record in sorted(records, key=lambda record: record.attempt):
+        if any(attempt > record.attempt and record.epoch >= begun for attempt, begun in first.items()):
+            continue  # of an older attempt, even if its process wrote it later
         while kept and kept[-1].epoch >= record.epoch:
             kept.pop()
         kept.append(record)

@@ -11,6 +11,7 @@ from optuna.trial import BaseTrial
 from ..objective import Objective
 from .optuna_samplers import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler
 from .optuna_study import (
+    PRUNED,
     check_direction,
     check_study,
     claim,
@@ -50,7 +51,8 @@ __all__ = [
 class OptunaReporter:
     """Reports a run to an Optuna trial, one step per epoch counted from 0, and raises `TrialPruned`.
 
-    Epochs that the trial already has (it was killed and goes on) are left as they are.
+    Epochs that the trial already has (it was killed and goes on) are left as they are; after the newest of
+    them the pruner is asked again, and a trial that it had stopped stays stopped.
 
     Args:
         trial: of `study.optimize`, `study.ask`, `claim`; a `FixedTrial` works too and never stops.
@@ -59,11 +61,17 @@ class OptunaReporter:
     def __init__(self, trial: BaseTrial) -> None:
         self.trial = trial
         self.number: int | None = trial.number
-        self.params: Mapping[str, Any] | None = None  # the trial may not have drawn them yet
         self.stops: tuple[type[BaseException], ...] = (optuna.TrialPruned,)
         # A Trial's public properties read the storage anew; its own copy has what was there at the start.
         known = getattr(trial, "_cached_frozen_trial", trial)
         self._known: frozenset[int] = frozenset(getattr(known, "intermediate_values", ()))
+        self._newest = max(self._known, default=-1)
+        self._pruned: int | None = known.user_attrs.get(PRUNED)
+
+    @property
+    def params(self) -> Mapping[str, Any] | None:
+        """What the trial has drawn so far, in its stored form."""
+        return dict(self.trial.params)
 
     def check(self, metric: str, objective: Objective) -> None:
         """Refuse a metric whose objective is not the direction of the trial's study.
@@ -84,10 +92,13 @@ class OptunaReporter:
         Raises:
             optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.
         """
-        if epoch in self._known:
+        if epoch not in self._known:
+            self.trial.report(value, epoch)
+        elif epoch < self._newest:
             return
-        self.trial.report(value, epoch)
-        if not final and self.trial.should_prune():
+        if not final and (self._pruned == epoch or self.trial.should_prune()):
+            if hasattr(self.trial, "study"):  # asha does not say it twice
+                self.trial.set_user_attr(PRUNED, epoch)
             raise optuna.TrialPruned(
                 f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}"
             )

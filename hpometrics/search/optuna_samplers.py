@@ -48,7 +48,7 @@ PRUNERS: Mapping[str, PlugIn] = {
 
 
 class SeededSampler(BaseSampler):
-    """A sampler whose random stream for a trial is a function of (seed, trial number) alone.
+    """A sampler whose random stream for a trial is a function of (seed, trial number) alone; for a param too.
 
     Workers with one seed never draw the same point, and a sweep that goes on does not repeat its start.
 
@@ -83,8 +83,9 @@ class SeededSampler(BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Pass on to the trial's sampler."""
-        return self.of(trial).sample_independent(study, trial, param_name, param_distribution)
+        """Draw from a stream of the param's own: a trial that goes on does not repeat those before it."""
+        own = _quiet(partial(self._make, derive_seed(self._seed, trial.number, name=param_name)))
+        return own.sample_independent(study, trial, param_name, param_distribution)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
         """Pass on to the trial's sampler."""

@@ -24,6 +24,7 @@ from .record import EpochRecord, TrialRecord, TrialState
 PREFIX = "hpometrics:"
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
+PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
 
 _SQLITE = "sqlite:///"
 _STATES = {

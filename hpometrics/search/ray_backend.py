@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +11,8 @@ import ray
 from ray import tune
 
 from ..exceptions import ConfigError, RunError
-from ..objective import Objective
-from .ray_keys import EPOCH, FINAL, PICKED, TAKEN, VALUE, VALUES
+from ..objective import MINIMIZE, Objective
+from .ray_keys import EPOCH, FINAL, PICKED, TAKEN, VALUE, VALUES, VOID
 from .ray_schedulers import SCHEDULERS, make_scheduler
 from .ray_search import StudySearcher
 from .ray_space import ray_domain
@@ -35,9 +36,15 @@ _ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints to stdout even where nothing is to be printed
 }
 
+_WORST = 1e300  # far from the largest float, so that means of it stay finite
+
 
 class StoppedByTune(SystemExit):
     """Tune has stopped this trial: the scheduler's decision, or the end of the experiment."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = 0  # any other code is an error to Tune
 
 
 class TuneReporter:
@@ -45,13 +52,19 @@ class TuneReporter:
 
     `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
     `epoch` counts from 1, `final` says that no epoch follows, `values` holds all values by name; under its
-    own name the metric is there for a Tuner of your own.
+    own name the metric is there for a Tuner of your own. Schedulers compare a nan with nothing: in an epoch
+    that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
+
+    Attributes:
+        stopped: whether Tune has stopped the trial; then nothing more is reported.
     """
 
     def __init__(self, number: int | None = None, params: Mapping[str, Any] | None = None) -> None:
         self.number, self.params = number, params
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
+        self.stopped = False
         self._metric = VALUE
+        self._worst = -_WORST
 
     def check(self, metric: str, objective: Objective) -> None:
         """Note the metric's name; Tune tells a trial no direction that could be checked.
@@ -62,6 +75,7 @@ class TuneReporter:
         if metric in TAKEN:
             raise RunError(f"Ray Tune keeps the name {metric!r} for itself; log the value under another")
         self._metric = metric
+        self._worst = _WORST if objective is MINIMIZE else -_WORST
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
@@ -71,10 +85,14 @@ class TuneReporter:
         Raises:
             StoppedByTune: Tune has stopped the trial.
         """
-        told = {VALUE: value, PICKED: picked, EPOCH: epoch + 1, FINAL: final, VALUES: dict(values)}
+        if self.stopped:  # Tune listens no more: another report would wait for ever
+            raise StoppedByTune(f"Tune stopped trial {self.number} before epoch {epoch}")
+        void = not math.isfinite(value)
+        told = {PICKED: picked, EPOCH: epoch + 1, FINAL: final, VALUES: dict(values), VOID: void}
         try:
-            tune.report({self._metric: value, **told})
+            tune.report({self._metric: value, VALUE: self._worst if void else value, **told})
         except SystemExit as stop:
+            self.stopped = True
             raise StoppedByTune(
                 f"Tune stopped trial {self.number} after epoch {epoch} at {value:g}"
             ) from stop

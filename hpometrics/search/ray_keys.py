@@ -5,4 +5,7 @@ PICKED = "picked"
 EPOCH = "epoch"
 FINAL = "final"
 VALUES = "values"
-TAKEN = frozenset({VALUE, PICKED, EPOCH, FINAL, VALUES, "done", "config", "trial_id", "training_iteration"})
+VOID = "void"
+TAKEN = frozenset(
+    {VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, "done", "config", "trial_id", "training_iteration"}
+)

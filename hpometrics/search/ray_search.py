@@ -16,7 +16,7 @@ from ray.tune.search import Searcher
 from ..objective import Objective
 from .epoch_log import read_trial
 from .optuna_study import claim, reclaim, tell
-from .ray_keys import EPOCH, FINAL, PICKED, VALUE, VALUES
+from .ray_keys import EPOCH, FINAL, PICKED, VALUE, VALUES, VOID
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
 from .selection import At, Picker
 from .space import Space
@@ -109,14 +109,14 @@ class StudySearcher(Searcher):
         if error:
             reason = record.reason or "its process died or raised; see the error file of Ray's trial"
             record = replace(record, state=TrialState.FAILED, reason=reason)
+        elif not complete and live.epochs:
+            reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
+            record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
         elif record.value is None or not math.isfinite(record.value):
             reason = f"none of {live.picker.count} epochs has a finite value to {self.objective.value}"
             record = replace(record, state=TrialState.FAILED, reason=record.reason or reason)
-        elif complete:
-            record = replace(record, state=TrialState.COMPLETE, reason=None)
         else:
-            reason = f"Tune stopped trial {record.number} after epoch {live.picker.count - 1}"
-            record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
+            record = replace(record, state=TrialState.COMPLETE, reason=None)
         if directory is not None and written is not None and record.state is not written.state:
             write_trial(directory, record)
         return record
@@ -137,9 +137,10 @@ class _Live:
         front = f"{VALUES}/"
         values = {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
         self.epochs.append(EpochRecord(epoch, values))
-        self.picker.add(result[VALUE])
+        value = math.nan if result.get(VOID) else result[VALUE]
+        self.picker.add(value)
         if epoch not in self.trial._cached_frozen_trial.intermediate_values:
-            self.trial.report(result[VALUE], epoch)
+            self.trial.report(value, epoch)
         return True
 
     def record(self) -> TrialRecord:

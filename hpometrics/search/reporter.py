@@ -23,8 +23,11 @@ class Reporter(Protocol):
     """
 
     number: int | None
-    params: Mapping[str, Any] | None
     stops: tuple[type[BaseException], ...]
+
+    @property
+    def params(self) -> Mapping[str, Any] | None:
+        """See above."""
 
     def check(self, metric: str, objective: Objective) -> None:
         """Refuse a run whose direction is not the host's.

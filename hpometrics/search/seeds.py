@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 
 
-def derive_seed(seed: int, number: int, repeat: int = 0) -> int:
+def derive_seed(seed: int, number: int, repeat: int = 0, name: str | None = None) -> int:
     """Return the 32-bit seed of one repeat of one trial, the same on every machine and in every version.
+
+    With a `name` it is that of one of its params.
 
     >>> derive_seed(7, 0), derive_seed(7, 1)
     (1470615247, 1214197947)
     """
-    digest = hashlib.sha256(f"hpometrics:{seed}:{number}:{repeat}".encode()).digest()
+    whole = f"hpometrics:{seed}:{number}:{repeat}"
+    digest = hashlib.sha256((whole if name is None else f"{whole}:{name}").encode()).digest()
     return int.from_bytes(digest[:4], "little")

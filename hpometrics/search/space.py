@@ -83,7 +83,7 @@ class Space:
             value = _pop(name, dimension, left)
             if value is _ABSENT:
                 continue
-            check_allowed(name, dimension, stored)
+            check_allowed(name, dimension, {**self._constants(), **stored})
             taken = _taken(name, dimension, value)
             if not isinstance(dimension, Value):
                 stored[name] = taken

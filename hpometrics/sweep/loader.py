@@ -24,7 +24,8 @@ MAX_DEPTH = 64
 class Document:
     """What a file says (`data`), where (`marks`), and what is wrong with it (`problems`).
 
-    `assignments` are the `--set key=value` that have changed it.
+    `assignments` are the `--set key=value` that have changed it. What stands at a path in `broken` has a
+    problem of its own and no value; `kept` has the places that items of a list had before such were left out.
     """
 
     source: str
@@ -33,10 +34,23 @@ class Document:
     marks: dict[Path, Mark] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     assignments: list[str] = field(default_factory=list)
+    broken: set[Path] = field(default_factory=set)
+    kept: dict[Path, list[int]] = field(default_factory=dict)
 
     def add(self, path: Path, text: str) -> None:
-        """Note a problem at a path."""
-        self.problems.append(Problem(self.mark(path), path, text))
+        """Note a problem at a path, unless a part of what stands there is broken: then nobody can tell."""
+        path = self.original(path)
+        if not any(broken[: len(path)] == path for broken in self.broken):
+            self.problems.append(Problem(self.mark(path), path, text))
+
+    def original(self, path: Path) -> Path:
+        """Give the path that a value had in the file, before broken items of lists were left out."""
+        found: Path = ()
+        for part in path:
+            places = self.kept.get(found)
+            inside = places is not None and isinstance(part, int) and part < len(places)
+            found = (*found, places[part] if inside else part)  # type: ignore[index]  # both are there
+        return found
 
     def mark(self, path: Path) -> Mark:
         """Give the place of a path's key, or of the nearest parent that the file has."""
@@ -54,7 +68,7 @@ def read_document(path: pathlib.Path) -> Document:
     """Read a sweep file.
 
     Raises:
-        SweepFileError: the file cannot be read or is not in the dialect. A duplicate key is noted instead.
+        SweepFileError: the file cannot be read or is no YAML. What else is not in the dialect is noted.
     """
     source = str(path)
     try:
@@ -74,6 +88,8 @@ def read_document(path: pathlib.Path) -> Document:
 def parse_document(text: str, source: str) -> Document:
     """Read a sweep file's text; see `read_document`."""
     value, document = _build(text, source)
+    if not isinstance(value, dict):
+        document.raise_problems()
     if value is None:
         raise _refusal(source, 1, 1, "is empty; start with `engine:`, `space:`, `metrics:` and `budget:`")
     if not isinstance(value, dict):
@@ -101,8 +117,6 @@ def _build(text: str, source: str) -> tuple[Any, Document]:
             builder.take(event)
     except yaml.YAMLError as err:
         raise SweepFileError([*builder.document.problems, _syntax_problem(err, text, source)]) from None
-    if builder.unsound:
-        builder.document.raise_problems()
     return builder.root, builder.document
 
 
@@ -125,7 +139,6 @@ class _Builder:
     def __init__(self, source: str, text: str) -> None:
         self.document = Document(source, text)
         self.root: Any = None
-        self.unsound = False
         self._documents = 0
         self._open: list[_Open] = []
 
@@ -143,17 +156,22 @@ class _Builder:
             raise self._fatal(event, "a second document starts here; a file holds one sweep")
 
     def _take_node(self, event: yaml.NodeEvent) -> None:
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            self._refuse(event, "anchors and aliases are not used here; write the value out")
-        elif (tag := getattr(event, "tag", None)) is not None:
-            self._refuse(event, f"the tag {tag} is not used here; values are plain YAML")
         parent = self._open[-1] if self._open else None
         if parent is not None and isinstance(parent.value, dict) and parent.key is None:
             self._take_key(event, parent)
         else:
             self._take_value(event, parent)
 
+    def _check_plain(self, event: yaml.NodeEvent, path: Path | None) -> None:
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            known = not isinstance(event, yaml.AliasEvent)  # the anchor's value is there all the same
+            text = "anchors and aliases are not used here; write the value out"
+            self._refuse(event, text, None if known else path)
+        elif (tag := getattr(event, "tag", None)) is not None:
+            self._refuse(event, f"the tag {tag} is not used here; values are plain YAML", path)
+
     def _take_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
+        self._check_plain(event, None)
         key = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
         merges = key == "<<" and getattr(event, "style", None) is None
         if not isinstance(key, str) or merges:
@@ -167,7 +185,8 @@ class _Builder:
 
     def _take_value(self, event: yaml.NodeEvent, parent: _Open | None) -> None:
         path = self._place(event, parent)
-        value = self._value(event)
+        self._check_plain(event, path)
+        value = self._value(event, path)
         if parent is None:
             self.root = value
         elif isinstance(parent.value, dict):
@@ -189,28 +208,30 @@ class _Builder:
         self.document.marks[path] = self._mark(event)
         return path
 
-    def _value(self, event: yaml.NodeEvent) -> Any:
+    def _value(self, event: yaml.NodeEvent, path: Path) -> Any:
         if isinstance(event, yaml.MappingStartEvent):
             return {}
         if isinstance(event, yaml.SequenceStartEvent):
             return []
-        return self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+        return self._scalar(event, path) if isinstance(event, yaml.ScalarEvent) else None
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+    def _scalar(self, event: yaml.ScalarEvent, path: Path | None = None) -> Any:
         text: str = event.value
         if any("\ud800" <= char <= "\udfff" for char in text):
-            self._refuse(event, "half a surrogate pair is not text")
+            self._refuse(event, "half a surrogate pair is not text", path)
             return ""
         if event.style is not None:
             return text
         try:
             return read_plain(text)
         except ScalarError as err:
-            self._refuse(event, str(err))
+            self._refuse(event, str(err), path)
             return 0
 
-    def _refuse(self, event: yaml.Event, text: str) -> None:
-        self.unsound = True
+    def _refuse(self, event: yaml.Event, text: str, path: Path | None) -> None:
+        """Note a problem; what is at the path is a placeholder."""
+        if path is not None:
+            self.document.broken.add(path)
         self.document.problems.append(Problem(self._mark(event), (), text))
 
     def _fatal(self, event: yaml.Event, text: str) -> SweepFileError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
 from ..metrics.names import MetricName, parse_import_path
-from ..metrics.registry import FoundMetric, find_metric, import_metric
+from ..metrics.registry import FoundMetric, all_entries, find_metric, import_metric
 from ..objective import Objective
 from .forms import Metric
 from .problems import one_line
@@ -60,7 +60,28 @@ def read_measure(form: Metric, feature_type: str | None, steers: bool, settle: b
         raise MeasureError(_unknown(name, err, steers)) from None
     except HpometricsError as err:
         raise MeasureError(one_line(err)) from None
+    if settle and feature_type is None:
+        _check_clear(found)
     return _known(found, stated, steers)
+
+
+def outputs_of(measure: Measure) -> set[str]:
+    """Name the output features that a measure can serve; none for what only its engine knows."""
+    if measure.reported or parse_import_path(measure.name):
+        return set()
+    return {entry.feature_type for entry in find_metric(MetricName.parse(measure.name)).entries}
+
+
+def _check_clear(found: FoundMetric) -> None:
+    """Refuse a metric that is another for each output feature, where none is known."""
+    entries = [entry for entry in all_entries() if entry.name == found.name.metric]
+    if len({entry.path for entry in entries}) > 1:
+        outputs = [entry.feature_type for entry in entries]
+        example = "category" if "category" in outputs else outputs[0]
+        raise MeasureError(
+            f"{found.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
+            f"nor the engine says which it is; say engine.output, as in output: {example}"
+        )
 
 
 def _imported(path: str, stated: Objective | None, steers: bool) -> Measure:

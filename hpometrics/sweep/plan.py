@@ -15,7 +15,7 @@ from ..search.space import Space
 from .config import Draft, Sweep
 from .forms import Metric
 from .loader import Document, read_document
-from .measures import Measure, MeasureError, read_measure
+from .measures import Measure, MeasureError, outputs_of, read_measure
 from .overrides import override
 from .problems import Path, one_line
 from .searched import Points, first_points, read_space
@@ -155,10 +155,12 @@ def _measures(config: Draft, output: OutputFeature | None, settle: bool, documen
     if config.metrics is None:
         return []
     places: list[tuple[Path, Metric, bool]]
-    steers = config.engine is not None  # else its output is unknown for another reason
+    unsure = config.engine is None or ("engine", "output") in document.broken
+    steers = not unsure  # else its output is unknown for another reason
     places = [(("metrics", "optimize"), form, steers) for form in config.metrics.optimize[:1]]
     places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
     found: dict[str, Measure] = {}
+    first: Measure | None = None
     for path, form, steers in places:
         try:
             measure = read_measure(form, None if output is None else output.type, steers, settle)
@@ -166,4 +168,18 @@ def _measures(config: Draft, output: OutputFeature | None, settle: bool, documen
             document.add(path, str(err))
         else:
             found.setdefault(measure.name, measure)
+            first = measure if path == ("metrics", "optimize") else first
+            if output is None and first is not None:
+                _check_together(first, measure, path, document)
     return list(found.values())
+
+
+def _check_together(optimized: Measure, tracked: Measure, path: Path, document: Document) -> None:
+    """Note two metrics that no output feature has both."""
+    one, other = outputs_of(optimized), outputs_of(tracked)
+    if one and other and not one & other:
+        document.add(
+            path,
+            f"no output serves both: {optimized.name} is a metric of {', '.join(sorted(one))}, "
+            f"{tracked.name} of {', '.join(sorted(other))}",
+        )

@@ -122,7 +122,9 @@ def read_resolved(path: pathlib.Path) -> Resolved:
         RecordError: it is damaged, or of another version.
     """
     try:
-        told = read_document(path).data
+        document = read_document(path)
+        document.raise_problems()
+        told = document.data
         objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
         return Resolved(**{**told, "objective": Objective.parse(told["objective"]), "track": objectives})
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:

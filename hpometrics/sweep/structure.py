@@ -50,15 +50,57 @@ def read_config(document: Document) -> Draft:
     Returns:
         The `Sweep`, or a `Draft` without what is wrong, so that the meaning of the rest can be checked too.
     """
+    errors: list[ErrorDetails] = []
     try:
-        return Sweep.model_validate(document.data)
+        sweep = Sweep.model_validate(document.data)
+        if not document.broken:
+            return sweep
     except ValidationError as err:
         errors = err.errors(include_url=False)
     misspelt = {_meant(error, document) for error in errors}
     for error in errors:
-        if error["type"] != "missing" or error["loc"] not in misspelt:
+        known = _is_known(error, _path(error["loc"], document.data), document)
+        if not known and (error["type"] != "missing" or error["loc"] not in misspelt):
             document.problems.append(_problem(error, document))
-    return Draft.model_validate(_without(document.data, [error["loc"] for error in errors]))
+    document.broken.update(_path(error["loc"], document.data) for error in errors)
+    return _draft(document)
+
+
+def _is_known(error: ErrorDetails, path: Path, document: Document) -> bool:
+    """Say whether an error comes from a placeholder for what the reader has refused."""
+    if any(path[: len(broken)] == broken for broken in document.broken):
+        return True
+    return error["type"] == "sweep" and any(broken[:-1] == path for broken in document.broken)
+
+
+def _draft(document: Document) -> Draft:
+    """Leave out what is broken, then what cannot do without it, until the rest is well formed."""
+    while True:
+        data = _without_broken(document.data, (), document)
+        try:
+            return Draft.model_validate(data)
+        except ValidationError as err:
+            paths = [_path(error["loc"], data) for error in err.errors(include_url=False)]
+        document.broken.update(document.original(path) for path in paths)
+
+
+def _without_broken(value: Any, path: Path, document: Document) -> Any:
+    """Copy a value without its broken keys and items; of the space, whole dimensions are left out."""
+    if len(path) == 2 and path[0] == "space":
+        return value
+    if isinstance(value, dict):
+        kept = [key for key in value if not _is_broken((*path, key), document)]
+        return {key: _without_broken(value[key], (*path, key), document) for key in kept}
+    if isinstance(value, list):
+        places = [i for i in range(len(value)) if not _is_broken((*path, i), document)]
+        document.kept[path] = places
+        return [_without_broken(value[i], (*path, i), document) for i in places]
+    return value
+
+
+def _is_broken(path: Path, document: Document) -> bool:
+    inside = len(path) == 2 and path[0] == "space"
+    return any(broken[: len(path)] == path if inside else broken == path for broken in document.broken)
 
 
 def _meant(error: ErrorDetails, document: Document) -> tuple[str | int, ...] | None:
@@ -139,15 +181,3 @@ def _known_keys(path: Path, data: Any) -> list[str]:
 
 def _keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _without(data: dict[str, Any], locations: list[tuple[str | int, ...]]) -> dict[str, Any]:
-    """Leave out the sections that have errors; of the space, only the dimensions that have."""
-    broken = {loc[0] for loc in locations if loc[0] != "space" or len(loc) == 1}
-    dimensions = {loc[1] for loc in locations if loc[0] == "space" and len(loc) > 1}
-    kept = {name: section for name, section in data.items() if name not in broken}
-    if dimensions and isinstance(kept.get("space"), dict):
-        kept["space"] = {name: item for name, item in kept["space"].items() if name not in dimensions}
-        if not kept["space"]:
-            del kept["space"]
-    return kept

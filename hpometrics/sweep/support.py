@@ -5,12 +5,14 @@ One table, so that a combination that cannot run is an error of `check` and neve
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from ..exceptions import HpometricsError, missing_extra
+from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..objective import Objective
+from ..search.plugins import Table, find_class
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
@@ -30,6 +32,13 @@ PRUNERS: dict[str, tuple[str, ...]] = {
 }
 LOGGERS = ("csv", "tensorboard", "mlflow", "wandb")
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "None": "null",
+}
 _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -59,6 +68,8 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     for check in (_later, _sampler, _pruner, _loggers, _list_backend, _ray_backend):
         for path, text in check(sweep):
             document.add(path, text)
+    for path, text in _pruner_epochs(sweep, document):
+        document.add(path, text)
     if len(document.problems) == before:
         for path, text in _options(sweep, settle):
             document.add(path, text)
@@ -73,23 +84,52 @@ def _options(sweep: Draft, settle: bool) -> Iterator[tuple[Path, str]]:
             continue
         try:
             _build(kind, plugin, on_ray, sweep)
-        except HpometricsError as err:
+        except (HpometricsError, TypeError, ValueError) as err:
             yield ("search", kind), one_line(err)
 
 
 def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
     epochs = None if sweep.budget is None else sweep.budget.epochs
     if on_ray:
-        from ..search.ray_backend import make_scheduler  # a host is loaded only to be asked
+        from ..search.ray_backend import SCHEDULERS, make_scheduler  # a host is loaded only to be asked
 
+        _check_types(kind, plugin, SCHEDULERS)
         make_scheduler(plugin.spec, Objective.MINIMIZE, epochs)
         return
-    from ..search.optuna_samplers import make_pruner, make_sampler
+    from ..search.optuna_samplers import PRUNERS as BUILT_PRUNERS, SAMPLERS as BUILT, make_pruner, make_sampler
 
+    _check_types(kind, plugin, BUILT if kind == "sampler" else BUILT_PRUNERS)
     if kind == "pruner":
         make_pruner(plugin.spec, epochs)
     else:
         make_sampler(plugin.spec, sweep.search.seed)
+
+
+def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
+    """Refuse an option of another type than its host declares: hosts themselves look at their first trial.
+
+    Raises:
+        ConfigError: it is of another type, or there is no such option.
+    """
+    found, _ = find_class(kind, plugin.spec, table)
+    declared = inspect.signature(found).parameters
+    for option, value in plugin.options.items():
+        annotation = declared[table[plugin.name].words.get(option, option)].annotation
+        text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+        words = text.split(" | ")
+        if set(words) <= _TYPES.keys() and not any(_fits(value, word) for word in words):
+            wanted = " or ".join(_TYPES[word] for word in words)
+            raise ConfigError(f"{option} of {plugin.name} wants {wanted}, got {value!r}")
+        if text.startswith("Callable") and not (value is None and "None" in words):
+            raise ConfigError(f"{option} of {plugin.name} wants a function, which a file cannot hold")
+
+
+def _fits(value: Any, word: str) -> bool:
+    if isinstance(value, bool) or word == "bool":
+        return isinstance(value, bool) and word == "bool"
+    if word == "float":
+        return isinstance(value, (int, float))
+    return type(value).__name__.removesuffix("Type") == word
 
 
 def _later(sweep: Draft) -> Iterator[tuple[Path, str]]:
@@ -131,8 +171,14 @@ def _pruner(sweep: Draft) -> Iterator[tuple[Path, str]]:
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
     elif sweep.metrics is not None and len(sweep.metrics.optimize) > 1 and pruner.name != "none":
         yield path, "a pruner judges one value; with several objectives leave it out"
-    elif (pruner.name, backend) in _NEED_EPOCHS and sweep.budget is not None and sweep.budget.epochs is None:
-        yield path, f"{pruner.name} divides a number of epochs; give budget.epochs"
+
+
+def _pruner_epochs(sweep: Draft, document: Document) -> Iterator[tuple[Path, str]]:
+    pruner, budget = sweep.search.pruner, sweep.budget
+    if pruner is None or budget is None or ("budget", "epochs") in document.broken:
+        return
+    if (pruner.name, sweep.backend.name) in _NEED_EPOCHS and budget.epochs is None:
+        yield ("search", "pruner"), f"{pruner.name} divides a number of epochs; give budget.epochs"
 
 
 def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
