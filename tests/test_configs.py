@@ -1,0 +1,44 @@
+"""Every shipped sweep file runs as it is, but for fewer trials and epochs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+def _needs(path: Path) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.ray] if "backend: ray" in path.read_text(encoding="utf8") else []
+
+
+@pytest.mark.parametrize("path", [pytest.param(p, marks=_needs(p), id=p.stem) for p in CONFIGS])
+def test_a_shipped_sweep_runs(path, tmp_path):
+    """It ends well, prints the optimal engine params and leaves them in `best.yaml`."""
+    fewer = ["budget.trials=4", "budget.epochs=3", f"results.dir={tmp_path / 'run'}"]
+    settings = [part for setting in fewer for part in ("--set", setting)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "hpometrics", "run", path, *settings],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert "# engine params evaluated: 4" in ran.stdout
+    best = yaml.safe_load((tmp_path / "run" / "best.yaml").read_text(encoding="utf8"))
+    asked = yaml.safe_load(path.read_text(encoding="utf8"))
+    assert set(best["params"]) == set(asked["space"])
+    assert best["objective"] == ("minimize" if asked["metrics"]["optimize"] == "rmse" else "maximize")
+
+
+def test_the_backends_differ_in_two_words():
+    """The quickstart goes to Ray by `backend` and `pruner` alone."""
+    optuna, ray = (
+        yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf8"))
+        for name in ("quickstart", "quickstart_ray")
+    )
+    optuna["backend"], optuna["search"]["pruner"] = ray["backend"], ray["search"]["pruner"]
+    assert optuna == ray
