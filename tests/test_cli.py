@@ -52,7 +52,8 @@ def test_check_shows_the_plan(tmp_path):
         "sweep        my-sweep   in runs/my-sweep",
         "engine       a.b:train   output category   seed 7",
         "  fixed      batch: 64",
-        "objective    f1(average=macro)   maximize <- registry   reads predictions   at the best epoch",
+        "objective    f1(average=macro)   maximize <- registry   reads predictions",
+        "at           the best epoch",
         "track        accuracy ^  log_loss v",
         "space        4 dimensions, 1 conditional, 1 bundle",
         "  lr         float from 0.0001 to 0.1 log",
@@ -150,3 +151,32 @@ def test_the_command_says_who_it_is():
     """Version, and help with the exit codes."""
     assert call("--version").stdout == f"hpometrics, version {__version__}\n"
     assert "130 interrupted, run it again and it goes on" in " ".join(call("-h").stdout.split())
+
+
+def test_a_plan_without_conditions_does_not_count_them(tmp_path):
+    """Nothing is said of what is not there."""
+    (tmp_path / "plain.yaml").write_text(BAD.replace("flaot", "float").replace("acu", "auc"))
+    assert "space      1 dimension\n" in call("check", tmp_path / "plain.yaml").stdout
+
+
+def test_a_long_list_of_options_is_cut(tmp_path):
+    """The plan stays readable, and is there at once."""
+    text = BAD.replace("{flaot: [1, 2]}", f"{{choice: {list(range(20_000))}}}").replace("acu", "auc")
+    (tmp_path / "long.yaml").write_text(text)
+    assert "18, 19 ... 20000 in all\n" in call("check", tmp_path / "long.yaml").stdout
+
+
+@pytest.mark.parametrize("command", ["run", "schema"])
+def test_a_path_that_cannot_be_written_is_one_line(command, tmp_path):
+    """Exit code 2 and the system's own words, no traceback."""
+    if command == "schema":
+        result = call("schema", "-o", tmp_path / "nowhere" / "x")
+        assert result.stderr == f"error: {tmp_path}/nowhere/x: No such file or directory\n"
+    else:
+        sweep = tmp_path / "bad.yaml"
+        (tmp_path / "an_engine.py").write_text("def train(params, run): ...")
+        text = BAD.replace("flaot", "float").replace("acu", "auc").replace("toy:", "an_engine:")
+        sweep.write_text(text + f"results: {{dir: {sweep}/x}}\n")
+        result = call("run", sweep)
+        assert result.stderr == f"error: {sweep}/x: Not a directory\n"
+    assert result.exit_code == 2

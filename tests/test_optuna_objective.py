@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import optuna
 import pytest
@@ -207,6 +208,46 @@ def test_a_fixed_trial_replays_the_best():
     study = objective.create_study()
     study.optimize(objective, n_trials=3)
     assert objective(optuna.trial.FixedTrial(study.best_params)) == study.best_value
+
+
+def test_a_replay_leaves_the_records_alone(tmp_path):
+    """A fixed trial is trial 0 to Optuna, a frozen one has the number it had: neither writes."""
+    objective = objective_of(directory=tmp_path)
+    study = objective.create_study()
+    study.optimize(objective, n_trials=1)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    objective(optuna.trial.FixedTrial({"level": 0.5}))
+    objective(study.best_trial)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_the_default_sampler_is_seeded():
+    """One seed, one search; without a name it is TPE."""
+
+    def drawn() -> list[float]:
+        objective = objective_of(seed=7)
+        study = objective.create_study()
+        study.optimize(objective, n_trials=3)
+        return [trial.params["level"] for trial in study.trials]
+
+    assert drawn() == drawn()
+
+
+def test_an_exit_in_train_fails_its_trial():
+    """`sys.exit` ends neither the study nor the list; the reason is kept."""
+
+    def train(params, run):
+        run.log(loss=0.5)
+        sys.exit("no data")
+
+    objective = objective_of(train)
+    study = objective.create_study()
+    with pytest.raises(RunError, match=r"train ended its trial by sys\.exit: SystemExit: no data"):
+        study.optimize(objective, n_trials=1)
+    study.optimize(objective, n_trials=1, catch=(RunError,))
+    assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2
+    records = ListObjective(train, [{}, {}], metric=LOSS).run()
+    assert [(r.state, r.reason) for r in records] == [(TrialState.FAILED, "SystemExit: no data")] * 2
 
 
 def test_a_list_goes_on_after_a_failure():

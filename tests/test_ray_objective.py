@@ -6,6 +6,7 @@ from typing import Any
 
 import optuna
 import pytest
+import torch
 from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, MedianStoppingRule
@@ -14,9 +15,16 @@ from hpometrics.exceptions import ConfigError, NoFiniteValueError, ObjectiveErro
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.ray_objective import RayObjective, make_trainable
 from hpometrics.run import Reported, Run
+from hpometrics.search.epoch_log import read_trial
 from hpometrics.search.optuna_backend import claim, make_sampler, reserve
-from hpometrics.search.ray_backend import SCHEDULERS, StudySearcher, TuneReporter, make_scheduler
-from hpometrics.search.record import TrialState
+from hpometrics.search.ray_backend import (
+    SCHEDULERS,
+    StoppedByTune,
+    StudySearcher,
+    TuneReporter,
+    make_scheduler,
+)
+from hpometrics.search.record import TrialRecord, TrialState, write_trial
 from hpometrics.search.space import Choice, Float, Int, Space
 
 LOSS = Reported("loss", MINIMIZE)
@@ -85,19 +93,19 @@ def test_the_searcher_is_told_the_picked_value(swept):
 
 @pytest.mark.ray
 def test_no_trial_is_left_running(swept):
-    """What raised and what diverged has failed, each with its reason; what broke off its loop is complete."""
+    """What raised has failed, what diverged is stopped as in Optuna, what broke off its loop is complete."""
     objective, results = swept
     records = objective.records(results)
     assert [r.state.value for r in records] == [
         "complete",
         "complete",
         "pruned",
-        "failed",
+        "pruned",
         "failed",
         "complete",
     ]
     assert records[4].reason == "RuntimeError: shape mismatch"
-    assert "none of 4 epochs has a finite value" in records[3].reason
+    assert "Tune stopped trial 3 after epoch 0" in records[3].reason
     assert [record.reason for record in records if record.state is TrialState.COMPLETE] == [None] * 3
     assert objective.study.trials[4].user_attrs["hpometrics:reason"] == records[4].reason
 
@@ -131,6 +139,56 @@ def test_records_on_disk_agree_with_the_study(swept):
         assert record.epochs[0].values["level"] == record.params["level"]
         assert record.seed == objective.trials.seed_of(record.number)
         assert (objective.trials.directory_of(record.number) / "trial.json").exists()
+
+
+def make_stubborn() -> Any:
+    """A train function that is no good guest; it travels to Ray's workers by value."""
+
+    def train(params, run):
+        import sys
+        import time
+
+        try:
+            for epoch in run.epochs():
+                if params["how"] == "exit" and epoch == 1:
+                    sys.exit(0)
+                run.log(loss=math.nan if params["how"] == "nan" else params["level"])
+        except SystemExit:
+            if params["how"] != "swallow":
+                raise
+        finally:
+            if params["how"] == "slow":
+                time.sleep(3)  # longer than Tune waits before it gives an actor up
+
+    return train
+
+
+@pytest.mark.ray
+def test_no_trial_is_lost_to_the_one_before_it(ray_cluster, tmp_path):
+    """Train swallows the stop, ends slowly, exits, is nan throughout: each trial has its end, on disk too."""
+    ends = [
+        (0.2, "none", "complete"),
+        (0.3, "swallow", "pruned"),
+        (0.4, "slow", "pruned"),
+        (0.1, "exit", "failed"),
+        (0.9, "nan", "pruned"),
+        (0.05, "none", "complete"),
+    ]
+    space = {"level": Float(0, 1), "how": Choice(["none", "swallow", "slow", "exit", "nan"])}
+    objective = RayObjective(make_stubborn(), space, metric=LOSS, epochs=EPOCHS, directory=tmp_path, seed=7)
+    points = [{"level": level, "how": how} for level, how, _ in ends]
+    asha = {"asha": {"min_epochs": 1, "eta": 2}}
+    results = objective.tuner(len(ends), scheduler=asha, points=points, max_concurrent=1).fit()
+    records = objective.records(results)
+    assert [record.state.value for record in records] == [state for *_, state in ends]
+    assert [record.params for record in records] == points
+    assert records[3].reason == "SystemExit: 0"
+    assert math.isnan(records[4].epochs[0].values["loss"])
+    assert math.isnan(objective.study.trials[4].intermediate_values[0])
+    for record in records:
+        written = read_trial(objective.trials.directory_of(record.number))
+        assert (written.state, written.epochs[-1].epoch) == (record.state, len(record.epochs) - 1)
+    assert len(records[0].epochs) == EPOCHS  # where ASHA stops every trial
 
 
 @pytest.mark.ray
@@ -269,12 +327,66 @@ def test_a_trial_that_ends_between_epochs_is_complete():
     assert search.study.trials[0].intermediate_values == {0: 0.5}
 
 
+def test_a_worker_that_tune_ended_too_soon_has_its_end_and_its_checkpoint(tmp_path):
+    """Stopped at its last epoch it is complete, though it had no time to write that itself."""
+    run = Run(metric=LOSS, directory=tmp_path)
+    for _ in run.epochs(1):
+        run.checkpoint(model=torch.nn.Linear(1, 1))
+        run.log(loss=0.5)
+    run.close()
+    study = optuna.create_study()
+    reserve(study, 1)
+    space = Space({"x": Int(1, 3)})
+    search = StudySearcher(study, space, MINIMIZE, directory_of=lambda number: tmp_path)
+    params = search.suggest("a")["params"]
+    write_trial(tmp_path, TrialRecord(0, params, TrialState.RUNNING, seed=3))
+    search.on_trial_complete("a", told(1, 0.5, 0.5, final=True))
+    record = read_trial(tmp_path)
+    assert (record.state, record.value, record.seed) == (TrialState.COMPLETE, 0.5, 3)
+    assert record.checkpoint == run.best_checkpoint
+
+
 def test_a_value_that_is_not_finite_has_failed():
     """Optuna would keep it running for ever, or let minus infinity win."""
     search = searcher(1)
     search.suggest("a")
     search.on_trial_complete("a", told(1, math.nan, math.nan, final=True))
     assert search.study.trials[0].state is OptunaState.FAIL
+
+
+@pytest.mark.parametrize(("objective", "worst"), [(MINIMIZE, 1e300), (MAXIMIZE, -1e300)])
+def test_schedulers_get_a_number_for_a_nan(objective, worst, monkeypatch):
+    """Under `value` what is worse than all, under the metric's own name the nan; the study gets the nan."""
+    reports = []
+    monkeypatch.setattr(tune, "report", reports.append)
+    run = Run(TuneReporter(), metric=Reported("loss", objective))
+    for epoch in run.epochs(2):
+        run.log(loss=[0.5, math.nan][epoch])
+    assert [report["value"] for report in reports] == [0.5, worst]
+    assert [math.isnan(report["loss"]) for report in reports] == [False, True]
+    assert [report["void"] for report in reports] == [False, True]
+    search = searcher(1)
+    search.suggest("a")
+    search.on_trial_complete("a", told(1, worst, math.nan, void=True))
+    assert search.study.trials[0].state is OptunaState.PRUNED
+    assert math.isnan(search.study.trials[0].intermediate_values[0])
+
+
+def test_nothing_is_reported_after_a_stop(monkeypatch):
+    """Tune listens no more, so another report would wait for ever; the stop is an exit without an error."""
+    reports = []
+
+    def report(values):
+        reports.append(values)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(tune, "report", report)
+    reporter = TuneReporter(3)
+    for text in ("stopped trial 3 after epoch 0 at 0.5", "stopped trial 3 before epoch 1"):
+        with pytest.raises(StoppedByTune, match=text) as stop:
+            reporter.report(len(reports), 0.5, 0.5, {}, final=False)
+        assert stop.value.code == 0
+    assert reporter.stopped and len(reports) == 1
 
 
 def test_trials_of_dead_workers_go_on_first():

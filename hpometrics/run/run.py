@@ -279,7 +279,7 @@ class Run:
             raise self.stopped
 
     def _check_not_over(self, what: str) -> None:
-        """Refuse what would open an epoch behind the last one; an epoch that a break left open still takes it."""
+        """Refuse what would open an epoch behind the last; one that a break left open still takes it."""
         if self._open or self.stopped is not None or not (self.ended or self._looped):
             return
         raise RunError(

@@ -55,8 +55,8 @@ class RunSpec:
     Raises:
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
-        NotYetError: several metrics are to be optimised.
-        RunError: a number makes no sense.
+        NotYetError: several metrics are to be optimised, or one of several features or tasks.
+        RunError: a number makes no sense, or the metric has one value per class.
     """
 
     metric: Any
@@ -144,12 +144,14 @@ def _settle(
     made = metric() if isinstance(metric, type) else metric
     if not isinstance(made, Metric):
         raise RunError(f"a metric is a name, a Metric or Reported(name, objective), got {metric!r}")
+    _check_one_value(made.name, getattr(made, "average", None))
     return made.alone(), made.name, _agreed(made.name, made.objective, stated)
 
 
 def _settle_name(
     metric: str | MetricName, output: OutputFeature | None, stated: Objective | None
 ) -> tuple[Any, str, Objective]:
+    _check_built(metric, stated)
     try:
         found = find_metric(metric, output.type if output else None)
     except UnknownMetricError as err:
@@ -159,9 +161,28 @@ def _settle_name(
             f"{err} If the engine reports it by run.log, state its direction: "
             f"Reported({str(metric)!r}, 'minimize')"
         ) from None
+    _check_one_value(str(found.name), dict(found.name.params).get("average"))
     if found.name.split not in (None, VALIDATION):
         raise RunError(f"{found.name}: only validation values steer a search; track it, and optimise another")
     return found.name, str(found.name), _agreed(str(found.name), found.objective, stated)
+
+
+def _check_built(metric: str | MetricName, stated: Objective | None) -> None:
+    if stated is not None or (isinstance(metric, str) and parse_import_path(metric)):
+        return
+    name = MetricName.parse(metric)
+    if name.feature is not None or name.task is not None:
+        raise NotYetError(
+            f"{name}: several features and tasks are not carried out yet; name the metric alone, {name.bare}"
+        )
+
+
+def _check_one_value(name: str, average: object) -> None:
+    if average == "none":
+        raise RunError(
+            f"{name} has one value per class, and a search optimises one number; choose average=micro, "
+            "macro or weighted, and track this one"
+        )
 
 
 def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:

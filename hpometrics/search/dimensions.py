@@ -48,9 +48,11 @@ class Float:
         for name, value in (("low", low), ("high", high), ("step", step)):
             if value is not None and not is_number(value):
                 raise SpaceError(f"{name} must be a finite number, got {shown(value)}")
-        low, high, step = float(low), float(high), None if step is None else float(step)
         _check_range(low, high, log, step)
-        _fill(self, low=low, high=_last(low, high, step), log=log, step=step, when=when)
+        exact = None if step is None else float(step)
+        _fill(
+            self, low=float(low), high=_last(float(low), float(high), exact), log=log, step=exact, when=when
+        )
 
     def take(self, value: object) -> float:
         """Return the value as this dimension stores it.

@@ -97,8 +97,7 @@ class OptunaReporter:
         elif epoch < self._newest:
             return
         if not final and (self._pruned == epoch or self.trial.should_prune()):
-            if hasattr(self.trial, "study"):  # asha does not say it twice
-                self.trial.set_user_attr(PRUNED, epoch)
+            self.trial.set_user_attr(PRUNED, epoch)  # asha does not say it twice
             raise optuna.TrialPruned(
                 f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}"
             )

@@ -104,7 +104,13 @@ class StudySearcher(Searcher):
             record = (
                 written
                 if written.state.finished
-                else replace(written, value=record.value, epoch=record.epoch, epochs=record.epochs)
+                else replace(
+                    written,
+                    value=record.value,
+                    epoch=record.epoch,
+                    epochs=record.epochs,
+                    checkpoint=_checkpoint(directory, record.epoch),
+                )
             )
         if error:
             reason = record.reason or "its process died or raised; see the error file of Ray's trial"
@@ -120,6 +126,14 @@ class StudySearcher(Searcher):
         if directory is not None and written is not None and record.state is not written.state:
             write_trial(directory, record)
         return record
+
+
+def _checkpoint(directory: Path | None, epoch: int | None) -> Path | None:
+    """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
+    if directory is None or epoch is None:
+        return None
+    path = directory / "checkpoints" / f"epoch-{epoch:04d}.pt"
+    return path if path.exists() else None
 
 
 class _Live:

@@ -74,7 +74,8 @@ class Space:
         """Turn params, all of them or some, into a stored point; a bundle may be given by its label too.
 
         Raises:
-            SpaceError: a param is unknown, inactive beside the others, or not what its dimension allows.
+            SpaceError: a param is unknown, inactive beside the others or given without the one that its
+                `when` names, or not what its dimension allows.
         """
         stored: dict[str, Any] = {}
         left = dict(params)
@@ -97,11 +98,7 @@ class Space:
         Raises:
             SpaceError: as in `encode`, or one is missing.
         """
-        stored = self.encode(params)
-        picked = self._pick(_reader(stored))
-        for name in stored:
-            if name not in picked:
-                raise SpaceError(f"space.{name}: does not exist beside the other params")
+        self._pick(_reader(self.encode(params)))
 
     def grid(self) -> list[dict[str, Any]]:
         """List every stored point, the last dimension varying fastest.

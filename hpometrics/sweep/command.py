@@ -55,6 +55,7 @@ def run_command(plan: Plan, options: Options) -> int:
         earlier = job.directory.records()
         progress = Progress(job.resolved, earlier, options.quiet, job.directory)
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
+        job.reached = any(job.reaches(record) for record in earlier)
         progress.say(_opening(job, earlier))
         try:
             with progress.live():

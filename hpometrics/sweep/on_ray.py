@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -46,7 +48,7 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         if job.over or not has_open_trials(study, job):
             return
         level = logging.INFO if verbose else logging.CRITICAL  # a failed trial has its own line
-        start_ray(log_to_driver=verbose, logging_level=level)
+        _start(verbose, level)
         logging.getLogger("ray").setLevel(level)
         try:
             _fit_all(job, study, locks)
@@ -56,6 +58,14 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
             raise
         finally:
             ray.shutdown()
+
+
+def _start(verbose: bool, level: int) -> None:
+    """Start Ray, and keep what SIGTERM means here: Ray puts a handler of its own in place."""
+    before = signal.getsignal(signal.SIGTERM)
+    start_ray(log_to_driver=verbose, logging_level=level)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:

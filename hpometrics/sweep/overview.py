@@ -16,6 +16,7 @@ from .resolved import resolved_config
 from .searched import LIST
 from .table import ARROWS, duration, exact
 
+_OPTIONS = 20
 _WORDS = {"registry": "<- registry", "stated": "<- this file", "run": "<- settled by run"}
 
 
@@ -112,7 +113,8 @@ def _dimension(dimension: Dimension) -> str:
     if isinstance(dimension, Value):
         return f"= {exact(dimension.value)}"
     if isinstance(dimension, Choice):
-        text = f"one of {', '.join(map(exact, dimension.options))}"
+        text = f"one of {', '.join(map(exact, dimension.options[:_OPTIONS]))}"
+        text += f" ... {len(dimension.options)} in all" if len(dimension.options) > _OPTIONS else ""
     else:
         text = f"{dimension.kind} from {dimension.low:g} to {dimension.high:g}"
         text += " log" if dimension.log else ""

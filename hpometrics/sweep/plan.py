@@ -132,6 +132,8 @@ def _check_budget(config: Draft, document: Document) -> None:
     budget, sampler = config.budget, config.search.sampler
     if budget is None or config.backend.points or (sampler is not None and sampler.name == "grid"):
         return
+    if {("backend",), ("backend", "list"), ("search", "sampler")} & document.broken:
+        return  # it may have been a list or a grid, which end by themselves
     if budget.trials is None and budget.time is None and budget.target is None:
         document.add(("budget",), "says no end; give trials, time or target")
 

@@ -81,7 +81,10 @@ def _draft(document: Document) -> Draft:
             return Draft.model_validate(data)
         except ValidationError as err:
             paths = [_path(error["loc"], data) for error in err.errors(include_url=False)]
-        document.broken.update(document.original(path) for path in paths)
+        found = {document.original(path) for path in paths} - document.broken
+        if not found:
+            return Draft()
+        document.broken |= found
 
 
 def _without_broken(value: Any, path: Path, document: Document) -> Any:

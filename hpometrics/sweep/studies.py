@@ -124,6 +124,11 @@ def _in_memory(job: Job) -> bool:
 def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
     """Tell the study of trials whose worker died after it wrote their end, before it told."""
     finished = {record.number: record for record in job.directory.records() if record.state.finished}
+    if finished and max(finished) >= len(study.get_trials(deepcopy=False)):
+        raise ConfigError(
+            f"{job.directory.study} does not know the {len(finished)} finished trials beside it: "
+            "put the file back, or start over with --fresh"
+        )
     while trial := reclaim(study, lambda number: number in finished and locks.take(number)):
         tell(study, trial, finished[trial.number])
         locks.release(trial.number)

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any
+from warnings import catch_warnings
 
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..objective import Objective
@@ -96,13 +97,18 @@ def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
         _check_types(kind, plugin, SCHEDULERS)
         make_scheduler(plugin.spec, Objective.MINIMIZE, epochs)
         return
-    from ..search.optuna_samplers import PRUNERS as BUILT_PRUNERS, SAMPLERS as BUILT, make_pruner, make_sampler
+    from optuna.exceptions import ExperimentalWarning
 
-    _check_types(kind, plugin, BUILT if kind == "sampler" else BUILT_PRUNERS)
+    from ..search import optuna_samplers as host
+
+    _check_types(kind, plugin, host.SAMPLERS if kind == "sampler" else host.PRUNERS)
     if kind == "pruner":
-        make_pruner(plugin.spec, epochs)
+        host.make_pruner(plugin.spec, epochs)
     else:
-        make_sampler(plugin.spec, sweep.search.seed)
+        host.make_sampler(plugin.spec, sweep.search.seed)
+        found, arguments = find_class(kind, plugin.spec, host.SAMPLERS)
+        with catch_warnings(action="ignore", category=ExperimentalWarning):
+            found(**arguments, seed=0)  # some are built for the first trial only
 
 
 def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
@@ -118,7 +124,7 @@ def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
         words = text.split(" | ")
         if set(words) <= _TYPES.keys() and not any(_fits(value, word) for word in words):
-            wanted = " or ".join(_TYPES[word] for word in words)
+            wanted = " or ".join(_TYPES[word] for word in words if word != "None")
             raise ConfigError(f"{option} of {plugin.name} wants {wanted}, got {value!r}")
         if text.startswith("Callable") and not (value is None and "None" in words):
             raise ConfigError(f"{option} of {plugin.name} wants a function, which a file cannot hold")

@@ -90,7 +90,7 @@ def test_a_test_split_is_measured_and_never_steers():
     assert run.best_epoch == 0
     assert run.values == {"accuracy": 1.0, "test:balanced_accuracy": 0.0, "train:accuracy": 1.0}
     with pytest.raises(RunError, match="split is one of train, validation, test, got 'valid'"):
-        run.update(split="valid", predictions=RIGHT, target=RIGHT)
+        Run(metric="accuracy", output=Binary()).update(split="valid", predictions=RIGHT, target=RIGHT)
 
 
 def test_outputs_that_are_not_finite_void_their_epoch_and_no_other():
@@ -125,7 +125,6 @@ def test_what_is_not_finite_never_wins(odd):
     ("values", "at", "text"),
     [
         ([NAN, NAN], "best", "loss: none of 2 epochs has a finite value: the value is nan"),
-        ([], "best", "loss: none of 0 epochs has a finite value"),
         ([0.5, math.inf], "last", "loss: not the last of 2 epochs has a finite value: the value is inf"),
     ],
 )
@@ -134,6 +133,8 @@ def test_a_run_without_a_finite_value_fails_by_name(values, at, text):
     run, _ = run_of(values, at=at)
     with pytest.raises(NoFiniteValueError, match=text):
         _ = run.value
+    with pytest.raises(NoFiniteValueError, match="loss: none of 0 epochs has a finite value"):
+        _ = Run(metric=LOSS).value
 
 
 def test_an_epoch_without_the_value_is_nan_with_the_reason():
@@ -184,6 +185,76 @@ def test_a_break_still_reports_the_epoch_it_leaves():
     assert (run.value, [r.final for r in reporter.reports]) == (0.5, [False, True])
 
 
+@pytest.mark.parametrize("n", [2.5, 0, -1, True, "3"])
+def test_the_number_of_epochs_is_a_whole_number(n):
+    """At the call, not at the first epoch."""
+    with pytest.raises(RunError, match=r"run\.epochs\(n\) takes a whole number of at least 1, got"):
+        Run(metric=LOSS).epochs(n)
+
+
+def test_updates_behind_the_loop_are_refused():
+    """They would open an epoch beyond the cap; what a break left open still takes them."""
+    run = Run(metric="accuracy", output=Binary(), epochs=2)
+    shares(run, [1, 4])
+    with pytest.raises(RunError, match=r"run\.update\(\.\.\.\) comes after the last epoch.*into the loop"):
+        run.update(split="test", predictions=RIGHT, target=RIGHT)
+    with pytest.raises(RunError, match=r"run\.log\(\.\.\.\) comes after the last epoch"):
+        run.log(seconds=1.0)
+    assert len(run.history) == 2
+    run = Run(metric=LOSS)
+    for _ in run.epochs(3):
+        run.log(loss=1.0)
+        break
+    run.log(seconds=2.0)
+    assert (run.value, run.values) == (1.0, {"loss": 1.0, "seconds": 2.0})
+
+
+def test_a_run_that_was_stopped_does_not_go_on():
+    """Who swallows the stop gets it again from the next loop and the next close; nothing is reported."""
+    study = optuna.create_study(pruner=optuna.pruners.ThresholdPruner(upper=0.1))
+    run = Run(study.ask(), metric=LOSS)
+    for _ in range(2):
+        with pytest.raises(optuna.TrialPruned, match="after epoch 0 at 1"):
+            for _ in run.epochs(5):
+                run.log(loss=1.0)
+    run.log(loss=1.0)
+    with pytest.raises(optuna.TrialPruned, match="after epoch 0 at 1"):
+        run.close()
+    assert len(run.history) == len(study.trials[0].intermediate_values) == 1
+
+
+def test_features_and_tasks_are_not_carried_out_yet():
+    """By the name of the argument, not as a tensor that nothing reads."""
+    for name in ("feature", "task"):
+        with pytest.raises(NotYetError, match=rf"run\.update\({name}=\.\.\.\): several features"):
+            Run(metric="accuracy", output=Binary()).update(**{name: "a"}, predictions=RIGHT, target=RIGHT)
+
+
+def test_a_run_on_a_trial_knows_what_the_trial_has_drawn():
+    """In an objective of one's own the params come from the trial, also those drawn after the run began."""
+    trial = optuna.create_study().ask()
+    run = Run(trial, metric=LOSS)
+    assert run.params == {}
+    assert run.params | {"k": trial.suggest_int("k", 1, 9)} == run.params
+
+
+def test_seeded_trials_that_overlap_are_warned_of_once():
+    """They draw from the same streams, so their seeds say nothing."""
+    spec = RunSpec(LOSS)
+
+    def inner(params, run):
+        run.log(loss=0.0)
+
+    def outer(params, run):
+        run_trial(inner, {}, spec, ListReporter(), seed=1)
+        run_trial(inner, {}, spec, ListReporter(), seed=2)
+        run.log(loss=0.0)
+
+    with pytest.warns(RuntimeWarning, match="share its random streams") as caught:
+        run_trial(outer, {}, spec, ListReporter(), seed=0)
+    assert len(caught) == 1
+
+
 def test_a_run_without_a_loop_is_one_epoch():
     """A user's own objective may update once and return the value."""
     reporter = ListReporter()
@@ -203,7 +274,7 @@ def test_values_are_natural_numbers_of_the_metric():
     assert run.values == {"loss": 0.1 + 0.2, "a": 2.0, "b": 1.0, "c": 0.5}
     for value in ("0.5", None, torch.zeros(2), [0.5]):
         with pytest.raises(RunError, match=r"log\(loss=\.\.\.\) takes one number"):
-            run.log(loss=value)
+            Run(metric=LOSS).log(loss=value)
 
 
 def test_a_logged_name_does_not_hide_a_metric():
@@ -277,6 +348,10 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
         ("test:roc_auc", {}, RunError, "only validation values steer a search"),
         (3, {}, RunError, "a metric is a name, a Metric or Reported"),
         ({"name": "roc_auc"}, {}, RunError, "needs the key 'metric'"),
+        ("convai2/intent.f1", {}, NotYetError, "several features and tasks are not carried out yet"),
+        ("intent.roc_auc", {}, NotYetError, "name the metric alone, roc_auc"),
+        ("f1(average=none)", {"output": Category(3)}, RunError, "choose average=micro, macro or weighted"),
+        (get_metric("f1(average=none)", Category(3)), {}, RunError, "has one value per class"),
         ("roc_auc", {"at": "first"}, RunError, "at is 'best' or 'last', got 'first'"),
         ("roc_auc", {"patience": 0}, RunError, "patience must be a whole number of at least 1, got 0"),
         ("roc_auc", {"epochs": 2.5}, RunError, r"epochs must be a whole number of at least 1, got 2\.5"),
@@ -287,7 +362,7 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
 def test_a_spec_that_makes_no_sense_is_refused_before_the_first_trial(metric, facts, error, text):
     """Contradictions name both facts, typos the nearest name."""
     with pytest.raises(error, match=text):
-        RunSpec(metric, output=Binary(), **facts)
+        RunSpec(metric, **{"output": Binary(), **facts})
 
 
 def test_one_metric_object_serves_many_runs():
@@ -364,7 +439,7 @@ def test_a_trial_is_recorded_with_its_conditions(tmp_path):
     [
         (RuntimeError("shape mismatch"), TrialState.FAILED, "RuntimeError: shape mismatch"),
         (KeyboardInterrupt(), TrialState.INTERRUPTED, "KeyboardInterrupt"),
-        (SystemExit(3), TrialState.INTERRUPTED, "SystemExit: 3"),
+        (SystemExit(3), TrialState.FAILED, "SystemExit: 3"),
     ],
 )
 def test_how_a_trial_ended_is_recorded_with_the_reason(tmp_path, error, state, reason):

@@ -97,6 +97,21 @@ def test_epochs_that_the_trial_already_has_are_skipped_in_silence(storage):
     assert (told[0], told[2]) == (0.5, 0.4) and math.isnan(told[1])
 
 
+@pytest.mark.parametrize("pruner", [{"threshold": {"upper": 0.5}}, {"asha": {"min_epochs": 1, "eta": 2}}])
+def test_a_trial_killed_after_its_prune_stays_pruned(storage, pruner):
+    """The pruner is asked again at the newest epoch that the trial has, and not before it."""
+    study = open_study(storage, "s", "loss", MINIMIZE, pruner=make_pruner(pruner))
+    report_all(OptunaReporter(study.ask()), [0.1, 0.1, 0.1])
+    trial = study.ask()
+    with pytest.raises(optuna.TrialPruned):
+        report_all(OptunaReporter(trial), [0.2, 0.9, 0.9, 0.9])
+    newest = max(study.trials[1].intermediate_values)
+    again = OptunaReporter(optuna.trial.Trial(study, trial._trial_id))
+    with pytest.raises(optuna.TrialPruned, match=f"stopped trial 1 after epoch {newest}"):
+        report_all(again, [0.2, 0.9, 0.9, 0.9])
+    assert max(study.trials[1].intermediate_values) == newest
+
+
 def test_a_fixed_trial_replays_params():
     """The same train function runs on fixed params and is never stopped."""
     report_all(OptunaReporter(optuna.trial.FixedTrial({"lr": 0.1}, number=4)), [0.5, 0.1])
@@ -182,6 +197,25 @@ def test_a_trial_of_a_dead_worker_goes_on_under_its_number(storage):
     assert again.number == dead.number
     assert SPACE.suggest(again) == params
     assert reclaim(study, take=lambda number: False) is None
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_kill_between_two_draws_does_not_change_the_params(sampler):
+    """Each param has a stream of its own: those not yet drawn come out as they would have."""
+
+    def drawn(killed: bool) -> dict[str, object]:
+        study = optuna.create_study(sampler=make_sampler(sampler, 7))
+        reserve(study, 1)
+        trial = claim(study)
+        if killed:
+            trial.suggest_float("lr", 1e-4, 1e-1, log=True)
+            study = optuna.load_study(
+                study_name=study.study_name, storage=study._storage, sampler=make_sampler(sampler, 7)
+            )
+            trial = reclaim(study, take=lambda number: True)
+        return SPACE.suggest(trial)
+
+    assert drawn(killed=True) == drawn(killed=False)
 
 
 WORKER = """

@@ -32,6 +32,20 @@ def test_an_epoch_reads_back_to_the_last_digit():
     assert back.reasons == {"auc": "one class", "loss": "inf"}
 
 
+def test_the_newest_attempt_wins_from_its_first_epoch_on(tmp_path):
+    """A process that was taken for dead writes epochs 2 and 3 after attempt 2 wrote its 1 and 2."""
+    old = EpochLog(tmp_path)
+    for epoch in (0, 1):
+        old.append(EpochRecord(epoch, {"loss": 0.0}))
+    new = EpochLog(tmp_path)
+    for epoch in (1, 2):
+        new.append(EpochRecord(epoch, {"loss": 1.0}))
+        old.append(EpochRecord(epoch + 1, {"loss": 2.0}))
+    old.close()
+    new.close()
+    assert [(r.epoch, r.attempt) for r in read_epochs(tmp_path)] == [(0, 1), (1, 2), (2, 2)]
+
+
 def test_a_trial_reads_back(tmp_path):
     """All fields survive; the checkpoint is written relative, so that the directory may be moved."""
     record = TrialRecord(

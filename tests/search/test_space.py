@@ -160,8 +160,19 @@ def test_check_wants_all_params_but_the_constants():
     chain = Space(
         {"a": Choice([1, 2]), "b": Choice([1, 2], when={"a": 1}), "c": Choice([1, 2], when={"b": 1})}
     )
-    with pytest.raises(SpaceError, match=r"space\.c: does not exist beside the other params"):
+    with pytest.raises(SpaceError, match=r"space\.c: exists only when b is 1; give b too"):
         chain.check({"a": 2, "c": 1})
+    with pytest.raises(SpaceError, match=r"space\.c: exists only when b is 1; give b too"):
+        chain.encode({"c": 2})
+    constant = Space({"a": 1, "b": Choice([1, 2], when={"a": 1})})
+    assert constant.encode({"b": 2}) == {"b": 2}
+
+
+def test_the_bounds_of_a_float_may_be_whole_numbers():
+    """Of 0, 0.3, 0.6, 0.9, 1.2 the last within 1 is 0.9."""
+    assert Float(0, 1, step=0.3) == Float(0.0, 1.0, step=0.3)
+    assert Float(0, 1, step=0.3).points() == [0.0, 0.3, 0.6, 0.9]
+    assert Float(0, 4, step=2).high == 4.0
 
 
 def test_a_chain_of_conditions_falls_with_its_first_link():

@@ -167,6 +167,80 @@ def test_a_mistake_is_one_message(old, new, problem):
     assert problem in found[0]
 
 
+BROKEN = """\
+engine: {target: toy_engine:train, output: binary, params: {lr: 1}, threads: .nan}
+space: {lr: {float: [1e-4, 1e-1]}, width: {int: [0, .inf]}, depth: &depth {int: [4, 1]}}
+metrics: {optimize: roc_auc, at: bets, track: [3, f1_marco]}
+search: {seed: x, sampler: tpee, start: [7, {rl: 1}]}
+budget: {trials: 4.5, retries: 2, patience: !int 3}
+results: {dri: x, loggers: [tensorbord]}
+"""
+
+
+def test_a_mistake_does_not_hide_the_others_of_its_section():
+    """Only the bad key or item is left out; what depends on it is not guessed at."""
+    found = problems_of(BROKEN)
+    expected = [
+        "sweep.yaml:1:61: engine.params.lr: is fixed here and varied by space.lr",
+        "sweep.yaml:1:78: .nan is no value",
+        "sweep.yaml:2:53: .inf is no value",
+        "sweep.yaml:2:68: anchors and aliases",
+        "sweep.yaml:2:76: space.depth.int: low 4 must not be greater than high 1",
+        "sweep.yaml:3:30: metrics.at: 'bets' is none of best, last",
+        "sweep.yaml:3:48: metrics.track[0]: write a metric's name",
+        "sweep.yaml:3:51: metrics.track[1]: no metric 'f1_marco' for a binary output",
+        "sweep.yaml:4:10: search.seed: wants a whole number",
+        "sweep.yaml:4:19: search.sampler: 'tpee' is not a sampler",
+        "sweep.yaml:4:42: search.start[0]: wants a mapping",
+        "sweep.yaml:5:10: budget.trials: wants a whole number",
+        "sweep.yaml:5:23: budget.retries: a retry is not carried out yet",
+        "sweep.yaml:5:45: the tag !int is not used here",
+        "sweep.yaml:6:11: results: unknown key 'dri'; did you mean 'dir'?",
+        "sweep.yaml:6:29: results.loggers[0]: 'tensorbord' is not a logger",
+    ]
+    assert [line[: len(wanted)] for line, wanted in zip(found, expected, strict=True)] == expected
+
+
+def test_places_in_lists_are_those_of_the_file():
+    """Though a broken item before is left out."""
+    found = problems_of(changed("seed: 3", "start: [7, {rl: 1}]"))
+    assert [line.split(": ")[1] for line in found] == ["search.start[0]", "search.start[1]"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("random", "{tpe: {n_startup_trials: abc}}", "sampler: n_startup_trials of tpe wants a whole number"),
+        ("random", "{tpe: {multivariate: 1}}", "sampler: multivariate of tpe wants true or false, got 1"),
+        ("random", "{tpe: {gamma: x}}", "sampler: gamma of tpe wants a function, which a file cannot hold"),
+        ("random", "{qmc: {qmc_type: x}}", "search.sampler: "),
+        ("random", "random, pruner: {median: {warmup: x}}", "pruner: warmup of median wants a whole number"),
+        ("random", "random, pruner: {percentile: {percentile: x}}", "percentile wants a number, got 'x'"),
+        ("random", "random, pruner: {median: {warmup: -1}}", "search.pruner: pruner: "),
+    ],
+)
+def test_an_option_of_another_type_is_found_before_the_first_trial(old, new, problem):
+    """Hosts look at some of their options in the first trial only."""
+    [found] = problems_of(changed(f"sampler: {old}", f"sampler: {new}"))
+    assert problem in found
+
+
+@pytest.mark.parametrize("options", ["n_startup_trials: 3", "n_ei_candidates: 9, multivariate: true"])
+def test_options_of_the_right_type_are_taken(options):
+    """A whole number is a number."""
+    assert problems_of(changed("sampler: random", f"sampler: {{tpe: {{{options}}}}}")) == []
+
+
+def test_a_long_list_of_choices_is_checked_at_once():
+    """Also whether each is there once, a bundle included."""
+    options = ", ".join(map(str, range(20_000)))
+    assert problems_of(changed("{float: [1e-4, 1e-1], log: true}", f"{{choice: [{options}]}}")) == []
+    [found] = problems_of(changed("{float: [1e-4, 1e-1], log: true}", f"{{choice: [{options}, 7.0]}}"))
+    assert "a choice has the option 7.0 and 7, which are equal" in found
+    [found] = problems_of(changed("{small: {depth: 1, width: 8}", "{small: {width: 32.0, depth: 3}"))
+    assert "the bundle 'large' sets the same params as another" in found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [

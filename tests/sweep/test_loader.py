@@ -95,7 +95,7 @@ def test_text_stays_text(text):
 def test_what_is_no_sweep_file_is_one_line(text, line):
     """Every hostile or broken text ends in one problem with its place, never in a traceback or a hang."""
     with pytest.raises(SweepFileError) as caught:
-        parse_document(text, "x.yaml")
+        parse_document(text, "x.yaml").raise_problems()
     assert len(caught.value.problems) == 1
     assert line in str(caught.value.problems[0])
 
@@ -107,7 +107,7 @@ def test_aliases_are_refused_before_they_grow():
         *(f"{b}: &{b} [*{a}, *{a}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
     ]
     with pytest.raises(SweepFileError, match=r"x.yaml:9:\d+: anchors and aliases") as caught:
-        parse_document("\n".join(lines), "x.yaml")
+        parse_document("\n".join(lines), "x.yaml").raise_problems()
     assert len(caught.value.problems) == 25
 
 
@@ -147,3 +147,11 @@ def test_one_value_is_read_for_the_command_line():
     assert parse_value("[1e-3, no]", "--set x=...") == [1e-3, "no"]
     with pytest.raises(SweepFileError, match=r"^--set x=\.nan: \.nan is no value"):
         parse_value(".nan", "--set x=.nan")
+
+
+def test_what_is_refused_does_not_end_the_reading():
+    """Each has its line and its place among the broken; an anchor's value is there all the same."""
+    document = parse_document("a: .nan\nb: [1, !x 2, 99999999999999999999]\nc: &c 3\nd: *c\ne: 5", "x.yaml")
+    assert [problem.mark.line for problem in document.problems] == [1, 2, 2, 3, 4]
+    assert document.broken == {("a",), ("b", 1), ("b", 2), ("d",)}
+    assert (document.data["c"], document.data["e"]) == (3, 5)

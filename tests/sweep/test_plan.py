@@ -81,6 +81,20 @@ def test_without_an_output_shared_directions_are_enough():
     assert (plan.output, plan.optimize.objective) == (None, MAXIMIZE)
 
 
+def test_metrics_that_no_output_has_both_are_an_error():
+    """Where no output is stated, the metrics still need one that serves them all."""
+    [problem] = problems_of(changed(", output: binary", "").replace("roc_auc", "rmse"))
+    assert "metrics.track[0]: no output serves both: rmse is a metric of number," in problem
+    assert "accuracy of binary, category" in problem
+
+
+def test_a_metric_that_is_another_for_each_output_needs_it():
+    """Once the engine has said nothing either; `check` does not ask the engine."""
+    document = parse_document(changed(", output: binary", "").replace("roc_auc", "f1"), "sweep.yaml")
+    with pytest.raises(SweepFileError, match=r"metrics\.optimize: f1 is another metric for each output"):
+        make_plan(document, None, settle=True)
+
+
 def test_the_engine_settles_what_the_file_leaves_open():
     """What it says of itself is taken; another output than the file's is a contradiction."""
     told = make_plan(parse_document(changed(", output: binary", ""), "sweep.yaml"), Binary(0.3))

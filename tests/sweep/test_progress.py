@@ -6,6 +6,7 @@ import pytest
 from sample_sweeps import SWEEP, plan_of
 
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
+from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.progress import Progress
 from hpometrics.sweep.resolved import resolve
 
@@ -33,8 +34,8 @@ def test_a_line_per_trial_marks_the_best_so_far(capsys):
     progress.tell(record(2, 0.9))
     progress.tell(record(3, None, TrialState.FAILED, reason="ValueError: a\x1b[31m\nb"))
     assert capsys.readouterr().err.splitlines() == [
-        " #1    ok            roc_auc 0.7  accuracy 0.5  1 ep  1m01s  lr=0.01 depth=1 width=8",
-        " #2    ok          * roc_auc 0.9  accuracy 0.5  1 ep  1m01s  lr=0.01 depth=1 width=8",
+        " #1    ok            roc_auc  0.700000  accuracy  0.500000  1 ep  1m01s  lr=0.01 depth=1 width=8",
+        " #2    ok          * roc_auc  0.900000  accuracy  0.500000  1 ep  1m01s  lr=0.01 depth=1 width=8",
         " #3    failed        ValueError: a\\x1b[31m  0 ep  1m01s  lr=0.01 depth=1 width=8",
     ]
 
@@ -50,3 +51,16 @@ def test_a_terminal_has_a_live_line(quiet, monkeypatch):
     with progress.live():
         progress.tell(record(0, 0.8))
     assert ("1/4  best 0.8 (#0)  ok 1" in terminal.getvalue()) is not quiet
+
+
+def test_a_failed_trial_names_its_traceback(tmp_path, capsys):
+    """Where there is one; a worker that died has left none."""
+    home = RunDirectory(tmp_path)
+    home.trial(0).mkdir(parents=True)
+    (home.trial(0) / "error.txt").touch()
+    progress = Progress(RESOLVED, [], quiet=False, home=home)
+    for number in (0, 1):
+        progress.tell(record(number, None, TrialState.FAILED, reason="ValueError: no"))
+    named, bare = capsys.readouterr().err.splitlines()
+    assert "ValueError: no  trials/0000/error.txt  0 ep" in named
+    assert "ValueError: no  0 ep" in bare

@@ -3,10 +3,13 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from sample_sweeps import changed, hpometrics
+from sample_sweeps import SWEEP, changed, hpometrics, plan_of
 
+from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import TrialState
+from hpometrics.sweep.command import Options, _job
 from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 
 pytestmark = pytest.mark.ray
 
@@ -53,3 +56,36 @@ def test_a_failing_trial_is_a_line_and_a_record(folder):
     home = RunDirectory(folder / "runs" / "sweep")
     assert home.records()[0].reason == "ValueError: this is\ntoo hot"
     assert 'raise ValueError("this is\\ntoo hot")' in (home.trial(0) / "error.txt").read_text()
+
+
+def test_a_worker_that_dies_is_a_failed_trial(folder):
+    """Every trial of the budget ends: its record has a reason, the study is told, and there is a line."""
+    points = "start: [{lr: 0.01, size: small}, {lr: 0.001, size: small}]"
+    text = changed("toy_engine:train", "toy_engine:vanish").replace("seed: 3", points) + "backend: ray\n"
+    (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2"))
+    code, out, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert sorted(line.split()[:2] for line in err.splitlines()[1:]) == [["#0", "failed"], ["#1", "ok"]]
+    assert "# engine params evaluated: 2  (ok 1, failed 1)" in out
+    assert RunDirectory(folder / "runs" / "sweep").records()[0].reason
+    with sqlite3.connect(folder / "runs" / "sweep" / "study.db") as study:
+        assert study.execute("SELECT state FROM trials").fetchall() == [("FAIL",), ("COMPLETE",)]
+
+
+def test_a_claimed_trial_without_a_record_has_failed(folder):
+    """Its worker died before it wrote a word: the record, the study and the lock all say that it is over."""
+    from hpometrics.sweep.on_ray import settle_lost
+
+    job = _job(plan_of(SWEEP), Options())
+    locks = TrialLocks(job.directory, job.plan.trials)
+    job.directory.trials.mkdir(parents=True)
+    with opened_study(job, locks) as study:
+        reserve_slots(study, job)
+        claim(study, locks.take)
+        settle_lost(study, job, locks)
+        states = [record.state for record in study_records(study)]
+    assert states == [TrialState.FAILED, *[TrialState.WAITING] * 3]
+    [record] = job.directory.records()
+    assert (record.state, record.reason) == (TrialState.FAILED, "its worker ended without a result")
+    assert set(record.params) == {"lr", "depth", "width"}
+    assert locks.held == []

@@ -172,6 +172,24 @@ def test_a_target_ends_the_sweep(sweep, folder):
     assert len(records(folder)) == 1
 
 
+def test_a_reached_target_is_remembered(sweep, folder):
+    """Run again, a sweep that has its target starts no further trial."""
+    for _ in range(2):
+        sweep(SWEEP, "--set", "budget.target=0.01")
+        assert len(records(folder)) == 1
+
+
+def test_finished_trials_are_not_run_again_when_the_storage_is_gone(sweep, folder):
+    """Without its storage a directory with trials is refused, and nothing in it is touched."""
+    sweep(SWEEP)
+    for path in (folder / "runs" / "sweep").glob("study.db*"):
+        path.unlink()
+    result = sweep(SWEEP)
+    assert result.exit_code == 2
+    assert "does not know the 4 finished trials beside it" in result.output
+    assert all(epoch.attempt == 1 for record in records(folder) for epoch in record.epochs)
+
+
 def test_a_storage_in_memory_remembers_nothing(sweep, folder):
     """It runs; a second time it is refused rather than mixed up."""
     text = SWEEP + "backend: {optuna: {storage: memory}}\n"
@@ -208,6 +226,36 @@ def test_an_engine_that_is_not_there_is_a_problem_of_the_file(target, problem, s
     assert f"sweep.yaml:1:10: engine.target: {problem}" in result.stderr
     assert not (folder / "runs").exists()
     assert sweep(changed("toy_engine:train", target), command="check").exit_code == 0
+
+
+def test_an_output_that_nobody_states_is_a_problem_of_the_file(sweep, folder):
+    """With the key that is missing; nothing was run."""
+    text = changed("{target: toy_engine:train, output: binary}", "toy_engine:fail")
+    result = sweep(text.replace("roc_auc", "accuracy"))
+    assert result.exit_code == 2
+    assert "sweep.yaml:5:11: metrics.optimize: accuracy is another metric for each output" in result.stderr
+    assert "say engine.output, as in output: category" in result.stderr
+    assert "nothing was run" in result.stderr
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "problem"),
+    [
+        (
+            "sklearn.datasets",
+            "needs scikit-learn (sklearn), which is not installed: pip install 'hpometrics[examples]'",
+        ),
+        ("no_such_package.part", "needs the package 'no_such_package', which is not installed"),
+    ],
+)
+def test_a_package_that_the_engine_needs_is_named(package, problem, sweep, folder, monkeypatch):
+    """With the line that installs it where it is one of ours."""
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    (folder / f"needs_{package[:2]}.py").write_text(f"import {package}\n")
+    result = sweep(changed("toy_engine:train", f"needs_{package[:2]}:train"))
+    assert result.exit_code == 2
+    assert f"engine.target: the engine needs_{package[:2]} {problem}" in result.stderr
 
 
 def test_quiet_prints_the_results_only(sweep):

@@ -40,8 +40,8 @@ def test_the_result_table():
         " rank  trial  roc_auc ^  accuracy ^  epochs       lr  depth  width   state\n"
         " -------------------------------------------------------------------------\n"
         "    1      1   0.912735    0.812735       2  0.00123      1      8      ok\n"
-        "    2      0        0.7         0.6       2  0.00123      1      8      ok\n"
-        "    -      2        0.5         0.4       1  0.00123      1      8  pruned\n"
+        "    2      0   0.700000    0.600000       2  0.00123      1      8      ok\n"
+        "    -      2   0.500000    0.400000       1  0.00123      1      8  pruned\n"
         " ... 1 more in trials.csv"
     )
 
@@ -49,7 +49,7 @@ def test_the_result_table():
 def test_the_optimal_engine_params():
     """Params to the last digit with what set them, values with their directions."""
     assert optimal(BEST, RECORDS, RESOLVED) == (
-        "# engine params evaluated: 4  (ok 2, pruned 1, failed 1)  2m00s\n"
+        "# engine params evaluated: 4  (ok 2, pruned 1, failed 1)  2m00s of training\n"
         "Optimal Engine Params: (trial 1, epoch 1):\n"
         "  lr: 0.00123456789\n"
         "  depth: 1   # size=small\n"

@@ -53,6 +53,13 @@ def always_fail(params, run):
     raise ValueError("never works")
 
 
+def vanish(params, run):
+    """Die without a word for half of the params."""
+    if params["lr"] > 0.003:
+        os._exit(1)
+    train(params, run)
+
+
 def report(params, run):
     """Report a value that no registry knows."""
     for epoch in run.epochs(2):
