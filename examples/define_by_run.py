@@ -36,7 +36,8 @@ def objective(trial: optuna.Trial) -> float:
 def main(trials: int = 10) -> None:
     """Optimise it."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", pruner=optuna.pruners.MedianPruner(n_startup_trials=3))
+    sampler, pruner = optuna.samplers.TPESampler(seed=7), optuna.pruners.MedianPruner(n_startup_trials=3)
+    study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
     study.optimize(objective, n_trials=trials)
     print(f"roc_auc {study.best_value:.4f} with {study.best_params}")
 
