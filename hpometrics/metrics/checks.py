@@ -228,7 +228,7 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
     if values.dtype is torch.bool:
         return
     if feature.type in (SEQUENCE, TEXT) and name == "target":
-        values = values.masked_fill(values == feature.ignore_index, 0)  # type: ignore[attr-defined]
+        values = values.masked_fill(values == feature.ignore_index, 0)  # type: ignore[attr-defined]  # has one
     low, high = map(_read, values.aminmax())
     top = _top_label(batch)
     within = f"{name} of a {feature.type} output lie in 0..{'' if top is None else top}"

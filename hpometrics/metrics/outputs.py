@@ -75,7 +75,7 @@ class Outputs:
         self._blocks: dict[str, Any] = {}
 
     def __getitem__(self, kind: InputType) -> Tensor:
-        return getattr(self, kind.value)  # type: ignore[no-any-return]
+        return getattr(self, kind.value)  # type: ignore[no-any-return]  # a property of that name
 
     def __len__(self) -> int:
         return self.target.shape[0] if self.target.ndim else 0
@@ -214,7 +214,7 @@ def _counted(batch: Outputs) -> Tensor:
 
 def _decide(batch: Outputs) -> Tensor:
     """Compare in logit space where there are logits: the sigmoid of a large one is exactly 1."""
-    threshold: float = batch.feature.threshold  # type: ignore[attr-defined]
+    threshold: float = batch.feature.threshold  # type: ignore[attr-defined]  # binary, set
     if LOGITS in batch.given:
         threshold = torch.logit(torch.tensor(threshold, dtype=torch.float64)).item()
     return (batch.scores > threshold).long()

@@ -124,7 +124,7 @@ def _num_classes(batch: Outputs) -> int:
     for given in batch.given.values():
         if given.ndim == 2:
             return int(given.shape[1])
-    stated: int | None = batch.feature.num_classes  # type: ignore[attr-defined]
+    stated: int | None = batch.feature.num_classes  # type: ignore[attr-defined]  # a category
     return stated or int(torch.stack([batch.index.amax(), batch.predictions.long().amax()]).amax()) + 1
 
 

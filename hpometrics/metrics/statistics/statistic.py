@@ -81,7 +81,7 @@ class Statistic:
         """Return what follows from the state, computed once until the next update."""
         if name not in self._derived:
             self._derived[name] = make(self)
-        return self._derived[name]  # type: ignore[no-any-return]
+        return self._derived[name]  # type: ignore[no-any-return]  # what make gave
 
     def merge(self, other: Statistic) -> None:
         """Take in the rows of another statistic of the same identity, which stays as it is.
