@@ -293,13 +293,13 @@ def _add(entry: MetricEntry) -> None:
 def _check_free(entry: MetricEntry, override: bool) -> None:
     """Refuse a name or alias that means something else already, and an alias that could not be read."""
     key = (entry.name, entry.feature_type)
-    holder = _live.get(key) or _index().get(key)
+    holder = _live.get(key) or (None if _is_built_in(entry) else _index().get(key))
     if holder is not None and holder.path != entry.path and not override:
         raise RegistrationError(
             f"{entry} is taken by {holder.path}; {entry.path} needs another name, "
             "or override=True to replace it"
         )
-    meaning = _alias_meaning(*key)
+    meaning = _live_aliases.get(key) if _is_built_in(entry) else _alias_meaning(*key)
     if meaning is not None and not override:
         raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
     for alias, meaning in (entry.aliases or {}).items():
@@ -315,9 +315,15 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
         raise RegistrationError(
             f"{entry}: an alias is a bare name that means the metric itself, got {alias!r}: {meaning!r}"
         )
-    held = _live_aliases.get(key) or _index_aliases().get(key)
-    if (held not in (None, meaning) or key in _live or key in _index()) and not override:
+    indexed = {} if _is_built_in(entry) else _index()
+    held = _live_aliases.get(key) or (_index_aliases().get(key) if indexed else None)
+    if (held not in (None, meaning) or key in _live or key in indexed) and not override:
         raise RegistrationError(f"{entry}: its alias {alias!r} already means {held or alias}")
+
+
+def _is_built_in(entry: MetricEntry) -> bool:
+    """Whether the index is written from this entry, which may then differ from a stale one."""
+    return entry.path.startswith("hpometrics.")
 
 
 @cache

@@ -1,5 +1,5 @@
 """The catalogue: the built-in metrics, a file per family. Importing it registers them all."""
 
-from . import classification, probability, regression, sequence
+from . import calibration, classification, probability, regression, sequence
 
-__all__ = ["classification", "probability", "regression", "sequence"]
+__all__ = ["calibration", "classification", "probability", "regression", "sequence"]
