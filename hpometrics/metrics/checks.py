@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from ..exceptions import MetricInputError, NonFiniteError
 from .features import (
     BINARY,
     CATEGORY,
+    MASK,
     NUMBER,
     PREDICTIONS,
     PROBABILITIES,
@@ -29,18 +30,25 @@ from .features import (
     InputType,
     OutputFeature,
 )
-from .outputs import Outputs
+from .outputs import Outputs, class_dim
+
+NonFinite = Literal["error", "propagate", "ignore"]
 
 _FACT = {
     CATEGORY: "num_classes",
+    MASK: "num_classes",
     SET: "num_labels",
     VECTOR: "size",
     TIMESERIES: "horizon",
     SEQUENCE: "vocab_size",
     TEXT: "vocab_size",
 }
-_WITH_CLASSES = (CATEGORY, SEQUENCE, TEXT)
-_TARGET_DIMS = {BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES: 2, SEQUENCE: 2, TEXT: 2}
+_WITH_CLASSES = (CATEGORY, SEQUENCE, TEXT, MASK)
+_OF_LABELS = (*_WITH_CLASSES, BINARY, SET)
+_BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
+_TARGET_DIMS = {
+    BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES: 2, SEQUENCE: 2, TEXT: 2, MASK: 3,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,17 +74,26 @@ def check_shapes(batch: Outputs) -> None:
     Raises:
         MetricInputError: naming both shapes and what to do.
     """
-    target, kind = batch.target, batch.feature.type
+    kind = batch.feature.type
+    if batch.weight is not None and batch.weight.shape != (len(batch),):
+        raise MetricInputError(
+            f"sample_weight has an entry per row, shape ({len(batch)},); got {_shape(batch.weight)}"
+        )
     if kind not in _TARGET_DIMS:
         return
-    dims = _TARGET_DIMS[kind]
-    if target.ndim != dims:
+    if batch.soft is not None:
+        _check_soft(batch.soft, batch)
+    if batch.has_target and batch.target.ndim != _TARGET_DIMS[kind]:
         raise MetricInputError(
-            f"the target of a {kind} output has {dims} dimension(s), got shape {_shape(target)}"
+            f"the target of a {kind} output has {_TARGET_DIMS[kind]} dimension(s), "
+            f"got shape {_shape(batch.target)}"
         )
     for name, given in batch.given.items():
-        _check_kind(name, given, target)
-        _check_shape(name, given, target, batch.feature)
+        _check_kind(name, given, batch.target)
+        if batch.has_target:
+            _check_shape(name, given, batch.target, batch.feature)
+        elif len(given) != len(batch):
+            raise MetricInputError(f"{name} have {len(given)} rows, the target {len(batch)}")
         if len(batch) and not given.numel():
             raise MetricInputError(
                 f"{name} of a {kind} output have rows without a value: shape {_shape(given)}"
@@ -89,19 +106,37 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
         if given.is_floating_point():
             yield _finite(given, str(name))
         if name is PROBABILITIES:
-            yield from _probability_checks(given, batch.feature)
-    if PREDICTIONS in batch.given and batch.feature.type in (*_WITH_CLASSES, BINARY, SET):
+            yield from _probability_checks(given, "probabilities", batch.feature)
+    if PREDICTIONS in batch.given and batch.feature.type in _OF_LABELS:
         yield from _label_checks(batch.given[PREDICTIONS], "predictions", batch)
+    if batch.soft is not None:
+        yield _finite(batch.soft, "target_probabilities")
+        yield from _probability_checks(batch.soft, "target_probabilities", batch.feature)
+    if batch.weight is not None:
+        yield _finite(batch.weight, "sample_weight")
+        yield _weight_check(batch.weight)
+    if not batch.has_target:
+        return
     if batch.target.is_floating_point():
         yield _finite(batch.target, "target")
-    if batch.feature.type in (*_WITH_CLASSES, BINARY, SET):
+    if batch.feature.type in _OF_LABELS:
         yield from _label_checks(batch.target, "target", batch)
 
 
 class Gate:
-    """The door of a collection or metric: eager on the CPU, gathered on a device."""
+    """The door of a collection or metric: eager on the CPU, gathered on a device.
 
-    def __init__(self) -> None:
+    Args:
+        non_finite: what becomes of a batch that holds nan or infinite values: `error` refuses it,
+            `propagate` makes the value nan with the reason, `ignore` leaves out the rows concerned.
+    """
+
+    def __init__(self, non_finite: NonFinite = "error") -> None:
+        if non_finite not in get_args(NonFinite):
+            raise MetricInputError(
+                f"non_finite is one of {', '.join(get_args(NonFinite))}; got {non_finite!r}"
+            )
+        self.non_finite = non_finite
         self.reset()
 
     def reset(self) -> None:
@@ -110,26 +145,48 @@ class Gate:
         self._rules: list[str] = []
         self._batches = 0
         self._complaint: str | None = None
+        self._left_out: Tensor | int = 0
+
+    @property
+    def left_out(self) -> int:
+        """How many rows were left out because they held nan or infinite values."""
+        return int(self._left_out)
 
     def recall(self, complaint: str | None) -> None:
         """Take over the complaint of another gate whose batches were merged in."""
         self._complaint = self._complaint or complaint
 
-    def admit(self, batch: Outputs) -> None:
-        """Let a batch in.
+    def admit(self, batch: Outputs) -> Outputs | None:
+        """Let a batch in: return the rows of it that count, or None if there is none.
 
         Raises:
             MetricInputError: its shapes or (on the CPU) its values are not what the feature's metrics read.
         """
         check_shapes(batch)
+        batch = self._counting(batch)
         if not len(batch):
-            return
+            return None
         if batch.target.device.type != "cpu":
             self._gather(value_checks(batch))
-            return
-        for check in value_checks(batch):
-            if check.bad:
-                raise check.error(check.explain())
+            return batch
+        bad = next((check for check in value_checks(batch) if check.bad), None)
+        if bad is not None and (self.non_finite != "propagate" or bad.error is not NonFiniteError):
+            raise bad.error(bad.explain())
+        if bad is not None:
+            self.recall(f"batch {self._batches}: {bad.explain()}")
+        self._batches += 1
+        return None if bad is not None else batch
+
+    def _counting(self, batch: Outputs) -> Outputs:
+        """Leave out rows to be ignored, and with the policy `ignore` those that are not finite."""
+        ignored: int | None = getattr(batch.feature, "ignore_index", None)
+        if ignored is not None and batch.feature.type in _BY_ROW and batch.has_target:
+            batch = _only(batch, batch.target != ignored)
+        if self.non_finite == "ignore" and len(batch):
+            finite = _finite_rows(batch)
+            self._left_out = self._left_out + (~finite).sum()
+            batch = _only(batch, finite)
+        return batch
 
     def _gather(self, checks: Iterator[Check]) -> None:
         """Keep flags and rules only: nothing of the batch stays alive."""
@@ -147,6 +204,37 @@ class Gate:
         return self._complaint
 
 
+def _only(batch: Outputs, keep: Tensor) -> Outputs:
+    """The rows to be kept; on a device, where counting them would wait, the others get weight 0."""
+    if keep.device.type != "cpu":
+        return batch.masked(keep)
+    return batch if bool(keep.all()) else batch.rows(keep)
+
+
+def _finite_rows(batch: Outputs) -> Tensor:
+    values = [*batch.given.values(), batch.target, batch.soft, batch.weight]
+    rows = [
+        x.isfinite().reshape(len(batch), -1).all(1)
+        for x in values
+        if x is not None and x.dtype.is_floating_point
+    ]
+    return torch.stack([torch.ones(len(batch), dtype=torch.bool, device=batch.target.device), *rows]).all(0)
+
+
+def _check_soft(soft: Tensor, batch: Outputs) -> None:
+    """Soft labels have the shape of the probabilities."""
+    kind, given = batch.feature.type, [x for name, x in batch.given.items() if name is not PREDICTIONS]
+    dims = _TARGET_DIMS[kind] + (kind in _WITH_CLASSES)
+    if kind not in _OF_LABELS:
+        raise MetricInputError(f"target_probabilities are for outputs with classes, not for a {kind} output")
+    if soft.ndim != dims or (given and soft.shape != given[0].shape):
+        wanted = _shape(given[0]) if given else f"of {dims} dimension(s)"
+        raise MetricInputError(
+            f"target_probabilities of a {kind} output have the shape of its probabilities, {wanted}; "
+            f"got {_shape(soft)}"
+        )
+
+
 def _check_kind(name: InputType, given: Tensor, target: Tensor) -> None:
     if given.device != target.device:
         raise MetricInputError(
@@ -158,22 +246,35 @@ def _check_kind(name: InputType, given: Tensor, target: Tensor) -> None:
 
 def _check_shape(name: InputType, given: Tensor, target: Tensor, feature: OutputFeature) -> None:
     with_classes = feature.type in _WITH_CLASSES and name is not PREDICTIONS
-    if (given.shape[:-1] if with_classes else given.shape) != target.shape or given.ndim < 1:
-        wanted = (
-            f"{_shape(target)[:-1]}{',' if target.ndim > 1 else ''} classes)"
-            if with_classes
-            else _shape(target)
-        )
+    where = class_dim(feature)
+    if (_without(given.shape, where) if with_classes else given.shape) != target.shape or given.ndim < 1:
+        sizes = [str(size) for size in target.shape]
+        if with_classes:
+            sizes.insert(where if where >= 0 else len(sizes), "classes")
+        wanted = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
         hint = _shape_hint(given, target, feature)
         raise MetricInputError(
             f"{name} of a {feature.type} output with target of shape {_shape(target)} have shape {wanted}, "
             f"got {_shape(given)}; shapes never broadcast{hint}"
         )
     fact = getattr(feature, _FACT.get(feature.type, ""), None)
-    if fact is not None and (with_classes or feature.type not in _WITH_CLASSES) and given.shape[-1] != fact:
+    if (
+        fact is not None
+        and (with_classes or feature.type not in _WITH_CLASSES)
+        and given.shape[where] != fact
+    ):
+        place = "last dimension" if where < 0 else f"dimension {where}"
         raise MetricInputError(
-            f"{feature} expects {fact} in the last dimension, got {name} of shape {_shape(given)}"
+            f"{feature} expects {fact} in the {place}, got {name} of shape {_shape(given)}"
         )
+
+
+def _without(shape: torch.Size, where: int) -> torch.Size:
+    """A shape without one of its dimensions."""
+    sizes = list(shape)
+    if len(sizes) > max(where, 0):
+        del sizes[where]
+    return torch.Size(sizes)
 
 
 def _shape_hint(given: Tensor, target: Tensor, feature: OutputFeature) -> str:
@@ -198,23 +299,30 @@ def _finite(values: Tensor, name: str) -> Check:
     return Check(_read((~values.isfinite()).any()), rule, explain, NonFiniteError)
 
 
-def _probability_checks(values: Tensor, feature: OutputFeature) -> Iterator[Check]:
+def _weight_check(weight: Tensor) -> Check:
+    rule = "sample_weight is from 0"
+    return Check(_read((weight < 0).any()), rule, lambda: f"{rule}, got {weight.min():.3g}")
+
+
+def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> Iterator[Check]:
     if not values.is_floating_point():
-        rule = "probabilities are real numbers"
+        rule = f"{name} are real numbers"
         yield Check(True, rule, lambda: f"{rule}, got {values.dtype}")
         return
     hint = "if these are logits, pass them as logits="
     low, high = map(_read, values.aminmax())
-    within = f"{feature.type} probabilities lie in [0, 1]"
+    hint = hint if name == "probabilities" else "soft labels are probabilities"
+    within = f"{feature.type} {name} lie in [0, 1]"
     yield Check(
         (low < 0) | (high > 1),
         within,
         lambda: f"{within}, got values from {float(low):.3g} to {float(high):.3g}; {hint}",
     )
     if feature.type in _WITH_CLASSES:
-        off = _read((values.sum(-1, dtype=torch.float64) - 1).abs().amax())
-        tolerance = max(1e-4, 4 * values.shape[-1] * torch.finfo(values.dtype).eps)
-        sums = f"each row of {feature.type} probabilities sums to 1"
+        where = class_dim(feature)
+        off = _read((values.sum(where, dtype=torch.float64) - 1).abs().amax())
+        tolerance = max(1e-4, 4 * values.shape[where] * torch.finfo(values.dtype).eps)
+        sums = f"each row of {feature.type} {name} sums to 1"
         yield Check(off > tolerance, sums, lambda: f"{sums}, one is off by {float(off):.3g}; {hint}")
 
 
@@ -227,8 +335,9 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
         yield Check(fractions, whole, lambda: f"{whole}, got {values.dtype} with fractions; {hint}")
     if values.dtype is torch.bool:
         return
-    if feature.type in (SEQUENCE, TEXT) and name == "target":
-        values = values.masked_fill(values == feature.ignore_index, 0)  # type: ignore[attr-defined]  # has one
+    ignored: int | None = getattr(feature, "ignore_index", None)
+    if ignored is not None and name == "target":
+        values = values.masked_fill(values == ignored, 0)
     low, high = map(_read, values.aminmax())
     top = _top_label(batch)
     within = f"{name} of a {feature.type} output lie in 0..{'' if top is None else top}"
@@ -244,9 +353,8 @@ def _read(value: Tensor) -> Any:
 def _top_label(batch: Outputs) -> int | None:
     if batch.feature.type in (BINARY, SET):
         return 1
-    for name, given in batch.given.items():
-        if name is not PREDICTIONS:
-            return int(given.shape[-1]) - 1
+    if batch.num_classes is not None:
+        return batch.num_classes - 1
     count: int | None = getattr(batch.feature, _FACT[batch.feature.type])
     return None if count is None else count - 1
 

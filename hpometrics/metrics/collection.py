@@ -10,10 +10,11 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, MetricNameError, StateError
 from ..objective import Objective
-from .checks import Gate
-from .features import InputType, OutputFeature, parse_feature
+from .checks import Gate, NonFinite
+from .features import OutputFeature, parse_feature
+from .groups import expand
 from .keeper import world_size
-from .metric import AnyOutput, Metric, overrides_update
+from .metric import Metric, overrides_update
 from .names import MetricName
 from .outputs import Outputs
 from .registry import get_metric, registered_types
@@ -30,8 +31,11 @@ class MetricCollection:
     value of all the data.
 
     Args:
-        metrics: names (`"f1(average=macro)"`), metric objects or classes; the same name twice is one metric.
+        metrics: names (`"f1(average=macro)"`), groups (`"default"`, `"calibration"`), metric objects or
+            classes; the same name twice is one metric.
         output: what the model predicts; may be left out when every metric is an object that knows its own.
+        non_finite: what becomes of a batch with nan or infinite values: `error` refuses it, `propagate` makes
+            every value nan with the reason, `ignore` leaves out the rows concerned (`rows_left_out`).
 
     Raises:
         UnknownMetricError, MetricNameError: a name that does not fit the output.
@@ -43,17 +47,23 @@ class MetricCollection:
     {'accuracy': 0.5, 'brier': 0.325}
     """
 
-    def __init__(self, metrics: Iterable[Named], output: OutputFeature | str | None = None) -> None:
+    def __init__(
+        self,
+        metrics: Iterable[Named],
+        output: OutputFeature | str | None = None,
+        *,
+        non_finite: NonFinite = "error",
+    ) -> None:
         if isinstance(metrics, str):
             raise MetricNameError(f"a collection takes a list of metrics; write [{metrics!r}]")
         feature = None if output is None else parse_feature(output)
-        self._metrics = _by_name(_instance(metric, feature) for metric in metrics)
+        self._metrics = _by_name(_instance(metric, feature) for metric in expand(metrics, feature))
         self.output = feature or _common_output(self._metrics.values())
         self._statistics = _share(self._metrics.values())
         members = self._metrics.values()
         self._alone = [m for m in members if overrides_update(m)]
-        self._gate = Gate()
-        self._readable: set[frozenset[InputType]] = set()
+        self._gate = Gate(non_finite)
+        self._readable: set[frozenset[str]] = set()
         self.rows = 0
         self.reasons: dict[str, str] = {}
 
@@ -73,6 +83,11 @@ class MetricCollection:
     def __getitem__(self, name: str) -> Metric:
         return self._metrics[name]
 
+    @property
+    def rows_left_out(self) -> int:
+        """How many rows were left out, by the policy `ignore`, for their nan or infinite values."""
+        return self._gate.left_out
+
     def objective_of(self, name: str) -> Objective | None:
         """The direction of one of its metrics."""
         return self._metrics[name].objective
@@ -84,6 +99,8 @@ class MetricCollection:
         probabilities: Any = None,
         predictions: Any = None,
         target: Any = None,
+        target_probabilities: Any = None,
+        sample_weight: Any = None,
         **extras: Any,
     ) -> None:
         """Add one batch to every metric.
@@ -93,6 +110,9 @@ class MetricCollection:
             probabilities: or the probabilities it gave,
             predictions: or what it decided; any one of the three, or several.
             target: what was right.
+            target_probabilities: soft labels, in the shape of the probabilities, for the metrics that read
+                them; beside `target`, or alone if all do.
+            sample_weight: how much each row counts, (N,) from 0.
             extras: further keywords; each must be wanted by at least one metric.
 
         Raises:
@@ -104,13 +124,18 @@ class MetricCollection:
             probabilities=probabilities,
             predictions=predictions,
             target=target,
+            target_probabilities=target_probabilities,
+            sample_weight=sample_weight,
             **extras,
         )
         self._check_readable(batch)
-        self._gate.admit(batch)
-        if len(batch):
-            with torch.inference_mode(False), torch.no_grad():
-                self._observe(batch)
+        admitted = self._gate.admit(batch)
+        if admitted is None:
+            return
+        if admitted is not batch:
+            self._check_readable(admitted)  # on a device, rows left out are rows of weight 0
+        with torch.inference_mode(False), torch.no_grad():
+            self._observe(admitted)
 
     def compute(self) -> dict[str, Tensor]:
         """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
@@ -135,7 +160,8 @@ class MetricCollection:
 
     def fresh(self) -> Self:
         """Return the same collection with nothing measured."""
-        return type(self)([metric.alone() for metric in self._metrics.values()], self.output)
+        members = [metric.alone() for metric in self._metrics.values()]
+        return type(self)(members, self.output, non_finite=self._gate.non_finite)
 
     def merge(self, other: MetricCollection) -> None:
         """Take in what another collection of the same metrics has measured; the other one stays as it is.
@@ -206,11 +232,11 @@ class MetricCollection:
             raise
 
     def _check_readable(self, batch: Outputs) -> None:
-        given = frozenset(batch.given)
-        if given not in self._readable and not isinstance(self.output, AnyOutput):
-            for name, metric in self._metrics.items():
-                batch.require(metric.inputs, name)
-            self._readable.add(given)
+        given = frozenset([*batch.given, *batch.records, *batch.extras, *_told(batch)])
+        if given in self._readable:
+            return
+        for metric in self._metrics.values():
+            metric.require(batch)
         unwanted = [
             key for key in batch.extras if not any(m.wanted({key: 0}) for m in self._metrics.values())
         ]
@@ -219,6 +245,7 @@ class MetricCollection:
                 f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}; leave it out, or "
                 "name a metric whose update takes it"
             )
+        self._readable.add(given)
 
     def _compute_here(self) -> dict[str, Tensor]:
         complaint = self._gate.verdict()
@@ -248,6 +275,12 @@ class MetricCollection:
             raise StateError(f"{', '.join(sorted(missing))} missing from what should be a state of {self}")
         if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_repr()):
             raise StateError(f"a state of {', '.join(metrics) or 'nothing'} does not fit {self}")
+
+
+def _told(batch: Outputs) -> tuple[str, ...]:
+    """What the metrics are asked about, beside the outputs: weights, and soft labels alone."""
+    weighted = ("sample_weight",) if batch.weight is not None else ()
+    return (*weighted, "soft labels alone") if batch.target is batch.soft else weighted
 
 
 def _instance(metric: Named, output: OutputFeature | None) -> Metric:

@@ -57,6 +57,11 @@ class OutputFeature:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise MetricInputError(f"{self.type}: {name} must be a whole number of at least 1, got {value!r}")
 
+    def _check_index(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise MetricInputError(f"{self.type}: {name} is a whole number, got {value!r}")
+
     def _check_threshold(self, value: float) -> None:
         if not (isinstance(value, (int, float)) and math.isfinite(value) and 0 < value < 1):
             raise MetricInputError(
@@ -68,28 +73,34 @@ class OutputFeature:
 class Binary(OutputFeature):
     """One yes or no per row, predicted 1 when its probability exceeds `threshold`.
 
+    Rows whose target is `ignore_index` count for nothing.
+
     Shape: logits, probabilities, predictions, target (N,).
     """
 
     type: ClassVar[str] = BINARY
     threshold: float = 0.5
+    ignore_index: int | None = None
 
     def __post_init__(self) -> None:
         self._check_threshold(self.threshold)
+        self._check_index("ignore_index")
 
 
 @dataclass(frozen=True)
 class Category(OutputFeature):
-    """One class of several per row.
+    """One class of several per row. Rows whose target is `ignore_index` count for nothing.
 
     Shape: logits, probabilities (N, C); predictions, target (N,) int in [0, C).
     """
 
     type: ClassVar[str] = CATEGORY
     num_classes: int | None = None
+    ignore_index: int | None = None
 
     def __post_init__(self) -> None:
         self._check_count("num_classes")
+        self._check_index("ignore_index")
 
 
 @dataclass(frozen=True)
@@ -156,7 +167,10 @@ class Sequence(OutputFeature):
 
 @dataclass(frozen=True)
 class Text(OutputFeature):
-    """Text as token ids, with the shapes and the `ignore_index` of `Sequence`."""
+    """Text: as strings, or as token ids with the shapes and the `ignore_index` of `Sequence`.
+
+    Shape: predictions N strings, target N strings or N lists of references; token ids beside or instead.
+    """
 
     type: ClassVar[str] = TEXT
     vocab_size: int | None = None
@@ -195,16 +209,25 @@ class Audio(OutputFeature):
 
 @dataclass(frozen=True)
 class Boxes(OutputFeature):
-    """Objects found in pictures."""
+    """Objects found in pictures. Shape: predictions, target N mappings of tensors, as in torchvision."""
 
     type: ClassVar[str] = BOXES
 
 
 @dataclass(frozen=True)
 class Mask(OutputFeature):
-    """A class per pixel. Shape: predictions, target (N, height, width) int."""
+    """A class per pixel. Pixels whose target is `ignore_index` count for nothing.
+
+    Shape: logits, probabilities (N, C, height, width); predictions, target (N, height, width) int.
+    """
 
     type: ClassVar[str] = MASK
+    num_classes: int | None = None
+    ignore_index: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check_count("num_classes")
+        self._check_index("ignore_index")
 
 
 @dataclass(frozen=True)

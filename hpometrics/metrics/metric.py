@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, StateError
 from ..objective import Objective
+from .checks import Gate, NonFinite
 from .features import FEATURES, InputType, OutputFeature
 from .keeper import Keeper
 from .outputs import Outputs
@@ -44,6 +45,10 @@ class Metric(Keeper):
 
     objective: ClassVar[Objective | None]
     inputs: ClassVar[InputType]
+    extras: ClassVar[tuple[str, ...]] = ()
+    """Further keyword arguments of `update` that it reads from `batch.extras`."""
+    reads_soft: ClassVar[bool] = False
+    """Whether it measures against soft labels, `target_probabilities=`, where they are given."""
     full_state_update: bool = False
 
     def __init__(self, **kwargs: Any) -> None:
@@ -91,14 +96,26 @@ class Metric(Keeper):
             )
         self._output = feature
 
+    @property
+    def non_finite(self) -> NonFinite:
+        """What becomes of nan and infinite values: `error` (refused), `propagate` or `ignore`; may be set."""
+        return self._gate.non_finite
+
+    @non_finite.setter
+    def non_finite(self, policy: NonFinite) -> None:
+        if self.update_count:
+            raise StateError(f"{self.name} has begun to measure with non_finite={self.non_finite!r}")
+        self._gate = Gate(policy)
+
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Add one batch: `update(preds, target)`, or `update(logits=..., target=...)`.
 
         Args:
             args: preds, the output that the metric reads (`inputs`) in the shape of its output feature;
                 target.
-            kwargs: the same by name, `logits=`, `probabilities=` or `predictions=` in the place of `preds`,
-                and the extras that the metric asks for.
+            kwargs: the same by name, `logits=`, `probabilities=` or `predictions=` in the place of `preds`;
+                `sample_weight=`, (N,) from 0; `target_probabilities=`, soft labels; and the extras that the
+                metric asks for.
 
         Raises:
             MetricInputError: the batch is not what the metric reads; the state stays as it was.
@@ -108,9 +125,8 @@ class Metric(Keeper):
     def _take(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
         """The one door, in front of an `update(preds, target)` of a metric's own as well."""
         self._refuse_if_shared("update")
-        batch = self.batch(preds, target, tensors)
-        self._gate.admit(batch)
-        if not len(batch):
+        batch = self._gate.admit(self.batch(preds, target, tensors))
+        if batch is None:
             return
         before = self.snapshot() if overrides_update(self) else {}
         try:
@@ -128,14 +144,37 @@ class Metric(Keeper):
         given = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
         batch = Outputs(self.output, target=target, **given)
         self.refuse_unwanted(batch.extras)
+        self.require(batch)
+        return batch
+
+    def require(self, batch: Outputs) -> None:
+        """Make sure that the batch holds what the metric reads.
+
+        Raises:
+            MetricInputError: its input cannot be derived, it needs hard labels, or it cannot weigh rows.
+        """
         if not isinstance(self.output, AnyOutput):
             batch.require(self.inputs, self.name)
-        return batch
+        if batch.target is batch.soft and not self.reads_soft:
+            raise MetricInputError(
+                f"{self.name} reads a target, not soft labels; pass target= beside target_probabilities="
+            )
+        if batch.weight is not None and not self.takes_weights:
+            raise MetricInputError(f"{self.name} cannot weigh rows; leave out sample_weight=")
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether rows may be given a `sample_weight`."""
+        if overrides_update(self):
+            names = _extra_names(type(self).update)
+            return names is not None and "sample_weight" in names
+        return all(statistic.weighted for statistic in self.kept.values())
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch that has passed the gate."""
         if overrides_update(self):
-            type(self).update(self, batch[self.inputs], batch.target, **self.wanted(batch.extras))
+            weighed = {"sample_weight": batch.weight} if batch.weight is not None else {}
+            type(self).update(self, batch[self.inputs], batch.answer, **self.wanted(batch.extras), **weighed)
             return
         for statistic in self.kept.values():
             statistic.check(batch)
@@ -148,9 +187,13 @@ class Metric(Keeper):
         return type(self).update if overrides_update(self) else None
 
     def wanted(self, extras: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the extra keywords that its own `update` (or `get_current_value`) asks for."""
-        names = _extra_names(self.reader) if extras and self.reader else ()
-        return dict(extras) if names is None else {name: extras[name] for name in extras if name in names}
+        """Those of the extra keywords that its `extras` or its own function of a batch asks for."""
+        if not extras:
+            return {}
+        names = _extra_names(self.reader) if self.reader else ()
+        if names is None:
+            return dict(extras)
+        return {name: extras[name] for name in extras if name in names or name in self.extras}
 
     def refuse_unwanted(self, extras: Mapping[str, Any]) -> None:
         """Refuse extra keywords that nothing reads: a misspelt one must not be lost.
@@ -292,7 +335,7 @@ class MeanMetric(Metric):
     def measure(self, batch: Outputs) -> Value | tuple[Value, Any]:
         """Measure one batch of outputs; override this one to read shared blocks."""
         preds = batch[self.inputs]
-        return self.get_current_value(preds, batch.target, **self.wanted(batch.extras))
+        return self.get_current_value(preds, batch.answer, **self.wanted(batch.extras))
 
     @property
     def reader(self) -> Callable[..., Any]:
@@ -318,14 +361,27 @@ class MeanMetric(Metric):
                 f"{self.name}: get_current_value gives one value, or one per row; the batch has "
                 f"{len(batch)} rows, got shape {tuple(value.shape)}"
             )
-        if weight is None:
+        if weight is None and batch.weight is None:
             count = torch.tensor(
                 value.numel() if value.ndim else len(batch), dtype=torch.float64, device=value.device
             )
             return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
-        share = self._checked_weight(torch.as_tensor(weight, device=value.device), value)
+        if weight is None:
+            share = self._of_rows(value, batch.weight)
+        else:
+            share = self._checked_weight(torch.as_tensor(weight, device=value.device), value)
+            share = share if batch.weight is None else share * self._of_rows(value, batch.weight)
         counted = torch.where(share == 0, 0.0, value.double())
         return (counted * share).sum(), share.sum()
+
+    def _of_rows(self, value: Tensor, weight: Tensor | None) -> Tensor:
+        """The rows' weights in the shape of the values."""
+        if not value.ndim or weight is None:
+            raise MetricInputError(
+                f"{self.name} gives one value for a whole batch, whose rows cannot be weighed; leave out "
+                "sample_weight=, or give one value per row"
+            )
+        return weight.view(-1, *[1] * (value.ndim - 1)).expand(value.shape)
 
     def _checked_weight(self, weight: Tensor, value: Tensor) -> Tensor:
         if value.ndim and weight.shape != value.shape:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from .features import (
     BINARY,
     CATEGORY,
     LOGITS,
+    MASK,
     PREDICTIONS,
     PROBABILITIES,
     SEQUENCE,
@@ -22,15 +24,25 @@ from .features import (
     InputType,
     OutputFeature,
 )
+from .records import records_in, references_of, texts_of
 
 T = TypeVar("T")
 
 _SIGMOID = (BINARY, SET)
-_SOFTMAX = (CATEGORY, SEQUENCE, TEXT)
+_SOFTMAX = (CATEGORY, SEQUENCE, TEXT, MASK)
+_BY_POSITION = (SEQUENCE, TEXT, MASK)
 _SHORT, _MANY = (
     64,
     64,
 )  # where log_softmax over the first dimension of a transposed copy is several times faster
+
+
+class Decided(NamedTuple):
+    """Target and predicted class of each position that counts, flat int64; weights if there are any."""
+
+    target: Tensor
+    preds: Tensor
+    weight: Tensor | None
 
 
 class Outputs:
@@ -38,8 +50,11 @@ class Outputs:
 
     Args:
         feature: what the model predicts.
-        logits, probabilities, predictions: what it gave; any one of them, or several.
-        target: what was right.
+        logits, probabilities, predictions: what it gave; any one of them, or several. Texts are given as
+            `predictions`, a list of strings; boxes as a list of mappings.
+        target: what was right; of texts a list of strings, or a list of references for each.
+        target_probabilities: soft labels, in the shape of the probabilities, beside `target` or alone.
+        sample_weight: how much each row counts, (N,) from 0; without it each counts 1.
         extras: whatever else the caller passes; it reaches the metrics that ask for it.
 
     Which output a tensor is, is said by its keyword and never guessed from its values.
@@ -50,7 +65,7 @@ class Outputs:
     [1, 0]
     """
 
-    __slots__ = ("_blocks", "extras", "feature", "given", "target")
+    __slots__ = ("_blocks", "extras", "feature", "given", "records", "soft", "target", "weight")
 
     def __init__(
         self,
@@ -60,25 +75,109 @@ class Outputs:
         probabilities: Any = None,
         predictions: Any = None,
         target: Any = None,
+        target_probabilities: Any = None,
+        sample_weight: Any = None,
         **extras: Any,
     ) -> None:
-        given = ((LOGITS, logits), (PROBABILITIES, probabilities), (PREDICTIONS, predictions))
         self.feature = feature
+        self.records: dict[str, list[Any]] = records_in(feature, predictions=predictions, target=target)
+        predictions = None if "predictions" in self.records else predictions
+        given = ((LOGITS, logits), (PROBABILITIES, probabilities), (PREDICTIONS, predictions))
         self.given: dict[InputType, Tensor] = {kind: as_tensor(x) for kind, x in given if x is not None}
-        if not self.given or target is None:
-            missing = "target=" if self.given else "one of logits=, probabilities=, predictions="
-            raise MetricInputError(
-                f"an update needs {missing}; got {', '.join(self.given) or 'no model output'}"
-            )
-        self.target = as_tensor(target)
+        self.soft: Tensor | None = None if target_probabilities is None else as_tensor(target_probabilities)
+        self.weight: Tensor | None = None if sample_weight is None else as_tensor(sample_weight).double()
         self.extras: Mapping[str, Any] = extras
+        self.target: Tensor = self._target_of(target)
         self._blocks: dict[str, Any] = {}
 
-    def __getitem__(self, kind: InputType) -> Tensor:
-        return getattr(self, kind.value)  # type: ignore[no-any-return]  # a property of that name
+    def _target_of(self, target: Any) -> Tensor:
+        """The target tensor, or what stands in for it with the right number of rows."""
+        outputs = [*self.given, *(name for name in self.records if name == PREDICTIONS)]
+        if not outputs:
+            raise MetricInputError(
+                "an update needs one of logits=, probabilities=, predictions=; got no model output"
+            )
+        if "target" in self.records:
+            return torch.zeros(len(self.records["target"]), dtype=torch.int64)
+        if target is None and self.soft is None:
+            raise MetricInputError(f"an update needs target=; got {', '.join(outputs)}")
+        return as_tensor(target) if target is not None else self.soft  # type: ignore[return-value]  # one is given
+
+    def __getitem__(self, kind: InputType) -> Any:
+        return self.records[kind] if kind in self.records else getattr(self, kind.value)
 
     def __len__(self) -> int:
         return self.target.shape[0] if self.target.ndim else 0
+
+    @property
+    def has_target(self) -> bool:
+        """Whether a target tensor was given; else soft labels or texts are what was right."""
+        return self.target is not self.soft and "target" not in self.records
+
+    @property
+    def answer(self) -> Any:
+        """The target in the form it was given: a tensor, or a list of texts or mappings."""
+        return self.records.get("target", self.target)
+
+    @property
+    def texts(self) -> list[str]:
+        """The predicted texts: the predictions, or the extra `texts` beside token ids.
+
+        Raises:
+            MetricInputError: neither was given, or something in it is no text.
+        """
+        return self.block("texts", lambda batch: texts_of(*batch._listed("predictions", "texts")))
+
+    @property
+    def references(self) -> list[tuple[str, ...]]:
+        """The right texts of each row: the target, or the extra `references` beside token ids.
+
+        Raises:
+            MetricInputError: neither was given, or a row has no reference.
+        """
+        return self.block("references", lambda batch: references_of(*batch._listed("target", "references")))
+
+    def _listed(self, name: str, extra: str) -> tuple[Any, str]:
+        for held, key in ((self.extras, extra), (self.records, name)):
+            if key in held:
+                return held[key], key
+        raise MetricInputError(
+            f"texts are wanted as {name}=[...], or beside token ids as {extra}=[...]; got token ids only"
+        )
+
+    def rows(self, keep: Tensor) -> Self:
+        """Return the batch of some of its rows: those where `keep`, (N,) bool, is true."""
+        size, places = len(self), keep.nonzero().squeeze(1)
+
+        def cut(value: Any) -> Any:
+            if isinstance(value, (Tensor, np.ndarray)):
+                return value[places] if value.ndim and len(value) == size else value
+            by_row = isinstance(value, (list, tuple)) and len(value) == size
+            return [value[i] for i in places.tolist()] if by_row else value
+
+        alone = self.target is self.soft
+        part = self._with(target=cut(self.target), weight=cut(self.weight))
+        part.given = {kind: cut(tensor) for kind, tensor in self.given.items()}
+        part.records = {name: cut(records) for name, records in self.records.items()}
+        part.extras = {name: cut(value) for name, value in self.extras.items()}
+        part.soft = part.target if alone else cut(self.soft)
+        return part
+
+    def masked(self, keep: Tensor) -> Self:
+        """Return the same rows, of which those that are not to be kept weigh nothing; nobody waits for it."""
+        weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
+        by_row = keep.view(-1, *[1] * (self.target.ndim - 1))
+        part = self._with(target=torch.where(by_row, self.target, 0), weight=weight)
+        part.given = {
+            kind: torch.where(keep.view(-1, *[1] * (x.ndim - 1)), x, torch.zeros_like(x))
+            for kind, x in self.given.items()
+        }
+        return part
+
+    def _with(self, *, target: Tensor, weight: Tensor | None) -> Self:
+        part = copy.copy(self)
+        part.target, part.weight, part._blocks = target, weight, {}
+        return part
 
     def require(self, kind: InputType, reader: str) -> None:
         """Make sure that a model output is given or can be derived.
@@ -86,7 +185,7 @@ class Outputs:
         Raises:
             MetricInputError: it cannot; the message names the reader, what came and what to do.
         """
-        if not derivable(kind, frozenset(self.given), self.feature):
+        if kind not in self.records and not derivable(kind, frozenset(self.given), self.feature):
             raise MetricInputError(f"{reader} reads {kind}: {_underivable(kind, self.given, self.feature)}")
 
     def block(self, name: str, make: Callable[[Outputs], T]) -> T:
@@ -138,8 +237,26 @@ class Outputs:
 
     @property
     def counted(self) -> Tensor:
-        """Which positions of a sequence count, (N, T) bool: those whose target is not `ignore_index`."""
+        """Which positions count, bool in the target's shape: those whose target is not `ignore_index`."""
         return self.block("counted", _counted)
+
+    @property
+    def decided(self) -> Decided:
+        """Target and predicted class of every position that counts, with their weights."""
+        return self.block("decided", _decided)
+
+    @property
+    def num_classes(self) -> int | None:
+        """The number of classes that scores show; None if only predictions were given, or for yes or no."""
+        if self.feature.type not in _SOFTMAX:
+            return None
+        where = class_dim(self.feature)
+        return next((x.shape[where] for kind, x in self.given.items() if kind is not PREDICTIONS), None)
+
+
+def class_dim(feature: OutputFeature) -> int:
+    """The dimension of logits and probabilities that runs over classes or labels."""
+    return 1 if feature.type == MASK else -1
 
 
 def derivable(kind: InputType, given: frozenset[InputType], feature: OutputFeature) -> bool:
@@ -201,15 +318,29 @@ def _predictions(batch: Outputs) -> Tensor:
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS]
     if batch.feature.type in _SOFTMAX and batch.given:
-        return batch.scores.argmax(-1)
+        return batch.scores.argmax(class_dim(batch.feature))
     if batch.feature.type in _SIGMOID:
         return _decide(batch)
     raise MetricInputError(_underivable(PREDICTIONS, batch.given, batch.feature))
 
 
 def _counted(batch: Outputs) -> Tensor:
-    ignored: int = batch.feature.ignore_index  # type: ignore[attr-defined]  # a sequence or text has one
-    return batch.index != ignored
+    ignored: int | None = getattr(batch.feature, "ignore_index", None)
+    return torch.ones_like(batch.index, dtype=torch.bool) if ignored is None else batch.index != ignored
+
+
+def _decided(batch: Outputs) -> Decided:
+    """On a device positions that do not count get weight 0: to drop them would be to wait for the mask."""
+    target, preds, weight = batch.index, batch.predictions.long(), batch.weight
+    if batch.feature.type not in _BY_POSITION:
+        return Decided(target, preds, weight)
+    counted = batch.counted
+    if weight is not None:
+        weight = weight.view(-1, *[1] * (target.ndim - 1)).expand(target.shape)
+    if target.device.type == "cpu":
+        return Decided(target[counted], preds[counted], None if weight is None else weight[counted])
+    weight = counted.double() if weight is None else weight * counted
+    return Decided(target.where(counted, 0).flatten(), preds.flatten(), weight.flatten())
 
 
 def _decide(batch: Outputs) -> Tensor:
@@ -231,4 +362,4 @@ def _log_probabilities(batch: Outputs) -> Tensor:
     logits = batch.logits
     if logits.ndim == 2 and logits.shape[1] <= _SHORT and logits.shape[0] >= _MANY:
         return logits.t().contiguous().log_softmax(0).t()
-    return logits.log_softmax(-1)
+    return logits.log_softmax(class_dim(batch.feature))

@@ -29,7 +29,9 @@ from .laws import (
     check_repetition,
     check_reset,
     check_row_order,
+    check_soft_labels,
     check_state_dict,
+    check_weights,
 )
 from .subjects import Subject, all_subjects, subjects_of
 
@@ -58,7 +60,9 @@ __all__ = [
     "check_repetition",
     "check_reset",
     "check_row_order",
+    "check_soft_labels",
     "check_state_dict",
+    "check_weights",
     "cut",
     "draw",
     "rows_of",

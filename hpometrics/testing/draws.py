@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ from ..metrics.features import (
     Vector,
 )
 
-Batch = dict[str, Tensor]
+Batch = dict[str, Any]
 Draw = Callable[[OutputFeature, int, float, int], Batch]
 
 OUTPUTS: Mapping[str, OutputFeature] = {
@@ -59,8 +60,14 @@ def draw(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) ->
 
 
 def rows_of(batch: Batch, index: slice | Tensor) -> Batch:
-    """Take some rows of a batch."""
-    return {name: tensor[index] for name, tensor in batch.items()}
+    """Take some rows of a batch: of its tensors and of its lists."""
+    return {name: _entries(value, index) for name, value in batch.items()}
+
+
+def _entries(value: Any, index: slice | Tensor) -> Any:
+    if isinstance(value, Tensor) or (isinstance(value, list) and isinstance(index, slice)):
+        return value[index]
+    return [value[i] for i in index.tolist()] if isinstance(value, list) else value  # type: ignore[union-attr]  # a tensor
 
 
 def cut(batch: Batch, sizes: Iterable[int]) -> list[Batch]:

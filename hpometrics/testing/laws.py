@@ -18,11 +18,12 @@ from ..metrics.collection import MetricCollection
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName
-from ..metrics.outputs import Outputs
+from ..metrics.outputs import Outputs, class_dim
 from .draws import Batch, Draw, cut, draw, rows_of
 from .subjects import Subject, all_subjects, fed, value_of
 
 NOISE = (0.0, 0.3, 0.9)
+_OUTPUTS = ("logits", "probabilities", "predictions")
 
 
 class LawBroken(HpometricsError, AssertionError):
@@ -163,12 +164,12 @@ def check_half(subject: Subject) -> None:
 def check_buffer(subject: Subject) -> None:
     """The caller may overwrite its tensors after `update`, and `update` does not write to them."""
     batch = subject.draw(40)
-    buffers = {name: tensor.clone() for name, tensor in batch.items()}
+    buffers = copy.deepcopy(batch)
     metric = fed(subject.make(), buffers)
     for name, buffer in buffers.items():
-        if not torch.equal(buffer, batch[name]):
+        if not _equal(buffer, batch[name]):
             raise LawBroken(f"{subject} wrote to the {name} it was given")
-        buffer.zero_()
+        buffer.zero_() if isinstance(buffer, Tensor) else buffer.clear()
     _same(subject, subject.measure(batch), value_of(metric), "after its inputs were overwritten")
 
 
@@ -184,7 +185,7 @@ def check_forms(subject: Subject) -> None:
     whole = subject.measure(batch)
     for how, form in forms.items():
         metric = subject.make()
-        metric.update(**{name: form(tensor) for name, tensor in batch.items()})
+        metric.update(**_over_tensors(batch, form))
         value = value_of(metric)
         if value.requires_grad:
             raise LawBroken(f"{subject} keeps the graph of inputs that want gradients")
@@ -194,10 +195,10 @@ def check_forms(subject: Subject) -> None:
 def check_inputs(subject: Subject) -> None:
     """The output that the metric reads may be handed over itself, in the place of the logits."""
     batch = subject.draw(60)
-    target = batch["target"]
     outputs = Outputs(subject.output, **batch)
     metric = subject.make()
-    metric.update(outputs[subject.entry.inputs], target)
+    beside = {name: value for name, value in batch.items() if name not in _OUTPUTS}
+    metric.update(outputs[subject.entry.inputs], **beside)
     _same(
         subject,
         subject.measure(batch),
@@ -233,18 +234,52 @@ def check_inference_mode(subject: Subject) -> None:
 
 def check_company(subject: Subject) -> None:
     """In a collection of all metrics of its feature a metric has the value it has alone."""
-    company = all_subjects(subject.output.type) if subject.source is draw else (subject,)
+    company = tuple(s for s in all_subjects(subject.output.type) if s.source is draw)
+    company = company if subject.source is draw else (subject,)
     batches = _company_batches(subject.output, subject.source)
     together = _values_together(tuple(s.name for s in company), subject.output, subject.source)
     alone = subject.measure(*batches)
     _same(subject, alone, together[str(subject.name)], "in a collection of all metrics")
 
 
+def check_weights(subject: Subject) -> None:
+    """A row of weight 2 counts as twice that row, one of weight 0 not at all; who cannot weigh says so."""
+    batch = subject.draw(60)
+    times = torch.tensor([2, 1, 0, 1, 3]).repeat(12)
+    weighed = {**batch, "sample_weight": times.double()}
+    repeated = rows_of(batch, torch.arange(60).repeat_interleave(times))
+    try:
+        parts = subject.measure(*cut(weighed, [7, 53]))
+    except MetricInputError as err:
+        if "weigh" not in str(err):
+            raise LawBroken(f"{subject} refuses weights without saying so: {err}") from err
+        return
+    _same(subject, subject.measure(repeated), subject.measure(weighed), "rows weighed, not repeated", 1e-9)
+    _same(subject, subject.measure(repeated), parts, "rows weighed in two batches", 1e-9)
+
+
+def check_soft_labels(subject: Subject) -> None:
+    """Soft labels that are sure give the value of the hard ones; who cannot read them says so."""
+    batch = subject.draw(40)
+    shown = Outputs(subject.output, **batch)
+    if not isinstance(batch.get("target"), Tensor) or not {"logits", "probabilities"} & batch.keys():
+        return
+    beside = {name: value for name, value in batch.items() if name != "target"}
+    soft = {**beside, "target_probabilities": _sure(shown)}
+    try:
+        value = subject.measure(soft)
+    except MetricInputError as err:
+        if "soft labels" not in str(err):
+            raise LawBroken(f"{subject} refuses soft labels without saying so: {err}") from err
+        return
+    _same(subject, subject.measure(batch), value, "soft labels of 0 and 1", 1e-9)
+
+
 def check_device(subject: Subject) -> None:
     """On an accelerator, where there is one, the value is that of the CPU; nan in gives nan with a reason."""
     batch = subject.draw(90)
     for device in ("cuda",) if torch.cuda.is_available() else ():
-        moved = {name: tensor.to(device) for name, tensor in batch.items()}
+        moved = _over_tensors(batch, lambda tensor, device=device: tensor.to(device))  # type: ignore[misc]
         metric = fed(subject.make().to(device), *cut(moved, [60, 30]))
         _same(subject, subject.measure(batch), value_of(metric).cpu(), device, tolerance=1e-9)
         _same(subject, subject.measure(batch), value_of(metric.to("cpu")), f"moved from {device}", 1e-9)
@@ -271,6 +306,8 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_forward,
     check_inference_mode,
     check_company,
+    check_weights,
+    check_soft_labels,
     check_device,
 )
 
@@ -290,13 +327,35 @@ def _undefined(subject: Subject, metric: Metric, when: str) -> None:
         raise LawBroken(f"{subject} is nan {when} without an undefined_reason")
 
 
+def _sure(batch: Outputs) -> Tensor:
+    """Probabilities that say what the target is."""
+    if batch.num_classes is None:
+        return batch.target.double()
+    index = batch.index.where(batch.counted, 0)
+    hot = torch.nn.functional.one_hot(index, batch.num_classes).double()
+    return hot.movedim(-1, class_dim(batch.feature))
+
+
+def _over_tensors(batch: Batch, form: Callable[[Tensor], Any]) -> Batch:
+    return {name: form(value) if isinstance(value, Tensor) else value for name, value in batch.items()}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return all(_equal(value, other[key]) for key, value in one.items())
+    return all(map(_equal, one, other)) if isinstance(one, (list, tuple)) else bool(one == other)
+
+
 def _spoiled(batch: Batch) -> dict[str, Batch]:
-    given = next(name for name in batch if name != "target")
+    given = next(name for name in batch if name in _OUTPUTS)
     spoiled = {
         "one target less than rows": {**batch, "target": batch["target"][1:]},
-        "no target": {given: batch[given]},
+        "no target": {name: value for name, value in batch.items() if name != "target"},
     }
-    for value in (torch.nan, torch.inf) if batch[given].is_floating_point() else ():
+    floats = isinstance(batch[given], Tensor) and batch[given].is_floating_point()
+    for value in (torch.nan, torch.inf) if floats else ():
         broken = batch[given].clone()
         broken.view(-1)[-1] = value
         spoiled[f"{value} in its {given}"] = {**batch, given: broken}
@@ -304,9 +363,7 @@ def _spoiled(batch: Batch) -> dict[str, Batch]:
 
 
 def _cast(batch: Batch, dtype: torch.dtype) -> Batch:
-    return {
-        name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()
-    }
+    return _over_tensors(batch, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
 
 @lru_cache(maxsize=32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -48,18 +49,23 @@ class Subject:
 
 
 def subjects_of(
-    metric: str | MetricEntry, feature_type: str | None = None, source: Draw = draw
+    metric: str | MetricEntry, feature_type: str | None = None, source: Draw | None = None
 ) -> tuple[Subject, ...]:
     """Every use of a metric that its parameters allow: each choice of a choice, 2 for a `k`, else defaults.
 
     Args:
         metric: its name or its entry.
         feature_type: which of its entries, where the name has several.
-        source: draws batches, where `draw` has none that fit.
+        source: draws batches, where neither `draw` nor the metric's own `draw_batch` has any that fit.
     """
     entries = (metric,) if isinstance(metric, MetricEntry) else _entries_named(metric, feature_type)
     return tuple(
-        Subject(entry, find_metric(name, entry.feature_type).name, _output_of(entry), source)
+        Subject(
+            entry,
+            find_metric(name, entry.feature_type).name,
+            _output_of(entry),
+            source or draw_of(entry.load()),
+        )
         for entry in entries
         for name in _names_of(entry)
     )
@@ -68,6 +74,20 @@ def subjects_of(
 def all_subjects(feature_type: str | None = None) -> tuple[Subject, ...]:
     """Every use of every registered metric; of one feature when asked."""
     return tuple(subject for entry in all_entries(feature_type) for subject in subjects_of(entry))
+
+
+@cache
+def draw_of(cls: type[Metric]) -> Draw:
+    """Where batches for a metric come from: its own static method `draw_batch`, or the usual `draw`."""
+    own = getattr(cls, "draw_batch", None)
+    if own is None:
+        return draw
+
+    def drawn(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
+        batch: Batch = own(output, rows, noise, torch.Generator().manual_seed(seed))
+        return batch
+
+    return drawn
 
 
 def _entries_named(name: str, feature_type: str | None) -> tuple[MetricEntry, ...]:
@@ -80,9 +100,12 @@ def _output_of(entry: MetricEntry) -> OutputFeature:
 
 
 def _names_of(entry: MetricEntry) -> list[MetricName]:
-    varied = [param for param in entry.params if param.choices or param.required]
+    """Every combination of choices; of parameters that exclude each other, one at a time."""
+    alternatives = [p for p in entry.params if p.name in entry.one_of]
+    always = [p for p in entry.params if p not in alternatives and (p.choices or p.required)]
     return [
         MetricName(entry.name, tuple((p.name, value) for p, value in zip(varied, values, strict=True)))
+        for varied in ([[*always, one] for one in alternatives] or [always])
         for values in itertools.product(*map(_settings, varied))
     ]
 

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..features import BINARY
+from ..features import BINARY, SET
 from ..outputs import Outputs
-from .statistic import Reduction, Statistic
+from .statistic import Reduction, Statistic, refuse_other_width
+
+
+class Confidence(NamedTuple):
+    """How sure the model was of each answer, whether it was right, weights if there are any; each (M,)."""
+
+    sure: Tensor
+    right: Tensor
+    weight: Tensor | None
+
+
+def confidence_of(batch: Outputs) -> Confidence:
+    """The block of a batch's answers.
+
+    A category's confidence is its largest probability, and right means predicted; a binary output's is the
+    probability of class 1, and right means that the target is 1. Each label of a set is such an answer.
+    """
+    return batch.block("confidence", _confidence)
 
 
 class CalibrationBins(Statistic):
-    """Rows, summed confidence and right answers per equal-width bin of confidence; (3, bins) float64.
-
-    A category's confidence is its largest probability, and right means predicted; a binary output's is the
-    probability of class 1, and right means that the target is 1.
-    """
+    """Rows, summed confidence and right answers per equal-width bin of confidence; (3, bins) float64."""
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"sums": "sum"}
+    weighted: ClassVar[bool] = True
 
     def __init__(self, bins: int) -> None:
         super().__init__(bins=bins)
@@ -33,16 +47,77 @@ class CalibrationBins(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Bin one batch."""
-        confidence, right = batch.block("confidence", _confidence)
-        bins = (confidence * self.bins).long().clamp_(max=self.bins - 1)
-        parts = [
-            torch.bincount(bins, weights, self.bins)
-            for weights in (None, confidence.double(), right.double())
-        ]
-        self.add(sums=torch.stack([part.double() for part in parts]))
+        sure, right, weight = confidence_of(batch)
+        self.add(sums=_summed(_bins_of(sure, self.bins), (None, sure, right), weight, self.bins))
 
 
-def _confidence(batch: Outputs) -> tuple[Tensor, Tensor]:
+class ClassBins(Statistic):
+    """Rows, summed probability and outcomes per class and equal-width bin of it; (3, C, bins) float64."""
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"sums": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self, bins: int) -> None:
+        super().__init__(bins=bins)
+        self.bins = bins
+
+    @property
+    def sums(self) -> Tensor:
+        """Rows, probability and outcomes per class and bin."""
+        return self._state["sums"]
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse probabilities of another number of classes.
+
+        Raises:
+            MetricInputError: naming both numbers.
+        """
+        refuse_other_width(batch, self.sums.shape[1] if self._state else None)
+
+    def update(self, batch: Outputs) -> None:
+        """Bin one batch: every class of every row by its own probability."""
+        probabilities = batch.probabilities
+        classes = probabilities.shape[1]
+        places = torch.arange(classes, device=probabilities.device) * self.bins
+        places = (places + _bins_of(probabilities, self.bins)).flatten()
+        happened = _happened(batch, probabilities).flatten()
+        weight = None if batch.weight is None else batch.weight.repeat_interleave(classes)
+        sums = _summed(places, (None, probabilities.flatten(), happened), weight, classes * self.bins)
+        self.add(sums=sums.view(3, classes, self.bins))
+
+
+def _confidence(batch: Outputs) -> Confidence:
     if batch.feature.type == BINARY:
-        return batch.probabilities, batch.target
-    return batch.log_probabilities.amax(-1).exp(), batch.predictions == batch.target
+        return Confidence(batch.probabilities, batch.target, batch.weight)
+    if batch.feature.type != SET:
+        sure = batch.log_probabilities.amax(-1).exp()
+        return Confidence(sure, batch.predictions == batch.target, batch.weight)
+    labels = batch.target.shape[1]
+    weight = None if batch.weight is None else batch.weight.repeat_interleave(labels)
+    return Confidence(batch.probabilities.flatten(), batch.target.flatten(), weight)
+
+
+def _happened(batch: Outputs, probabilities: Tensor) -> Tensor:
+    """Which class each row is of, or which labels it has; (N, C) in the precision of the probabilities."""
+    if batch.feature.type == SET:
+        return batch.target.to(probabilities.dtype)
+    return torch.zeros_like(probabilities).scatter_(1, batch.index.unsqueeze(1), 1.0)
+
+
+def _bins_of(values: Tensor, bins: int) -> Tensor:
+    return (values * bins).long().clamp_(max=bins - 1)
+
+
+def _summed(places: Tensor, values: tuple[Tensor | None, ...], weight: Tensor | None, size: int) -> Tensor:
+    """Sum each of the values over the rows at each place, in float64; None is 1."""
+    wide = [_times(None if of is None else of.double(), weight) for of in values]
+    if places.device.type == "cpu":
+        return torch.stack([torch.bincount(places, of, size).double() for of in wide])
+    ones = torch.ones_like(places, dtype=torch.float64)  # bincount on a device waits for the largest place
+    parts = [ones if of is None else of for of in wide]
+    return torch.stack([part.new_zeros(size).index_add_(0, places, part) for part in parts])
+
+
+def _times(values: Tensor | None, weight: Tensor | None) -> Tensor | None:
+    """The product, where None is 1."""
+    return values if weight is None else weight if values is None else values * weight

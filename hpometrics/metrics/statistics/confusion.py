@@ -41,12 +41,13 @@ class Counts:
 
 
 class Confusion(Statistic):
-    """Confusion matrix of a binary or category output: `matrix[target, prediction]`, (C, C) int64.
+    """Confusion matrix of rows, tokens or pixels: `matrix[target, prediction]`, (C, C) int64.
 
-    Without a stated number of classes it grows with the labels it meets.
+    With weights it is float64. Without a stated number of classes it grows with the labels it meets.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"matrix": "sum"}
+    weighted: ClassVar[bool] = True
 
     @property
     def matrix(self) -> Tensor:
@@ -73,17 +74,18 @@ class Confusion(Statistic):
         Raises:
             MetricInputError: the batch has another one.
         """
-        if any(given.ndim == 2 for given in batch.given.values()):
+        if batch.num_classes is not None and batch.feature.type != BINARY:
             refuse_other_width(batch, self._width)
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
         classes = batch.block("num_classes", _num_classes)
-        self._width = next((x.shape[1] for x in batch.given.values() if x.ndim == 2), self._width)
+        self._width = batch.num_classes or self._width
         if self._state and classes < len(self._state["matrix"]):
             classes = len(self._state["matrix"])
-        pairs = batch.index * classes + batch.predictions.long()
-        self.merge_state({"matrix": _count(pairs, classes * classes).view(classes, classes)})
+        target, preds, weight = batch.decided
+        counted = _count(target * classes + preds, classes * classes, weight)
+        self.merge_state({"matrix": counted.view(classes, classes)})
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Take in another matrix; the smaller one is padded."""
@@ -95,9 +97,10 @@ class Confusion(Statistic):
 
 
 class LabelConfusion(Statistic):
-    """Confusion counts of each label of a set output: rows are tp, fp, fn, tn; (4, L) int64."""
+    """Confusion counts of each label of a set: rows are tp, fp, fn, tn; (4, L) int64, weighted float64."""
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"counted": "sum"}
+    weighted: ClassVar[bool] = True
 
     @property
     def counts(self) -> Counts:
@@ -107,10 +110,10 @@ class LabelConfusion(Statistic):
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
         predicted, right = batch.predictions.bool(), batch.target.bool()
-        tp = (predicted & right).sum(0)
-        positives, actual = predicted.sum(0), right.sum(0)
+        tp, positives, actual = (_rows(of, batch.weight) for of in (predicted & right, predicted, right))
         fp, fn = positives - tp, actual - tp
-        self.add(counted=torch.stack([tp, fp, fn, len(batch) - tp - fp - fn]))
+        rows = len(batch) if batch.weight is None else batch.weight.sum()
+        self.add(counted=torch.stack([tp, fp, fn, rows - tp - fp - fn]))
 
 
 def confusion_of(output: OutputFeature) -> Confusion | LabelConfusion:
@@ -121,18 +124,24 @@ def confusion_of(output: OutputFeature) -> Confusion | LabelConfusion:
 def _num_classes(batch: Outputs) -> int:
     if batch.feature.type == BINARY:
         return 2
-    for given in batch.given.values():
-        if given.ndim == 2:
-            return int(given.shape[1])
-    stated: int | None = batch.feature.num_classes  # type: ignore[attr-defined]  # a category
-    return stated or int(torch.stack([batch.index.amax(), batch.predictions.long().amax()]).amax()) + 1
+    if batch.num_classes is not None:
+        return batch.num_classes
+    feature = batch.feature
+    stated: int | None = getattr(feature, "num_classes", None) or getattr(feature, "vocab_size", None)
+    labels = batch.decided[:2]
+    return stated or max((int(label.amax()) for label in labels if len(label)), default=0) + 1
 
 
-def _count(codes: Tensor, size: int) -> Tensor:
+def _rows(of: Tensor, weight: Tensor | None) -> Tensor:
+    """How many rows hold, per label, or what they weigh."""
+    return of.sum(0) if weight is None else weight @ of.double()
+
+
+def _count(codes: Tensor, size: int, weight: Tensor | None) -> Tensor:
     if size <= _FEW * _FEW:
-        return torch.bincount(codes, minlength=size)
-    counts = torch.zeros(size, dtype=torch.int64, device=codes.device)
-    return counts.index_add_(0, codes, torch.ones_like(codes))
+        return torch.bincount(codes, weight, minlength=size)
+    ones = torch.ones_like(codes) if weight is None else weight
+    return torch.zeros(size, dtype=ones.dtype, device=codes.device).index_add_(0, codes, ones)
 
 
 def _padded(matrix: Tensor, size: int) -> Tensor:

@@ -22,6 +22,7 @@ class WeightedMean(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
+    weighted: ClassVar[bool] = True
 
     def __init__(self, owner: str, contribution: Contribution) -> None:
         super().__init__(owner=owner)

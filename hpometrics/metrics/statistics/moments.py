@@ -12,7 +12,10 @@ from ...exceptions import MetricInputError
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 
-Measure = Literal["absolute", "square", "percentage", "symmetric", "square_log"]
+Measure = Literal[
+    "absolute", "square", "size", "percentage", "square_percentage", "symmetric", "square_log",
+    "square_log_clipped",
+]  # fmt: skip
 
 PREDS, TARGET, ERROR = range(3)
 
@@ -35,6 +38,18 @@ def check_width(batch: Outputs, held: Tensor | None) -> None:
         )
 
 
+def _rows(batch: Outputs) -> Tensor:
+    """How many rows a batch has, or what they weigh."""
+    return (
+        torch.tensor(len(batch), device=batch.target.device) if batch.weight is None else batch.weight.sum()
+    )
+
+
+def _over_rows(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Sum values (..., N, D) over their rows, with weights if there are any."""
+    return values.sum(-2) if weight is None else torch.einsum("...nd,n->...d", values, weight)
+
+
 def _columns(batch: Outputs) -> Tensor:
     pair = torch.stack([batch.predictions.double(), batch.target.double()])
     if pair.ndim == 2:
@@ -50,9 +65,14 @@ def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
 _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "absolute": lambda preds, target, error: error.abs(),
     "square": lambda preds, target, error: error.square(),
+    "size": lambda preds, target, error: target.abs(),
     "percentage": lambda preds, target, error: error.abs() / target.abs(),
+    "square_percentage": lambda preds, target, error: (error / target).square(),
     "symmetric": _symmetric,
     "square_log": lambda preds, target, error: (preds.log1p() - target.log1p()).square(),
+    "square_log_clipped": lambda preds, target, error: (
+        preds.clamp(min=0).log1p() - target.log1p()
+    ).square(),
 }
 
 
@@ -60,9 +80,10 @@ class Errors(Statistic):
     """The sum over rows of one measure of the error, per column.
 
     Args:
-        measure: `absolute` |e|, `square` e^2, `percentage` |e| / |target| (not finite where the target is 0),
-            `symmetric` 2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
-            log(1 + preds) and log(1 + target).
+        measure: `absolute` |e|, `square` e^2, `size` |target|, `percentage` |e| / |target| and
+            `square_percentage` its square (not finite where the target is 0), `symmetric`
+            2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
+            log(1 + preds) and log(1 + target), in `square_log_clipped` with predictions below 0 taken as 0.
 
     >>> from hpometrics.metrics.features import Number
     >>> errors = Errors(measure="square")
@@ -72,6 +93,7 @@ class Errors(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum", "total": "sum"}
+    weighted: ClassVar[bool] = True
 
     def __init__(self, measure: Measure) -> None:
         super().__init__(measure=measure)
@@ -83,17 +105,22 @@ class Errors(Statistic):
             MetricInputError: naming what came.
         """
         check_width(batch, self._state.get("total"))
-        pair = columns(batch)[:ERROR]
-        if self.params["measure"] == "square_log" and pair.device.type == "cpu" and pair.min() <= -1:
+        logged = {"square_log": slice(0, ERROR), "square_log_clipped": slice(TARGET, ERROR)}
+        if self.params["measure"] not in logged or batch.target.device.type != "cpu":
+            return
+        least = columns(batch)[logged[self.params["measure"]]].min()
+        if least <= -1:
             raise MetricInputError(
-                f"rmsle reads predictions and targets above -1, got {pair.min():.3g}; "
-                "clip the predictions, or choose rmse"
+                f"rmsle and msle read predictions and targets above -1, got {least:.3g}; clip the "
+                "predictions, as rmsle(clip=true) does, or choose rmse"
             )
 
     def update(self, batch: Outputs) -> None:
         """Add one batch: each column is summed in float64."""
         measured = _MEASURES[self.params["measure"]](*columns(batch))
-        self.add(rows=torch.tensor(len(batch), device=measured.device), total=measured.sum(0))
+        if batch.weight is not None:  # a row of weight 0 may have no measure
+            measured = torch.where(batch.weight.unsqueeze(-1) > 0, measured, 0.0)
+        self.add(rows=_rows(batch), total=_over_rows(measured, batch.weight))
 
     @property
     def mean(self) -> Tensor:
@@ -120,6 +147,7 @@ class Moments(Statistic):
     reductions: ClassVar[Mapping[str, Reduction]] = {
         "rows": "sum", "origin": "own", "mean": "own", "spread": "own", "cross": "own",
     }  # fmt: skip
+    weighted: ClassVar[bool] = True
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of columns.
@@ -131,17 +159,17 @@ class Moments(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
-        values = columns(batch)
+        values, weight, rows = columns(batch), batch.weight, _rows(batch)
         origin = values[:, 0]
         shifted = values - origin.unsqueeze(1)
-        mean = shifted.mean(1)
+        mean = _over_rows(shifted, weight) / torch.where(rows > 0, rows, 1)
         gaps = shifted - mean.unsqueeze(1)
         self._join({
-            "rows": torch.tensor(len(batch), device=values.device),
+            "rows": rows,
             "origin": origin,
             "mean": mean,
-            "spread": gaps.square().sum(1),
-            "cross": (gaps[PREDS] * gaps[TARGET]).sum(0),
+            "spread": _over_rows(gaps.square(), weight),
+            "cross": _over_rows(gaps[PREDS] * gaps[TARGET], weight),
         })  # fmt: skip
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
@@ -153,9 +181,9 @@ class Moments(Statistic):
             self._join(state)
 
     @property
-    def rows(self) -> int:
-        """How many rows were seen."""
-        return int(self._state["rows"])
+    def rows(self) -> float:
+        """How many rows were seen, or what they weigh."""
+        return float(self._state["rows"])
 
     def mean(self, of: int) -> Tensor:
         """The mean of each column of `PREDS`, `TARGET` or `ERROR`."""
@@ -178,7 +206,7 @@ class Moments(Statistic):
         held = self._state
         other = {name: value.to(held["rows"].device) for name, value in other.items()}
         rows = held["rows"] + other["rows"]
-        share = other["rows"].double() / rows
+        share = other["rows"].double() / torch.where(rows > 0, rows, 1)
         gap = (other["origin"] - held["origin"]) + (other["mean"] - held["mean"])
         weight = held["rows"] * share
         self._state = {

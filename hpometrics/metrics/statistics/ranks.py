@@ -15,11 +15,12 @@ from .statistic import Reduction, Statistic, refuse_other_width
 class Ranks(Statistic):
     """How often the true class had place 0, 1, 2, ... among the scores; (C,) int64.
 
-    Of equal scores the class with the lower index comes first, as argmax has it: place 0 is a right
-        prediction.
+    With weights it is float64. Of equal scores the class with the lower index comes first, as argmax has it:
+    place 0 is a right prediction.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"histogram": "sum"}
+    weighted: ClassVar[bool] = True
 
     @property
     def histogram(self) -> Tensor:
@@ -37,7 +38,7 @@ class Ranks(Statistic):
     def update(self, batch: Outputs) -> None:
         """Rank one batch."""
         ranks = batch.block("true_rank", _true_rank)
-        self.add(histogram=torch.bincount(ranks, minlength=batch.scores.shape[1]))
+        self.add(histogram=torch.bincount(ranks, batch.weight, minlength=batch.scores.shape[1]))
 
 
 def _true_rank(batch: Outputs) -> Tensor:

@@ -15,13 +15,19 @@ from ..features import CATEGORY, LOGITS
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 
+Stored = tuple[Tensor, Tensor, Tensor | None]
 _CHUNK = 1 << 18  # elements per stored chunk: filled once, never moved
 _COLUMNS = 16  # columns sorted at a time: bounds what is held beside the store
 
 
 @dataclass(frozen=True)
 class Curves:
-    """What one sort per class yields, float64 of shape (C,); nan where a class has no positive row."""
+    """What one sort per class yields, float64 of shape (C,); nan where a class has no positive row.
+
+    Attributes:
+        positives: the rows of each class, or what they weigh.
+        roc_auc, average_precision: the areas of each class against the rest.
+    """
 
     positives: Tensor
     roc_auc: Tensor
@@ -29,19 +35,22 @@ class Curves:
 
 
 class Scores(Statistic):
-    """Scores (N, C) and target of every row; row-major, in chunks, copied from the batch.
+    """Scores (N, C), target and weight of every row; row-major, in chunks, copied from the batch.
 
     Given logits, a category's scores are log-probabilities (rows can be compared and none saturates), a
     binary or set output's the logits themselves; otherwise they are the probabilities. All batches of an
-    epoch must be of one kind.
+    epoch must be of one kind. Weights are kept once a batch has some; before, each row weighs 1.
     """
 
-    reductions: ClassVar[Mapping[str, Reduction]] = {"scores": "own", "target": "own", "are_logits": "own"}
+    reductions: ClassVar[Mapping[str, Reduction]] = {
+        "scores": "own", "target": "own", "weight": "own", "are_logits": "own",
+    }  # fmt: skip
+    weighted: ClassVar[bool] = True
 
     def reset(self) -> None:
         """Forget every row."""
         super().reset()
-        self._chunks: list[tuple[Tensor, Tensor]] = []
+        self._chunks: list[Stored] = []
         self._free = 0
         self._are_logits: bool | None = None
 
@@ -55,10 +64,41 @@ class Scores(Statistic):
         return not self._chunks
 
     @property
-    def filled(self) -> list[tuple[Tensor, Tensor]]:
-        """The stored scores and targets, as views of the chunks."""
+    def filled(self) -> list[Stored]:
+        """Views of the filled rows of each chunk: scores, target, and weight or None where all are 1."""
         end = len(self._chunks[-1][0]) - self._free
-        return [*self._chunks[:-1], (self._chunks[-1][0][:end], self._chunks[-1][1][:end])]
+        return [*self._chunks[:-1], _first(self._chunks[-1], end)]
+
+    @property
+    def are_logits(self) -> bool:
+        """Whether the scores are logits (of a category log-probabilities), not probabilities."""
+        return bool(self._are_logits)
+
+    @property
+    def classes(self) -> int:
+        """How many columns of scores there are: 1 of a binary output."""
+        return self._chunks[0][0].shape[1]
+
+    @property
+    def target(self) -> Tensor:
+        """The target of all rows, (N,) int64, of a set (N, L)."""
+        return self.derived("target", lambda own: torch.cat([target for _, target, _ in own.filled]))
+
+    @property
+    def weight(self) -> Tensor | None:
+        """The weight of all rows, (N,) float64; None if no batch had weights."""
+        return self.derived("weight", _weight_of)
+
+    def column(self, index: int) -> Stored:
+        """One class against the rest: its scores, which rows are of it (bool), weight or None; each (N,)."""
+        scores = torch.cat([scores[:, index] for scores, _, _ in self.filled])
+        target = self.target
+        positive = target[:, index] == 1 if target.ndim == 2 else target == (index if self.classes > 1 else 1)
+        return scores, positive, self.weight
+
+    def pooled(self) -> Stored:
+        """All rows as one copy: scores (N, C), target and weight or None."""
+        return torch.cat([scores for scores, _, _ in self.filled]), self.target, self.weight
 
     @property
     def curves(self) -> Curves:
@@ -71,7 +111,7 @@ class Scores(Statistic):
         Raises:
             MetricInputError: the batch has another number of classes, or gives the other of the two.
         """
-        refuse_other_width(batch, self._chunks[0][0].shape[1] if self._chunks else None)
+        refuse_other_width(batch, self.classes if self._chunks else None)
         if self._are_logits not in (None, _gives_logits(batch)):
             raise MetricInputError(
                 f"earlier batches gave {'logits' if self._are_logits else 'probabilities'}, this one gives "
@@ -83,15 +123,20 @@ class Scores(Statistic):
         self._are_logits = _gives_logits(batch)
         in_logs = self._are_logits and batch.feature.type == CATEGORY
         scores = batch.log_probabilities if in_logs else batch.scores
-        self._append(scores if scores.ndim == 2 else scores.unsqueeze(1), batch.index)
+        self._append(scores if scores.ndim == 2 else scores.unsqueeze(1), batch.index, batch.weight)
         self._derived = {}
 
     def state(self) -> dict[str, Tensor]:
-        """The filled rows by name; empty before the first row."""
+        """The filled rows by name; empty before the first row. A weight of no rows says that all are 1."""
         if self.empty:
             return {}
-        scores, target = (torch.cat(parts) for parts in zip(*self.filled, strict=True))
-        return {"scores": scores, "target": target, "are_logits": torch.tensor([bool(self._are_logits)])}
+        weight = self.weight
+        return {
+            "scores": torch.cat([scores for scores, _, _ in self.filled]),
+            "target": self.target.clone(),
+            "weight": self.target.new_empty(0, dtype=torch.float64) if weight is None else weight.clone(),
+            "are_logits": torch.tensor([self.are_logits]),
+        }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Replace the rows by those of a state."""
@@ -108,40 +153,64 @@ class Scores(Statistic):
         if not state:
             return
         are_logits = bool(state["are_logits"][0])
-        width = self._chunks[0][0].shape[1] if self._chunks else state["scores"].shape[1]
+        width = self.classes if self._chunks else state["scores"].shape[1]
         if self._are_logits not in (None, are_logits) or state["scores"].shape[1] != width:
             raise StateError(
                 f"{self}: scores of {width} classes and one kind merge, got {state['scores'].shape[1]}"
             )
         self._are_logits = are_logits
-        self._append(state["scores"], state["target"])
+        self._append(state["scores"], state["target"], state["weight"] if len(state["weight"]) else None)
         self._derived = {}
 
     def to(self, device: torch.device | str) -> None:
         """Move the rows to a device."""
-        self._chunks = [(scores.to(device), target.to(device)) for scores, target in self._chunks]
+        self._chunks = [
+            (scores.to(device), target.to(device), None if weight is None else weight.to(device))
+            for scores, target, weight in self._chunks
+        ]
         self._derived = {}
 
-    def _append(self, scores: Tensor, target: Tensor) -> None:
+    def _append(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
         start = 0
         while start < len(scores):
-            if not self._free or self._chunks[-1][0].dtype != scores.dtype:
-                self._open_chunk(scores, target)
-            held, held_target = self._chunks[-1]
-            fill, count = len(held) - self._free, min(self._free, len(scores) - start)
-            held[fill : fill + count] = scores[start : start + count]
-            held_target[fill : fill + count] = target[start : start + count]
+            if not self._free or not _fits(self._chunks[-1], scores, weight):
+                self._open_chunk(scores, target, weight)
+            held = self._chunks[-1]
+            fill, count = len(held[0]) - self._free, min(self._free, len(scores) - start)
+            for kept, rows in zip(held, (scores, target, weight), strict=True):
+                if kept is not None and rows is not None:
+                    kept[fill : fill + count] = rows[start : start + count]
             self._free -= count
             start += count
 
-    def _open_chunk(self, scores: Tensor, target: Tensor) -> None:
+    def _open_chunk(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
         if self._free:
             self._chunks = self.filled
         rows = max(1, _CHUNK // scores.shape[1])
-        self._chunks.append(
-            (scores.new_empty(rows, scores.shape[1]), target.new_empty(rows, *target.shape[1:]))
-        )
+        self._chunks.append((
+            scores.new_empty(rows, scores.shape[1]),
+            target.new_empty(rows, *target.shape[1:]),
+            None if weight is None else weight.new_empty(rows),
+        ))  # fmt: skip
         self._free = rows
+
+
+def _first(chunk: Stored, rows: int) -> Stored:
+    scores, target, weight = chunk
+    return scores[:rows], target[:rows], None if weight is None else weight[:rows]
+
+
+def _fits(chunk: Stored, scores: Tensor, weight: Tensor | None) -> bool:
+    """Whether rows can be written into a chunk: same precision, and both with weights or both without."""
+    return chunk[0].dtype == scores.dtype and (chunk[2] is None) == (weight is None)
+
+
+def _weight_of(own: Scores) -> Tensor | None:
+    filled = own.filled
+    if all(weight is None for _, _, weight in filled):
+        return None
+    ones = (scores.new_ones(len(scores), dtype=torch.float64) for scores, _, _ in filled)
+    return torch.cat([one if w is None else w for one, (_, _, w) in zip(ones, filled, strict=True)])
 
 
 def _gives_logits(batch: Outputs) -> bool:
@@ -149,19 +218,43 @@ def _gives_logits(batch: Outputs) -> bool:
 
 
 def _curves_of(own: Scores) -> Curves:
-    filled = own.filled
-    classes = filled[0][0].shape[1]
-    rows_of = _rows_by_class(torch.cat([target for _, target in filled]), classes)
+    if own.weight is None:
+        parts = _counted_curves(own)
+    else:
+        parts = [_weighted_curves(*own.column(index)) for index in range(own.classes)]
+    positives, roc_auc, average_precision = torch.tensor(parts, dtype=torch.float64).T
+    return Curves(positives, roc_auc, average_precision)
+
+
+def _weighted_curves(scores: Tensor, positive: Tensor, weight: Tensor | None) -> tuple[float, float, float]:
+    """The same as `_curves_of_column`, with running sums of weights in the place of ranks."""
+    weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
+    order = scores.argsort(stable=True)
+    scores, weight, won = scores[order], weight[order], (weight * positive)[order]
+    left, right = (torch.searchsorted(scores, scores, side=side) for side in ("left", "right"))
+    nothing = weight.new_zeros(1)
+    sums = {True: torch.cat([nothing, won.cumsum(0)]), False: torch.cat([nothing, weight.cumsum(0)])}
+    n_pos, n = sums[True][-1], sums[False][-1]
+    if n_pos == 0 or n_pos == n:
+        return float(n_pos), float("nan"), float("nan") if n_pos == 0 else 1.0
+    lost = sums[False] - sums[True]
+    wins = (won * (lost[left] + lost[right])).sum() / 2
+    precision = (n_pos - sums[True][left]) / (n - sums[False][left]).clamp(min=torch.finfo(n.dtype).tiny)
+    return float(n_pos), float(wins / (n_pos * (n - n_pos))), float((won * precision).sum() / n_pos)
+
+
+def _counted_curves(own: Scores) -> list[tuple[float, float, float]]:
+    filled, classes = own.filled, own.classes
+    rows_of = _rows_by_class(own.target, classes)
     parts = []
     for first in range(0, classes, _COLUMNS):
-        columns = torch.cat([scores[:, first : first + _COLUMNS].t() for scores, _ in filled], dim=1)
+        columns = torch.cat([scores[:, first : first + _COLUMNS].t() for scores, _, _ in filled], dim=1)
         ordered = _sorted(columns)
         parts += [
             _curves_of_column(ordered[i], _sorted(columns[i, rows_of[first + i]]))
             for i in range(len(columns))
         ]
-    positives, roc_auc, average_precision = torch.tensor(parts, dtype=torch.float64).T
-    return Curves(positives, roc_auc, average_precision)
+    return parts
 
 
 def _rows_by_class(target: Tensor, classes: int) -> list[Tensor]:

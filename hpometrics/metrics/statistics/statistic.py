@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, StateError
-from ..outputs import Outputs
+from ..outputs import Outputs, class_dim
 
 T = TypeVar("T")
 Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides merge_state
@@ -19,15 +19,16 @@ class Statistic:
     """Base class: named state tensors that merge by adding, unless the subclass merges in its own way.
 
     Two statistics of the same class and parameters are the same statistic: a collection keeps one and
-        updates it once
-    per batch. Tensors are made at the first update, when device and number of classes are known; an empty
-    statistic holds none. Counts are int64, sums float64. Nothing that was handed in is kept: states are
-    copies.
+    updates it once per batch. Tensors are made at the first update, when device and number
+    of classes are known; an empty statistic holds none. Counts are int64, sums float64. Nothing that was
+    handed in is kept: states are copies.
 
-    A subclass gives `reductions` and `update`, and passes its parameters to `__init__`.
+    A subclass gives `reductions` and `update`, and passes its parameters to `__init__`. One that honours
+    `batch.weight` says `weighted = True`; the others are not given batches with `sample_weight`.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]]
+    weighted: ClassVar[bool] = False
 
     def __init__(self, **params: Any) -> None:
         self.params = params
@@ -73,8 +74,10 @@ class Statistic:
             held = self._state.get(name)
             if held is None:
                 self._state[name] = value.clone()
-            else:
+            elif held.dtype == value.dtype:
                 held += value
+            else:  # counts become sums with the first weight
+                self._state[name] = held + value
         self._derived = {}
 
     def derived(self, name: str, make: Callable[[Self], T]) -> T:
@@ -143,6 +146,7 @@ def refuse_other_width(batch: Outputs, width: int | None) -> None:
     Raises:
         MetricInputError: naming both numbers.
     """
-    given = next((x.shape[1] for x in batch.given.values() if x.ndim == 2), 1)
+    columns = (x.shape[class_dim(batch.feature)] for x in batch.given.values() if x.ndim > 1)
+    given = batch.num_classes or next(columns, 1)
     if width not in (None, given):
         raise MetricInputError(f"earlier batches had scores of {width} classes, this one has {given}")

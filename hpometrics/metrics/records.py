@@ -1,0 +1,72 @@
+"""Records: what is predicted and right in the form of texts or of mappings, a list entry per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..exceptions import MetricInputError
+from .features import BOXES, TEXT, OutputFeature
+
+_ANY = "any"  # the output of a metric that was never registered
+
+
+def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
+    """Those of the values that are lists of texts or mappings, as lists; the others are tensors.
+
+    Raises:
+        MetricInputError: lists of different lengths.
+    """
+    if feature.type not in (TEXT, BOXES, _ANY):
+        return {}
+    found = {name: list(value) for name, value in values.items() if _is_list_of_records(value, feature)}
+    if len({len(records) for records in found.values()}) > 1:
+        lengths = ", ".join(f"{len(records)} {name}" for name, records in found.items())
+        raise MetricInputError(f"a batch has as many predictions as targets, got {lengths}")
+    return found
+
+
+def texts_of(values: Any, name: str) -> list[str]:
+    """Check that every entry is a text.
+
+    Raises:
+        MetricInputError: naming the first that is none.
+    """
+    if isinstance(values, str):
+        raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
+    for row, value in enumerate(values):
+        if not isinstance(value, str):
+            raise MetricInputError(f"{name} are texts, got {type(value).__name__} in row {row}")
+    return list(values)
+
+
+def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
+    """Take the right texts: a text for each row, or several that are as right.
+
+    Raises:
+        MetricInputError: a row without a reference, or one that is no text.
+    """
+    if isinstance(values, str):
+        raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
+    rows = [(row,) if isinstance(row, str) else tuple(row) for row in values]
+    for number, row in enumerate(rows):
+        if not row or not all(isinstance(text, str) for text in row):
+            raise MetricInputError(
+                f"{name} are a text or a list of at least one text for each row, got {values[number]!r} "
+                f"in row {number}"
+            )
+    return rows
+
+
+def _is_list_of_records(values: Any, feature: OutputFeature) -> bool:
+    if isinstance(values, np.ndarray):
+        return values.dtype.kind in "UO"
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        return False
+    if not len(values):
+        return feature.type != _ANY
+    first = values[0]
+    texts = isinstance(first, (list, tuple)) and any(isinstance(text, str) for text in first)
+    return isinstance(first, (str, dict)) or texts or first == []

@@ -1,0 +1,196 @@
+"""Which rows count and how much: weights, ignored targets, soft labels, values that are not finite, texts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nan
+
+from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import Binary, Category, Mask, Number, Sequence, Text
+from hpometrics.metrics.outputs import Outputs
+from hpometrics.metrics.registry import get_metric
+
+LOGITS = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 4.0]], dtype=torch.float64)
+TARGET = torch.tensor([0, 1, 1, -1])
+PANEL = ("accuracy", "f1_macro", "roc_auc", "average_precision", "log_loss", "brier", "ece", "hits@1")
+
+
+def panel(names=PANEL, output=None, **options) -> MetricCollection:
+    """A collection that any test here may fill."""
+    return MetricCollection(names, output or Category(2), **options)
+
+
+def values(collection, *batches) -> dict[str, float]:
+    """Measure batches."""
+    for batch in batches:
+        collection.update(**batch)
+    return {name: value.item() for name, value in collection.compute().items()}
+
+
+def test_rows_to_be_ignored_count_for_nothing():
+    """With `ignore_index=-1` the rows of target -1 are as absent; without it -1 is no class."""
+    ignoring = values(panel(output=Category(2, ignore_index=-1)), {"logits": LOGITS, "target": TARGET})
+    assert ignoring == values(panel(), {"logits": LOGITS[:3], "target": TARGET[:3]})
+    with pytest.raises(MetricInputError, match=r"target of a category output lie in 0..1, got .* -1"):
+        panel().update(logits=LOGITS, target=TARGET)
+
+
+def test_nothing_but_ignored_rows_is_undefined():
+    """A batch of ignored rows adds nothing, and an epoch of them has no value."""
+    collection = panel(["accuracy"], Binary(ignore_index=2))
+    collection.update(predictions=torch.tensor([1, 0]), target=torch.tensor([2, 2]))
+    assert collection.compute()["accuracy"].isnan() and collection.rows == 0
+    assert collection.reasons["accuracy"] == "nothing was measured"
+
+
+def test_extras_and_weights_are_cut_with_the_rows():
+    """What belongs to a row goes with it, also as a list or an array; what does not stays."""
+    batch = Outputs(
+        Number(), predictions=torch.arange(3.0), target=torch.arange(3.0), sample_weight=[1, 2, 3],
+        names=["a", "b", "c"], level=0.5, bounds=torch.eye(3).numpy(),
+    ).rows(torch.tensor([True, False, True]))  # fmt: skip
+    assert batch.extras["names"] == ["a", "c"] and batch.extras["level"] == 0.5
+    assert batch.weight.tolist() == [1.0, 3.0] and batch.extras["bounds"].shape == (2, 3)
+
+
+@pytest.mark.parametrize("feature", [Mask(3, ignore_index=255), Sequence(3, ignore_index=255)], ids=str)
+def test_positions_to_be_ignored_are_left_out_one_by_one(feature):
+    """A pixel or a token of the ignored label is as absent; its row goes on counting."""
+    shape = (2, 3, 4, 5) if feature.type == "mask" else (2, 20, 3)
+    target = torch.randint(3, (2, 20), generator=torch.Generator().manual_seed(0))
+    target[:, 3:9] = 255
+    scores = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    batch = Outputs(feature, logits=scores, target=target.view(2, 4, 5) if feature.type == "mask" else target)
+    assert len(batch.decided.target) == len(batch.decided.preds) == 28
+    assert batch.decided.target.amax() == 2 and batch.decided.weight is None
+
+
+def test_weights_by_hand():
+    """Right rows weigh 2 + 1, the wrong one 3: accuracy is a half; the AUC counts pairs by their products."""
+    measured = values(
+        panel(["accuracy", "roc_auc"]),
+        {"logits": LOGITS[:3], "target": TARGET[:3], "sample_weight": [2, 1, 3]},
+    )
+    assert measured["accuracy"] == pytest.approx(0.5)
+    assert measured["roc_auc"] == pytest.approx(
+        0.25
+    )  # of class 1: row 1 beats row 0 (1 of 4), row 2 does not
+
+
+@pytest.mark.parametrize(
+    ("weight", "says"),
+    [
+        ([1.0, 2.0], r"an entry per row, shape \(3,\); got \(2,\)"),
+        ([1.0, -1.0, 1.0], "sample_weight is from 0, got -1"),
+        ([1.0, nan, 1.0], "sample_weight hold 1 values that are nan"),
+    ],
+)
+def test_weights_are_checked(weight, says):
+    """A weight per row, finite, from 0; a refused batch leaves nothing behind."""
+    collection = panel(["accuracy"])
+    with pytest.raises(MetricInputError, match=says):
+        collection.update(logits=LOGITS[:3], target=TARGET[:3], sample_weight=weight)
+    assert collection.rows == 0
+
+
+def test_a_batch_without_weights_may_follow_one_with():
+    """Rows without a weight weigh 1, in either order and after a merge."""
+    first = {"logits": LOGITS[:3], "target": TARGET[:3], "sample_weight": [2.0, 1.0, 3.0]}
+    second = {"logits": -LOGITS[:3], "target": TARGET[:3]}
+    ones = {**second, "sample_weight": torch.ones(3)}
+    whole = values(panel(), first, ones)
+    merged = panel()
+    merged.update(**second)
+    other = panel()
+    other.update(**first)
+    merged.merge(other)
+    for measured in (values(panel(), first, second), values(panel(), second, first), values(merged)):
+        assert measured == pytest.approx(whole, abs=1e-12)
+
+
+def test_soft_labels_are_for_those_who_read_them():
+    """Log loss and Brier take label distributions; accuracy needs a class, and says so."""
+    soft = torch.tensor([[0.9, 0.1], [0.4, 0.6]], dtype=torch.float64)
+    probabilities = torch.tensor([[0.8, 0.2], [0.5, 0.5]], dtype=torch.float64)
+    measured = values(panel(["log_loss"]), {"probabilities": probabilities, "target_probabilities": soft})
+    assert measured["log_loss"] == pytest.approx(-(soft * probabilities.log()).sum(1).mean().item())
+    with pytest.raises(
+        MetricInputError, match="accuracy reads a target, not soft labels; pass target= beside"
+    ):
+        panel(["log_loss", "accuracy"]).update(probabilities=probabilities, target_probabilities=soft)
+    both = {"probabilities": probabilities, "target_probabilities": soft, "target": torch.tensor([0, 0])}
+    assert values(panel(["log_loss", "accuracy"]), both) == {**measured, "accuracy": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("soft", "says"),
+    [
+        (torch.tensor([[0.9, 0.3]]), "category target_probabilities sums to 1, one is off by 0.2"),
+        (torch.tensor([0.9]), r"have the shape of its probabilities, \(1, 2\); got \(1,\)"),
+        (torch.tensor([[1.5, -0.5]]), r"target_probabilities lie in \[0, 1\], got values from -0.5 to 1.5"),
+    ],
+)
+def test_soft_labels_are_probabilities(soft, says):
+    """What is no distribution over the classes is refused."""
+    with pytest.raises(MetricInputError, match=says):
+        panel(["log_loss"]).update(logits=LOGITS[:1], target_probabilities=soft)
+
+
+def test_policies_for_values_that_are_not_finite():
+    """`error` refuses, `propagate` makes the epoch nan with the reason, `ignore` leaves the rows out."""
+    logits = LOGITS[:3].clone()
+    logits[1, 0] = nan
+    bad = {"logits": logits, "target": TARGET[:3]}
+    with pytest.raises(NonFiniteError, match="logits hold 1 values that are nan"):
+        panel().update(**bad)
+    voided = panel(non_finite="propagate")
+    assert all(
+        value != value for value in values(voided, bad, {"logits": LOGITS[:1], "target": TARGET[:1]}).values()
+    )
+    assert voided.reasons["accuracy"].startswith("batch 0: logits hold 1 values that are nan")
+    ignoring = panel(non_finite="ignore")
+    assert values(ignoring, bad) == values(panel(), {"logits": LOGITS[[0, 2]], "target": TARGET[[0, 2]]})
+    assert ignoring.rows_left_out == 1 and ignoring.fresh().rows_left_out == 0
+    with pytest.raises(MetricInputError, match="non_finite is one of error, propagate, ignore; got 'drop'"):
+        panel(non_finite="drop")
+
+
+def test_a_metric_alone_has_the_policies_too():
+    """The policy is set before the first update, and stays."""
+    metric = get_metric("mse", "number")
+    metric.non_finite = "ignore"
+    metric.update(torch.tensor([1.0, nan, 3.0]), torch.tensor([1.0, 2.0, nan]))
+    assert metric.compute().item() == 0.0 and metric.non_finite == "ignore"
+    with pytest.raises(StateError, match="has begun to measure with non_finite='ignore'"):
+        metric.non_finite = "error"
+
+
+def test_texts_are_lists():
+    """Texts and their references are kept as given, one reference or several; ids may stand beside them."""
+    batch = Outputs(Text(), predictions=["a b", "c"], target=["a", ["c", "d"]])
+    assert batch.texts == ["a b", "c"] and batch.references == [("a",), ("c", "d")] and len(batch) == 2
+    ids = Outputs(
+        Text(), predictions=torch.zeros(1, 2), target=torch.zeros(1, 2), texts=["x"], references=["y"]
+    )
+    assert ids.texts == ["x"] and ids.references == [("y",)] and ids.has_target
+    with pytest.raises(
+        MetricInputError, match=r"texts are wanted as predictions=\[...\], or beside token ids"
+    ):
+        _ = Outputs(Text(), predictions=torch.zeros(1, 2), target=torch.zeros(1, 2)).texts
+
+
+@pytest.mark.parametrize(
+    ("predictions", "target", "says"),
+    [
+        (["a"], ["a", "b"], "as many predictions as targets, got 1 predictions, 2 target"),
+        (["a", 3], ["a", "b"], "predictions are texts, got int in row 1"),
+        (["a"], [[]], r"a list of at least one text for each row, got \[\] in row 0"),
+    ],
+)
+def test_texts_are_checked(predictions, target, says):
+    """What is no text is named with its row."""
+    with pytest.raises(MetricInputError, match=says):
+        batch = Outputs(Text(), predictions=predictions, target=target)
+        _ = batch.texts, batch.references
