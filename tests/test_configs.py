@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpometrics.metrics.features import OutputFeature
+from hpometrics.metrics.registry import find_metric
+from hpometrics.run.spec import engine_facts
+
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+def output_of(target: str) -> OutputFeature:
+    """What the engine `module:function` of a sweep predicts."""
+    module, _, function = target.partition(":")
+    return engine_facts(getattr(importlib.import_module(module), function))["output"]
 
 
 def _needs(path: Path) -> list[pytest.MarkDecorator]:
@@ -31,7 +42,15 @@ def test_a_shipped_sweep_runs(path, tmp_path):
     best = yaml.safe_load((tmp_path / "run" / "best.yaml").read_text(encoding="utf8"))
     asked = yaml.safe_load(path.read_text(encoding="utf8"))
     assert set(best["params"]) == set(asked["space"])
-    assert best["objective"] == ("minimize" if asked["metrics"]["optimize"] == "rmse" else "maximize")
+    output = output_of(asked["engine"])
+    assert best["objective"] == find_metric(asked["metrics"]["optimize"], output.type).objective
+
+
+def test_every_feature_type_has_a_sweep():
+    """There is a shipped sweep for each kind of output that a training loop gives a batch at a time."""
+    outputs = [output_of(yaml.safe_load(path.read_text(encoding="utf8"))["engine"]) for path in CONFIGS]
+    kinds = {"binary", "category", "set", "number", "vector", "timeseries", "sequence", "text"}
+    assert {output.type for output in outputs} == kinds
 
 
 def test_the_backends_differ_in_two_words():

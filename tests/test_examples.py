@@ -17,7 +17,11 @@ PRINTS = {
     "ray_tuner.py": r"maximize f1\(average=macro\): (0\.\d+)",
 }
 A_WORKING_SEARCH = 0.85  # what each of them passes by far; a broken one stays near 0.5 or 0.1
-ENGINES = {"breast_cancer.py", "diabetes.py", "digits.py"}  # run by the sweeps of `configs/`
+ENGINES = {
+    "breast_cancer.py", "diabetes.py", "digit_halves.py", "digit_traits.py", "digits.py", "forecast.py",
+    "vowels.py",
+}  # fmt: skip
+"""Run by the sweeps of `configs/`."""
 
 
 @pytest.mark.parametrize(
