@@ -1,11 +1,12 @@
 """The `hpometrics` command: one sweep file in, a directory of results out.
 
-What a command needs is imported when it runs: none but `run` loads torch or a search host.
+What a command needs is imported when it runs: only `run` loads a search host, only `run` and `measure` torch.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import traceback
 from collections.abc import Iterator
@@ -123,32 +124,76 @@ def best(directory: Path, form: str) -> None:
             sys.exit(NOTHING_COMPLETE)
 
 
+@main.command()
+@click.argument("file", type=_FILE)
+@click.option(
+    "--output", metavar="TYPE", help="What the model predicts, such as category or binary(threshold=0.3)."
+)
+@click.option(
+    "--metrics",
+    "names",
+    default="default",
+    show_default=True,
+    metavar="NAMES",
+    help="Metrics and groups, with commas.",
+)
+@click.option(
+    "--by", metavar="COLUMN", help="A line of values for each task in this column.  [task, if there]"
+)
+@click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
+@click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text")
+def measure(
+    file: Path, output: str | None, names: str, by: str | None, weights: str | None, form: str
+) -> None:
+    """Measure predictions that were saved to a file: CSV, TSV, JSON lines, Parquet or npz.
+
+    Its columns: target and prediction; probability or probability_0 ..., or named by label; logit likewise;
+    target_LABEL for a set; reference or reference_0 ... for texts; sample_weight; task.
+    """
+    with _reported():
+        from .measure import Request, measure_file, report
+        from .metrics.names import split_names
+
+        request = Request(file, output, tuple(split_names(names)), weights, by)
+        click.echo(report(measure_file(request), form))
+
+
 @main.group()
 def metrics() -> None:
     """What can be measured."""
 
 
 @metrics.command("list")
-@click.option("--feature", help="Only for this output feature, such as binary or category.")
+@click.option("--feature", metavar="TYPE", help="Only for this output feature, such as binary or category.")
 @click.option("--inputs", type=click.Choice(["predictions", "probabilities", "logits"]))
-@click.option("--objective", type=click.Choice(["minimize", "maximize"]))
-def list_metrics(feature: str | None, inputs: str | None, objective: str | None) -> None:
-    """List the registered metrics."""
+@click.option("--objective", type=click.Choice(["minimize", "maximize", "none"]))
+@click.option("--family", metavar="NAME", help="Only those of a family, such as calibration.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def list_metrics(
+    feature: str | None, inputs: str | None, objective: str | None, family: str | None, as_json: bool
+) -> None:
+    """List the registered metrics: name, which way is better, what each reads and means."""
     with _reported():
-        from .sweep.catalogue import metrics_table
+        from .guide.listing import Filter, metrics_json, metrics_table
 
-        click.echo(metrics_table(feature, inputs, objective))
+        asked = Filter(feature, inputs, objective, family)
+        click.echo(metrics_json(asked) if as_json else metrics_table(asked, _width()))
 
 
 @metrics.command("show")
 @click.argument("name")
-@click.option("--feature", help="The output feature.")
+@click.option("--feature", metavar="TYPE", help="As a metric of this output feature only.")
 def show_metric(name: str, feature: str | None) -> None:
-    """Say all that is known of a metric."""
+    """Say all that is known of a metric: definition, direction and how it was tried, parameters, use."""
     with _reported():
-        from .sweep.catalogue import metric_text
+        from .guide.page import metric_text
 
-        click.echo(metric_text(name, feature))
+        click.echo(metric_text(name, feature, _width()))
+
+
+def _width() -> int | None:
+    """Give the width of the terminal; None where the output goes elsewhere, which is not wrapped."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @main.command()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,7 +121,7 @@ def test_metrics_are_filtered():
     result = call(
         "metrics", "list", "--feature", "binary", "--inputs", "probabilities", "--objective", "minimize"
     )
-    names = {line.split()[0] for line in result.stdout.splitlines()[2:]}
+    names = {line.split()[0] for line in result.stdout.splitlines()[2:-1]}
     assert {"log_loss", "brier"} <= names
     assert "roc_auc" not in names
     assert call("metrics", "list", "--feature", "binery").stderr.startswith("'binery' is no output feature.")
@@ -129,7 +131,7 @@ def test_a_metric_is_shown_by_name_or_alias():
     """What it means, which way it goes, what it reads, its parameters, its source."""
     text = call("metrics", "show", "f1", "--feature", "category").stdout
     for part in (
-        "objective  maximize",
+        "direction  maximize; by experiment: 1 (perfect), ",
         "reads      predictions",
         "average: one of micro, macro",
         "f1_macro = f1(average=macro)",
@@ -138,6 +140,54 @@ def test_a_metric_is_shown_by_name_or_alias():
     assert call("metrics", "show", "cross_entropy").stdout.startswith("log_loss\n")
     unknown = call("metrics", "show", "f1_marco")
     assert (unknown.exit_code, "Did you mean 'f1_macro'?" in unknown.stderr) == (2, True)
+
+
+def test_metrics_are_listed_as_json():
+    """For programs; a filter holds there as well."""
+    rows = json.loads(call("metrics", "list", "--family", "calibration", "--json").stdout)
+    assert {"ece", "brier"} <= {row["name"] for row in rows}
+    assert all("calibration" in row["families"] for row in rows)
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    """Three rows of a binary output."""
+    path = tmp_path / "predictions.csv"
+    path.write_text("target,probability\n0,0.2\n1,0.7\n1,0.4\n")
+    return path
+
+
+def test_predictions_are_measured(predictions):
+    """The values by name, with what is better."""
+    result = call("measure", predictions, "--output", "binary", "--metrics", "accuracy,log_loss")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split() for line in result.stdout.splitlines()[-2:]] == [
+        ["accuracy", "^", "0.66666667"],
+        ["log_loss", "v", "0.49870308"],
+    ]
+
+
+def test_predictions_are_measured_in_a_process_of_their_own(predictions):
+    """As JSON, from the command that is installed."""
+    command = [sys.executable, "-m", "hpometrics", "measure", predictions, "--output", "binary", "-f", "json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert json.loads(ran.stdout)["values"]["all"]["accuracy"] == pytest.approx(2 / 3), ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "the file does not say what the model predicts; give --output"),
+        (("--output", "binery"), "'binery' is no output feature. Did you mean 'binary'?"),
+        (("--output", "binary", "--metrics", "acuracy"), "Did you mean 'accuracy'?"),
+        (("--output", "binary", "--by", "tsk"), "there is no column 'tsk' (--by)"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(arguments, message, predictions):
+    """Exit code 2 and no traceback."""
+    result = call("measure", predictions, *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
 def test_the_schema_is_printed_or_written(tmp_path):

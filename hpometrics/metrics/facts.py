@@ -6,59 +6,48 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
-from ..exceptions import MetricNameError, ObjectiveError, RegistrationError
+from ..exceptions import ObjectiveError, RegistrationError
 from ..objective import Objective
+from .docstring import Docstring
 from .features import InputType
-from .names import Scalar
+from .params import Param, params_of
+
+__all__ = ["UNSTATED", "Facts", "Param", "facts_of"]
 
 UNSTATED: Any = type("Unstated", (), {"__repr__": lambda self: "unstated"})()
 
+_TEXTS = ("texts", "references")  # what predictions and target are too, where they are strings
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_KINDS: dict[Any, str] = {int: "int", float: "float", bool: "bool", str: "str"}
 
 
-@dataclass(frozen=True)
-class Param:
-    """One parameter of a metric: `average` of `f1(average=macro)`, `k` of `hits@5`."""
-
-    name: str
-    kind: str = "str"
-    default: Scalar | None = None
-    required: bool = False
-    choices: tuple[str, ...] = ()
-
-    def check(self, value: Scalar, owner: str) -> Scalar:
-        """Return `value` in the parameter's own type.
-
-        Raises:
-            MetricNameError: the value is of another type or none of the choices.
-        """
-        if self.choices and value not in self.choices:
-            close = get_close_matches(str(value), self.choices, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise MetricNameError(
-                f"{owner}: {self.name} is one of {', '.join(self.choices)}, got {value!r}.{hint}"
-            )
-        if self.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        if self.kind in _KINDS.values() and _KINDS[type(value)] != self.kind:
-            raise MetricNameError(f"{owner}: {self.name} is {self.kind}, got {value!r}")
-        return value
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Everything the registry needs to know of a class."""
+    """Everything the registry needs to know of a class.
+
+    The words are those of its docstring. `one_of` names parameters of which exactly one is to be given,
+    `extras` the further keyword arguments that it reads, `needs` those of them that it cannot do without,
+    `requires` the pip extra that brings what it is built on, `families` the groups that it belongs to.
+    """
 
     objective: Objective | None
     inputs: InputType
-    params: tuple[Param, ...]
-    summary: str
-    value: str
-    source: str
+    params: tuple[Param, ...] = ()
+    one_of: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    requires: str | None = None
+    reads_soft: bool = False
+    families: tuple[str, ...] = ()
+    summary: str = ""
+    docs: str = ""
+    shape: str = ""
+    value: str = ""
+    formula: str = ""
+    raises: str = ""
+    deviates: str = ""
+    source: str = ""
 
 
 def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNSTATED) -> Facts:
@@ -84,8 +73,26 @@ def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNST
     _write(cls, "objective", agreed)
     _write(cls, "inputs", read)
     cls.higher_is_better = None if agreed is None else agreed is Objective.MAXIMIZE  # type: ignore[attr-defined]
-    summary, value, source = _doc_of(cls)
-    return Facts(agreed, read, _params_of(cls), summary, value, source)
+    said, extras = Docstring.of(cls), _extras_of(cls)
+    return Facts(
+        objective=agreed,
+        inputs=read,
+        params=(params := params_of(cls)),
+        one_of=_one_of(cls, name, params),
+        extras=tuple(extras),
+        needs=tuple(extra for extra, needed in extras.items() if needed),
+        requires=getattr(cls, "requires", None),
+        reads_soft=bool(getattr(cls, "reads_soft", False)),
+        families=_families_of(cls),
+        summary=said.summary,
+        docs=said.prose,
+        shape=said["Shape"],
+        value=said["Value"],
+        formula=said["Formula"],
+        raises=said["Raises"],
+        deviates=said["Deviates"],
+        source=said["Source"],
+    )
 
 
 def _write(cls: type, fact: str, value: Any) -> None:
@@ -137,28 +144,33 @@ def _plain(value: Any) -> Any:
     return Objective.parse(word).value if word in {"min", "max", "minimise", "maximise"} else word
 
 
-def _params_of(cls: type) -> tuple[Param, ...]:
-    init = cls.__init__  # type: ignore[misc]
-    named = [
-        p for p in list(inspect.signature(init).parameters.values())[1:]
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "output"
-    ]  # fmt: skip
-    hints = get_type_hints(init) if named else {}
-    return tuple(_param(p, hints.get(p.name)) for p in named)
+def _one_of(cls: type, name: str, params: tuple[Param, ...]) -> tuple[str, ...]:
+    """Read which parameters exclude each other, one of them being needed."""
+    stated = tuple(getattr(cls, "one_of", ()))
+    optional = {param.name for param in params if not param.required and param.default is None}
+    if missing := [one for one in stated if one not in optional]:
+        raise RegistrationError(
+            f"{name} ({cls.__qualname__}): one_of names {', '.join(missing)}, which must be a parameter "
+            "whose default is None"
+        )
+    return stated
 
 
-def _param(parameter: inspect.Parameter, hint: Any) -> Param:
-    choices = tuple(str(choice) for choice in get_args(hint)) if get_origin(hint) is Literal else ()
-    required = parameter.default is parameter.empty
-    default = None if required else parameter.default
-    return Param(parameter.name, "str" if choices else _KINDS.get(hint, "any"), default, required, choices)
+def _extras_of(cls: type) -> dict[str, bool]:
+    """Name the further keyword arguments that it reads, and whether it needs each."""
+    declared = getattr(cls, "extras", ())
+    needed = getattr(cls, "needs", [extra for extra in declared if extra not in _TEXTS])
+    stated = {extra: extra in needed for extra in declared}
+    reader = getattr(cls, "get_current_value", None) or getattr(cls, "update", None)
+    read = [] if reader is None else list(inspect.signature(reader).parameters.values())[3:]
+    named = {
+        p.name: p.default is p.empty for p in read if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    return {**stated, **named}
 
 
-def _doc_of(cls: type) -> tuple[str, str, str]:
-    text = inspect.getdoc(cls) or ""
-    return text.partition("\n")[0], _section(text, "Value"), _section(text, "Source")
-
-
-def _section(text: str, title: str) -> str:
-    match = re.search(rf"^{title}: (.*(?:\n[ ]+\S.*)*)", text, re.MULTILINE)
-    return " ".join(match[1].split()) if match else ""
+def _families_of(cls: type) -> tuple[str, ...]:
+    """Name the groups it belongs to: its `family`, and the module that it is written in."""
+    stated = getattr(cls, "family", ())
+    own = (stated,) if isinstance(stated, str) else tuple(stated)
+    return tuple(dict.fromkeys((*own, cls.__module__.rpartition(".")[2].lstrip("_"))))

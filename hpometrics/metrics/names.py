@@ -103,6 +103,16 @@ def parse_import_path(text: str) -> tuple[str, str] | None:
     return match["module"], match["attribute"]
 
 
+def split_names(text: str) -> list[str]:
+    """Take a list of names apart at its commas, but for those between brackets or quotes.
+
+    >>> split_names('accuracy, f1(average=macro, beta=2),ndcg@10')
+    ['accuracy', 'f1(average=macro, beta=2)', 'ndcg@10']
+    """
+    parts = re.findall(r'(?:"(?:[^"\\]|\\.)*"|\((?:"(?:[^"\\]|\\.)*"|[^()"])*\)|[^,])+', text)
+    return [part.strip() for part in parts if part.strip()]
+
+
 def _parse_params(text: str | None, whole: str) -> tuple[tuple[str, Scalar], ...]:
     found: dict[str, Scalar] = {}
     position = 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
+from ..metrics.groups import group_named, members_of
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.registry import FoundMetric, all_entries, find_metric, import_metric
 from ..objective import Objective
@@ -12,7 +13,6 @@ from .forms import Metric
 from .problems import one_line
 
 NOT_YET = "is not carried out yet in this version"
-_GROUPS = ("default", "all")
 
 
 class MeasureError(HpometricsError, ValueError):
@@ -25,7 +25,8 @@ class Measure:
 
     `objective` is None where the metric has no direction, or where `run` has yet to import it. `origin` says
     where the direction comes from: `registry`, `stated` (in the file) or `run`. A `reported` metric is one
-    that the engine itself reports with `run.log`.
+    that the engine itself reports with `run.log`. A `group` stands for the metrics that it will be once the
+    output is known.
     """
 
     name: str
@@ -33,6 +34,45 @@ class Measure:
     origin: str
     inputs: str | None = None
     reported: bool = False
+    group: bool = False
+
+
+def read_measures(
+    form: Metric, feature_type: str | None, steers: bool, settle: bool = False
+) -> list[Measure]:
+    """Look up what the file names: a metric, or each one of a group.
+
+    A group is another list for each output feature: where the file does not say what the engine predicts,
+    it stays as it is until `settle`.
+
+    Args:
+        form: the metric or group as the file names it.
+        feature_type: what the engine predicts; None where the file does not say.
+        steers: it is to be optimised, which a group cannot be.
+        settle: leave nothing open.
+
+    Raises:
+        MeasureError: see `read_measure`; a group is to be optimised, or has a direction or no members.
+    """
+    try:
+        group = group_named(form.name, feature_type)
+        if group is None:
+            return [read_measure(form, feature_type, steers, settle)]
+        if steers or form.direction is not None:
+            raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimised")
+        if feature_type is None and not settle:
+            return [Measure(str(group), None, "run", group=True)]
+        members = [
+            replace(name, split=group.split, task=group.task, feature=group.feature)
+            for name in members_of(group.metric, feature_type)
+        ]
+    except MetricNameError as err:
+        told = f"{one_line(err).removesuffix('; give output=')}; say engine.output"
+        raise MeasureError(told if feature_type is None else one_line(err)) from None
+    return [
+        read_measure(form.model_copy(update={"name": str(name)}), feature_type, False, settle)
+        for name in members
+    ]
 
 
 def read_measure(form: Metric, feature_type: str | None, steers: bool, settle: bool = False) -> Measure:
@@ -67,7 +107,7 @@ def read_measure(form: Metric, feature_type: str | None, steers: bool, settle: b
 
 def outputs_of(measure: Measure) -> set[str]:
     """Name the output features that a measure can serve; none for what only its engine knows."""
-    if measure.reported or parse_import_path(measure.name):
+    if measure.reported or measure.group or parse_import_path(measure.name):
         return set()
     return {entry.feature_type for entry in find_metric(MetricName.parse(measure.name)).entries}
 
@@ -122,8 +162,6 @@ def _known(found: FoundMetric, stated: Objective | None, steers: bool) -> Measur
 
 
 def _check_parts(name: MetricName, steers: bool) -> None:
-    if name.metric in _GROUPS:
-        raise MeasureError(f"the group {name.metric!r} {NOT_YET}; list the metrics")
     if name.task or name.feature:
         raise MeasureError(
             f"a metric of one of several tasks or output features {NOT_YET}; write {name.metric}"

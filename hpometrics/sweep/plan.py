@@ -15,7 +15,7 @@ from ..search.space import Space
 from .config import Draft, Sweep
 from .forms import Metric
 from .loader import Document, read_document
-from .measures import Measure, MeasureError, outputs_of, read_measure
+from .measures import Measure, MeasureError, outputs_of, read_measures
 from .overrides import override
 from .problems import Path, one_line
 from .searched import Points, first_points, read_space
@@ -165,10 +165,11 @@ def _measures(config: Draft, output: OutputFeature | None, settle: bool, documen
     first: Measure | None = None
     for path, form, steers in places:
         try:
-            measure = read_measure(form, None if output is None else output.type, steers, settle)
+            measures = read_measures(form, None if output is None else output.type, steers, settle)
         except MeasureError as err:
             document.add(path, str(err))
-        else:
+            continue
+        for measure in measures:
             found.setdefault(measure.name, measure)
             first = measure if path == ("metrics", "optimize") else first
             if output is None and first is not None:

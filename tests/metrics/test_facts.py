@@ -4,8 +4,8 @@ from typing import Literal
 
 import pytest
 
-from hpometrics.exceptions import MetricNameError, RegistrationError
-from hpometrics.metrics.facts import UNSTATED, Param, facts_of
+from hpometrics.exceptions import RegistrationError
+from hpometrics.metrics.facts import UNSTATED, facts_of
 from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -142,34 +142,36 @@ def test_parameters_and_doc_are_read_from_the_class():
     assert facts.source == "Somebody 1999."
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "taken"),
-    [
-        ("float", 2, 2.0),
-        ("float", 0.5, 0.5),
-        ("int", 2, 2),
-        ("bool", True, True),
-        ("str", "x", "x"),
-        ("any", 1, 1),
-    ],
-)
-def test_a_parameter_takes_its_own_kind(kind, value, taken):
-    """A whole number is a float where one is wanted, in the parameter's own type."""
-    checked = Param("p", kind).check(value, "m")
-    assert (checked, type(checked)) == (taken, type(taken))
+class Told(ByAttributes):
+    """Say one thing.
+
+    Some prose of `Told`.
+    Shape: preds, target: (N,).
+    Formula: `a / b`
+    Raises:
+        MetricInputError: always.
+    Deviates: elsewhere it is 2.
+    """
+
+    reads_soft = True
+    requires = "audio"
+    family = "talk"
+
+    def get_current_value(self, preds, target, lengths, mask=None):
+        return preds
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [("int", 2.0), ("int", True), ("float", True), ("float", "x"), ("bool", 1), ("str", 5), ("bool", "yes")],
-)
-def test_a_parameter_refuses_another_kind(kind, value):
-    """The error names the metric, the parameter, its kind and the value."""
-    with pytest.raises(MetricNameError, match=rf"m: p is {kind}, got {value!r}"):
-        Param("p", kind).check(value, "m")
+def test_what_a_class_declares_and_reads_is_known():
+    """Class attributes, the extra arguments of its update (needed or not), the sections of its docstring."""
+    facts = facts_of(Told, "m")
+    assert (facts.extras, facts.needs) == (("lengths", "mask"), ("lengths",))
+    assert (facts.reads_soft, facts.requires, facts.families) == (True, "audio", ("talk", "test_facts"))
+    assert (facts.docs, facts.formula) == ("Some prose of `Told`.", "`a / b`")
+    assert (facts.raises, facts.deviates) == ("MetricInputError: always.", "elsewhere it is 2.")
 
 
-def test_a_choice_suggests_the_nearest():
-    """A misspelt choice lists all of them."""
-    with pytest.raises(MetricNameError, match=r"one of micro, macro, got 'marco'. Did you mean 'macro'\?"):
-        Param("average", choices=("micro", "macro")).check("marco", "f1")
+def test_extras_of_a_metric_over_statistics_are_declared():
+    """`extras` names what it reads from a batch."""
+    cls = type("Own", (Metric,), {"objective": None, "inputs": PREDICTIONS, "extras": ("indexes",)})
+    facts = facts_of(cls, "m")
+    assert facts.extras == facts.needs == ("indexes",)

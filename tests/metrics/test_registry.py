@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from hpometrics.exceptions import (
     RegistrationError,
     UnknownMetricError,
 )
+from hpometrics.metrics import store
 from hpometrics.metrics.features import (
     BINARY,
     CATEGORY,
@@ -64,7 +66,7 @@ def test_an_entry_and_its_class_say_the_same(entry):
 def test_an_entry_is_documented(entry):
     """A sentence of meaning, the value's range and when it is nan, a source, and parameters of a kind."""
     assert entry.summary.endswith(".")
-    assert "nan" in entry.value
+    assert "nan" in entry.value or entry.objective is None
     assert entry.source
     assert all(param.kind in ("str", "int", "float", "bool") for param in entry.params)
 
@@ -75,8 +77,9 @@ def test_every_alias_means_a_metric_of_its_feature(entry):
     for alias, meaning in (entry.aliases or {}).items():
         assert alias not in metric_names(entry.feature_type)
         wanted = MetricName.parse(meaning)
-        missing = [p for p in entry.params if p.required and p.name not in dict(wanted.params)]
-        if not missing:
+        given = {key for key, _ in wanted.params} | ({"k"} if wanted.k else set())
+        missing = [p for p in entry.params if p.required and p.name not in given]
+        if not missing and (not entry.one_of or given & set(entry.one_of)):
             assert find_metric(alias, entry.feature_type).entries == (entry,)
 
 
@@ -272,8 +275,9 @@ def test_a_metric_is_named_by_its_path(samples):
     """`package.module:Class` of a registered class is that metric; if it needs a parameter, an error."""
     assert type(get_metric("sample_metrics:Gap", Number())) is Gap
     assert get_metric("sample_metrics:ScaledGap", Number()).name == "scaled_gap"
+    path = next(entry.path for entry in all_entries(CATEGORY) if entry.name == "f1")
     with pytest.raises(MetricNameError, match=r"f1 of category needs average="):
-        get_metric("hpometrics.metrics.catalogue.classification:F1", Category(3))
+        get_metric(path, Category(3))
     with pytest.raises(UnknownMetricError, match="gap is a metric of number"):
         get_metric("sample_metrics:Gap", Category(3))
 
@@ -289,7 +293,7 @@ def plug_in(tmp_path, monkeypatch, registry, body: str) -> None:
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "plugged_metrics", raising=False)
-    registry._load_plugins.cache_clear()
+    store.load_plugins.cache_clear()
 
 
 PLUGIN = """
@@ -339,3 +343,86 @@ def test_any_kind_of_metric_registers(cls, samples):
     metric = get_metric(name, "vector(size=2)")
     metric.update(torch.ones(3, 2), torch.zeros(3, 2))
     assert metric.compute() > 0
+
+
+class OneOf(Gap):
+    """Mean distance of one class, or of all classes averaged in some way."""
+
+    one_of = ("average", "class")
+
+    def __init__(
+        self,
+        *,
+        average: Literal["micro", "macro"] | None = None,
+        class_: int | None = None,
+        top: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.average, self.class_, self.top = average, class_, top
+
+
+@pytest.fixture
+def one_of(registry):
+    """A metric of which exactly one of two parameters is to be given."""
+    return register_metric("distance", [NUMBER], aliases={"distance_macro": "distance(average=macro)"})(OneOf)
+
+
+def test_a_reserved_word_is_a_parameter_like_any_other(one_of):
+    """`class` in a name is `class_` in Python; the metric's own name has it again."""
+    metric = get_metric("distance(class=3)", Number())
+    assert (metric.class_, metric.average, metric.name) == (3, None, "distance(class=3)")
+    assert OneOf(class_=2, top=4).name == "distance(class=2, top=4)"
+    assert str(find_metric("distance(top=2, average=macro)").name) == "distance(average=macro, top=2)"
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("class_3_distance", "distance(class=3)"),
+        ("class_12_distance(top=1)", "distance(class=12, top=1)"),
+        ("test:t/class_0_distance", "test:t/distance(class=0)"),
+        ("distance-macro", "distance(average=macro)"),
+    ],
+)
+def test_parlais_spellings_are_read(name, canonical, one_of):
+    """A class in front of the metric, and dashes for underscores."""
+    assert str(find_metric(name, NUMBER).name) == canonical
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "distance",
+            r"distance of number needs average= or class=, .* choose one of distance_macro, "
+            r"distance\(average=micro\), distance\(average=macro\), distance\(class=2\)",
+        ),
+        ("distance(top=3)", "needs average= or class="),
+        ("distance(average=macro, class=1)", "takes one of average, class, got average and class"),
+        ("class_1_distance(class=2)", r"means distance\(class=1\), which fixes class"),
+        ("class_x_distance", "no metric 'class_x_distance'"),
+        ("distance(class=one)", "class is int, got 'one'"),
+        ("distance(clas=1)", "takes no 'clas'; it takes average, class, top. Did you mean 'class'"),
+        ("class_1_gap", "no metric 'class_1_gap'"),
+    ],
+)
+def test_exactly_one_of_several_parameters_is_given(name, message, one_of):
+    """Neither is assumed, and both are a contradiction."""
+    with pytest.raises((MetricNameError, UnknownMetricError), match=message):
+        find_metric(name, NUMBER)
+
+
+def test_one_of_names_parameters_that_may_be_left_out(registry):
+    """A misspelt or needed parameter cannot be one of several."""
+    odd = type("Odd", (OneOf,), {"one_of": ("average", "klass")})
+    with pytest.raises(
+        RegistrationError, match="one_of names klass, which must be a parameter whose default"
+    ):
+        register_metric("odd", [NUMBER])(odd)
+
+
+def test_a_torchmetrics_class_name_is_no_alias():
+    """Case is part of a name; the near one is suggested."""
+    with pytest.raises(UnknownMetricError, match=r"no metric 'Accuracy'.*Did you mean 'accuracy'\?"):
+        find_metric("Accuracy", CATEGORY)

@@ -248,7 +248,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
         ("output: binary", "output: {intent: binary}", "an engine of several, named outputs"),
         ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
         ("[accuracy]", '[accuracy], constraints: ["ece <= 0.05"]', "a constraint"),
-        ("[accuracy]", "[default]", "the group 'default'"),
         ("[accuracy]", "[intent.accuracy]", "a metric of one of several tasks or output features"),
         ("sampler: random", "pruner: pbt", "pbt"),
         ("trials: 4", "trials: 4, trial_time: 5m", "a limit per trial"),

@@ -1,43 +1,32 @@
-"""Write anew what is generated from the registry: `python -m hpometrics.metrics.catalogue [README.md]`."""
+"""Write anew what is generated from the registry: `python -m hpometrics.metrics.catalogue [DIRECTORY]`."""
 
 from __future__ import annotations
 
-import re
+import os
 import sys
 from pathlib import Path
 
-from ..registry import INDEX, all_entries, build_index
-
-_TABLE = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
-
-
-def table() -> str:
-    """Give the table of built-in metrics in Markdown: a row per name and class."""
-    rows: dict[tuple[str, str], list[str]] = {}
-    for entry in all_entries():
-        if entry.path.startswith("hpometrics."):
-            rows.setdefault((entry.name, entry.path), []).append(entry.feature_type)
-    lines = ["| metric | objective | reads | output features | meaning |", "|---|---|---|---|---|"]
-    for (name, path), features in rows.items():
-        entry = next(e for e in all_entries() if (e.name, e.path) == (name, path))
-        meaning = entry.summary.replace("|", "\\|")
-        lines.append(
-            f"| `{name}` | {entry.objective or '-'} | {entry.inputs} | {', '.join(features)} | {meaning} |"
-        )
-    return "\n".join(lines)
+from ...guide.index import build_index
+from ...guide.markdown import page, with_table
+from .. import store
 
 
-def with_table(text: str) -> str:
-    """Put the table between its two marks."""
-    return _TABLE.sub(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", text)
+def main(directory: str = ".") -> None:
+    """Write `index.json`, and the README's table and `docs/metrics.md` of a directory that has a README."""
+    _write(store.INDEX, build_index())
+    store.forget_index()
+    readme = Path(directory) / "README.md"
+    if readme.exists():
+        _write(readme, with_table(readme.read_text(encoding="utf8")))
+        _write(readme.parent / "docs" / "metrics.md", page())
 
 
-def main(readme: str = "README.md") -> None:
-    """Write `index.json` and the table of the README, if there is one."""
-    INDEX.write_text(build_index(), encoding="utf8")
-    path = Path(readme)
-    if path.exists():
-        path.write_text(with_table(path.read_text(encoding="utf8")), encoding="utf8")
+def _write(path: Path, text: str) -> None:
+    """Put a whole file in the place of the old one, so that nobody reads half of it."""
+    path.parent.mkdir(exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(text, encoding="utf8")
+    new.replace(path)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,107 @@
+"""Evidence: every metric tried on drawn data, to show its direction, what it keeps and what that takes."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from ..exceptions import HpometricsError
+from ..metrics.entry import NOISE, MetricEntry, Observed
+from ..metrics.metric import MeanMetric, Metric
+from ..testing import Subject, subjects_of
+from ..testing.subjects import fed, value_of
+
+FAILED = "trying it failed: "
+PER_CLASS = "its value is one number per class, which has no order"
+_ROWS, _FEW = 400, 20
+_PLAIN = ("logits", "probabilities", "predictions", "target", "target_probabilities", "sample_weight")
+
+
+def observe(entry: MetricEntry) -> Observed:
+    """Try a metric on the draws of the laws: the same rows, so the same values, on every machine."""
+    if entry.requires:
+        return Observed(
+            reason=f"it needs hpometrics[{entry.requires}], so the laws try it where that is installed"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            subject = _subject_of(entry)
+            return Observed(reason=PER_CLASS) if subject is None else _tried(subject)
+    except Exception as err:  # told in the index, where a test finds it
+        return Observed(reason=f"{FAILED}{str(err).partition(chr(10))[0][:160]}")
+
+
+def _subject_of(entry: MetricEntry) -> Subject | None:
+    """Choose the use of a metric that its example shows, else the first one with one value."""
+    subjects = [subject for subject in subjects_of(entry) if not subject.per_class]
+    named = [subject for subject in subjects if subject.name == entry.example]
+    return next(iter([*named, *subjects]), None)
+
+
+def _tried(subject: Subject) -> Observed:
+    values = [value_of(fed(subject.make(), subject.draw(_ROWS, noise))) for noise in NOISE]
+    scalar = all(value.numel() == 1 for value in values)
+    metric = fed(subject.make(), subject.draw(_ROWS))
+    held = list(metric.kept.values())
+    return Observed(
+        subject=str(subject.name),
+        values=tuple(_rounded(float(value)) for value in values) if scalar else (),
+        reason="" if scalar else "its value is more than one number",
+        statistics=tuple(dict.fromkeys(type(statistic).__name__ for statistic in held)),
+        memory=_memory(metric, subject),
+        weighted=isinstance(metric, MeanMetric)
+        or (bool(held) and all(getattr(statistic, "weighted", False) for statistic in held)),
+        needs=_needs(subject),
+    )
+
+
+def _needs(subject: Subject) -> tuple[str, ...]:
+    """Leave out each further keyword argument in its turn: those without which the update is refused."""
+    batch = dict(subject.draw(_FEW))
+    return tuple(name for name in batch if name not in _PLAIN and not _takes(subject, batch, name))
+
+
+def _takes(subject: Subject, batch: Mapping[str, Any], without: str) -> bool:
+    try:
+        value_of(fed(subject.make(), {name: given for name, given in batch.items() if name != without}))
+    except HpometricsError:
+        return False
+    return True
+
+
+def _memory(metric: Metric, subject: Subject) -> str:
+    """Say what it keeps: in the words of its statistics, else by comparing with the state of more rows."""
+    held = list(metric.kept.values())
+    told = [getattr(statistic, "memory", "") for statistic in held]
+    if held and all(told):
+        return "; ".join(dict.fromkeys(told))
+    size, more = _bytes(_state(metric)), _bytes(_state(fed(subject.make(), subject.draw(2 * _ROWS))))
+    if size == more:
+        return "a fixed size"
+    return f"grows with the data, {(more - size) / _ROWS:.3g} bytes per row in the experiment"
+
+
+def _state(metric: Metric) -> list[Any]:
+    return [metric.own_state(), *(statistic.state() for statistic in metric.kept.values())]
+
+
+def _bytes(state: Any) -> int:
+    if isinstance(state, torch.Tensor):
+        return state.nbytes
+    if isinstance(state, Mapping):
+        return sum(map(_bytes, state.values()))
+    if isinstance(state, str):
+        return len(state)
+    return sum(map(_bytes, state)) if isinstance(state, Iterable) else 0
+
+
+def _rounded(value: float) -> float | None:
+    """Keep three digits, so that another machine's last bits change nothing; None of what is not finite."""
+    if not math.isfinite(value):
+        return None
+    return 0.0 if abs(value) < 1e-9 else float(f"{value:.3g}")

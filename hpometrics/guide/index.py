@@ -1,0 +1,52 @@
+"""The text of `index.json`: every built-in entry as its class declares it, and what was seen of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import Any
+
+from ..metrics import store
+from ..metrics.entry import MetricEntry, Observed
+from ..metrics.params import Param
+from .evidence import observe
+
+_ALWAYS = ("kind", "name", "objective")
+_DEFAULTS = {
+    field.name: field.default
+    for cls in (MetricEntry, Observed, Param)
+    for field in fields(cls)
+    if field.default is not MISSING and field.name not in _ALWAYS
+}
+_SCALARS = re.compile(r"\[\n\s+([^\[\]{}\n]*(?:\n\s+[^\[\]{}\n]*)*)\n\s*\]")
+
+
+def built_in() -> list[MetricEntry]:
+    """Every built-in entry, from its class, sorted by name and feature."""
+    importlib.import_module("hpometrics.metrics.catalogue")
+    own = [entry for entry in store.live.values() if entry.is_built_in]
+    return sorted(own, key=lambda entry: (entry.name, entry.feature_type))
+
+
+def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
+    """Give the text: a row per metric and class, with what was seen for each of its output features."""
+    rows: dict[str, dict[str, Any]] = {}
+    for entry in built_in():
+        facts = _told(asdict(entry))
+        feature_type = facts.pop("feature_type")
+        row = rows.setdefault(json.dumps(facts, sort_keys=True), {**facts, "features": {}})
+        row["features"][feature_type] = _told(asdict(see(entry)))
+    text = json.dumps(list(rows.values()), indent=1, sort_keys=True, ensure_ascii=False)
+    return _SCALARS.sub(lambda match: f"[{' '.join(match[1].split())}]", text) + "\n"
+
+
+def _told(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is at its default, in the parameters as well."""
+    return {
+        name: [_told(param) for param in value] if name == "params" else value
+        for name, value in facts.items()
+        if name not in _DEFAULTS or value != _DEFAULTS[name]
+    }

@@ -1,0 +1,115 @@
+"""The guide in Markdown: `docs/metrics.md`, every built-in metric in full, and the README's short table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from ..metrics.entry import NOISE, MetricEntry
+from ..metrics.features import FEATURES
+from ..metrics.groups import DEFAULT, members_of
+from ..metrics.lookup import find_metric
+from ..metrics.registry import all_entries
+from ..sweep.table import ARROWS
+from .page import usage
+from .words import aliases, alike, direction, evidence, features_of, form, install, kept, param, takes
+
+_MARKS = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
+_MOST_FAMILIES = 12
+
+
+def with_table(text: str) -> str:
+    """Put the README's table between its two marks."""
+    return _MARKS.sub(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", text)
+
+
+def table() -> str:
+    """Give a row for each output feature: how many metrics, the default ones, the families."""
+    lines = ["| output | metrics | `default` | families |", "|---|---|---|---|"]
+    for feature_type in FEATURES:
+        entries = [entry for entry in built_in() if entry.feature_type == feature_type]
+        if entries:
+            named = ", ".join(f"`{family}`" for family in _families(entries)[:_MOST_FAMILIES])
+            more = ", ..." if len(_families(entries)) > _MOST_FAMILIES else ""
+            chosen = _default(feature_type)
+            lines.append(f"| {feature_type} | {len(entries)} | {chosen} | {named}{more} |")
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """Give the text of `docs/metrics.md`."""
+    entries = built_in()
+    families = _families(entries)
+    names, directed = {e.name for e in entries}, sum(e.objective is not None for e in entries)
+    head = [
+        "# The metrics",
+        "",
+        "Printed from the registry by `make index`; `hpometrics metrics show NAME` prints one of them.",
+        "",
+        f"{len(names)} names, {len(entries)} metrics (a name of one output feature each), {directed} of them "
+        "with a direction. *By experiment*: the value of a model that is always right, of one whose answers "
+        f"are random for {NOISE[1]:.0%} of 400 rows, and of one where they are for {NOISE[2]:.0%}.",
+        "",
+        "Families: " + ", ".join(f"[{family}](#{_anchor(family)})" for family in families) + ".",
+        "",
+        table(),
+    ]
+    sections = [line for family in families for line in _section(family, entries)]
+    return "\n".join([*head, *sections]) + "\n"
+
+
+@cache
+def built_in() -> list[MetricEntry]:
+    """The entries of this package, without those of others that may be installed."""
+    return [entry for entry in all_entries() if entry.is_built_in]
+
+
+def _families(entries: Sequence[MetricEntry]) -> list[str]:
+    return sorted({entry.families[0] for entry in entries})
+
+
+def _default(feature_type: str) -> str:
+    if feature_type not in DEFAULT:
+        return "-"
+    names = members_of("default", feature_type)
+    told = [(str(name), find_metric(name, feature_type).objective) for name in names]
+    return ", ".join(f"`{name}`{ARROWS[objective]}" for name, objective in told)
+
+
+def _section(family: str, entries: Sequence[MetricEntry]) -> Iterator[str]:
+    yield from ("", f"## {family}")
+    for group in alike(entry for entry in entries if entry.families[0] == family):
+        yield from ("", f"### `{form(group[0])}` of {features_of(group)}", "", _escaped(group[0].summary))
+        yield from (part for text in group[0].docs.split("\n\n") if text for part in ("", _escaped(text)))
+        yield ""
+        yield from (f"- {word}: {_escaped(fact)}" for word, fact in _facts(group) if fact)
+        yield f"- use: `{usage(group[0])[0]}`"
+
+
+def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
+    first, tried = entries[0], "; ".join(evidence(entries))
+    yield "formula", f"`{first.formula}`" if first.formula else ""
+    yield "value", first.value
+    yield "direction", f"{direction(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"
+    yield "reads", first.inputs.value
+    yield "shape", first.shape
+    yield "also takes", takes(entries)
+    yield from (("parameter", f"`{one.name}`: {param(one, first)}") for one in first.params)
+    yield "aliases", aliases(first)
+    yield "keeps", kept(entries)
+    yield "raises", first.raises
+    yield "deviates", first.deviates
+    yield "source", first.source
+    yield "needs", install(first)
+
+
+def _escaped(text: str) -> str:
+    """Keep Markdown from reading `*`, `_`, `|` and `<` of a formula as marks; code stays as it is."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([*|<])", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")

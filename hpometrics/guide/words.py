@@ -1,0 +1,122 @@
+"""Words: the facts of an entry as phrases, the same wherever they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from itertools import groupby
+
+from ..metrics.entry import NOISE, MetricEntry, Observed
+from ..metrics.facts import Facts
+from ..metrics.params import Param
+from ..metrics.registry import observed_of
+from ..metrics.store import needs_of
+from ..objective import Objective
+
+_WORDS = {Objective.MAXIMIZE: "maximize", Objective.MINIMIZE: "minimize", None: "no direction"}
+_NOISES = ["perfect", *(f"{noise:.0%} noise".replace("%", " %") for noise in NOISE[1:])]
+_FACTS = [field.name for field in fields(Facts)]
+
+
+def alike(entries: Iterable[MetricEntry]) -> list[list[MetricEntry]]:
+    """Put entries together that differ in the output feature only."""
+    ordered = sorted(entries, key=lambda e: (e.name, e.path, e.feature_type))
+    groups = [list(group) for _, group in groupby(ordered, key=lambda e: (e.name, _told(e)))]
+    return sorted(groups, key=lambda group: (group[0].name, group[0].feature_type))
+
+
+def features_of(entries: Iterable[MetricEntry]) -> str:
+    """Name their output features."""
+    return ", ".join(entry.feature_type for entry in entries)
+
+
+def form(entry: MetricEntry) -> str:
+    """Print the name with the parameters that it needs.
+
+    >>> from hpometrics.metrics.registry import find_metric
+    >>> form(find_metric("f1_macro", "category").entries[0]), form(find_metric("hits@5").entries[0])
+    ('f1(average=...)', 'hits@k')
+    """
+    needed = [param.name for param in entry.params if param.required or param.name in entry.one_of[:1]]
+    inside = ", ".join(f"{name}=..." for name in needed if name != "k")
+    return f"{entry.name}{f'({inside})' if inside else ''}{'@k' if 'k' in needed else ''}"
+
+
+def direction(entry: MetricEntry) -> str:
+    """Say which way is better."""
+    return _WORDS[entry.objective]
+
+
+def evidence(entries: Sequence[MetricEntry]) -> Iterator[str]:
+    """Say what the experiments gave, for each output feature."""
+    for entry in entries:
+        where = f"of {entry.feature_type}" if len(entries) > 1 else "by experiment"
+        yield f"{where}: {_seen(entry, observed_of(entry))}"
+
+
+def _seen(entry: MetricEntry, observed: Observed | None) -> str:
+    if observed is None:
+        return "not tried; it is not built in"
+    if observed.reason or not observed.values:
+        return f"no values; {observed.reason}"
+    told = [
+        f"{'undefined' if value is None else f'{value:g}'} ({noise})"
+        for value, noise in zip(observed.values, _NOISES, strict=True)
+    ]
+    return ", ".join(told) + (f" as {observed.subject}" if observed.subject != entry.name else "")
+
+
+def param(one: Param, entry: MetricEntry) -> str:
+    """Say what a parameter takes and what it is by default."""
+    kinds = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
+    taken = f"one of {', '.join(one.choices)}" if one.choices else kinds.get(one.kind, "given in Python only")
+    if one.required:
+        return f"{taken}; needed"
+    if one.name in entry.one_of:
+        others = [name for name in entry.one_of if name != one.name]
+        return f"{taken}; this or {' or '.join(others)} is needed" if others else f"{taken}; needed"
+    default = str(one.default).lower() if isinstance(one.default, bool) else one.default
+    return f"{taken}; {'left out by default' if default is None else f'{default} by default'}"
+
+
+def aliases(entry: MetricEntry) -> str:
+    """Name its aliases, with what each means where that is more than the metric's name."""
+    told = (entry.aliases or {}).items()
+    return ", ".join(alias if meaning == entry.name else f"{alias} = {meaning}" for alias, meaning in told)
+
+
+def kept(entries: Sequence[MetricEntry]) -> str:
+    """Say in which statistics its state is, and how much that is."""
+    told: dict[str, list[str]] = {}
+    for entry in entries:
+        seen = observed_of(entry)
+        if seen is not None and seen.memory:
+            held = f"{', '.join(seen.statistics) or 'a state of its own'} ({seen.memory})"
+            told.setdefault(held, []).append(entry.feature_type)
+    if len(told) == 1:
+        return next(iter(told))
+    return "; ".join(f"{what} of {', '.join(types)}" for what, types in told.items())
+
+
+def takes(entries: Sequence[MetricEntry]) -> str:
+    """Say what else an update may be given."""
+    first, seen = entries[0], [observed_of(entry) for entry in entries]
+    needs = needs_of(first)
+    optional = [extra for extra in first.extras if extra not in needs]
+    parts = [
+        f"{', '.join(f'{name}=' for name in needs)} (needed)" if needs else "",
+        ", ".join(f"{name}=" for name in optional),
+        "sample_weight=" if seen and all(one is not None and one.weighted for one in seen) else "",
+        "target_probabilities= (soft labels)" if first.reads_soft else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def install(entry: MetricEntry) -> str:
+    """Give the line that brings what it is built on; empty if nothing more is needed."""
+    return f"pip install 'hpometrics[{entry.requires}]'" if entry.requires else ""
+
+
+def _told(entry: MetricEntry) -> tuple[object, ...]:
+    facts = (getattr(entry, name) for name in _FACTS)
+    return entry.path, str(sorted((entry.aliases or {}).items())), *facts

@@ -1,0 +1,183 @@
+"""Lookup: from a name as it is written to the metric it means, its parameters checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
+from ..objective import Objective
+from .entry import MetricEntry
+from .features import InputType, check_feature_type
+from .groups import group_named, group_names
+from .names import MetricName, Scalar
+from .params import Param
+from .store import alias_meaning, alias_names, entries_of, load_plugins, metric_names
+
+_OF_A_CLASS = re.compile(r"class_(?P<index>\d+)_(?P<metric>[a-z]\w*)\Z")
+_SHORT = {"prec": "precision"}
+
+
+@dataclass(frozen=True)
+class FoundMetric:
+    """A name that the registry knows: canonical, with the entry of each output feature it may mean."""
+
+    name: MetricName
+    entries: tuple[MetricEntry, ...]
+
+    @property
+    def objective(self) -> Objective | None:
+        """The direction that all its entries share.
+
+        Raises:
+            ObjectiveError: it depends on the output feature, which was not given.
+        """
+        objectives = {entry.objective for entry in self.entries}
+        if len(objectives) > 1:
+            said = ", ".join(f"{e.objective or 'none'} for {e.feature_type}" for e in self.entries)
+            raise ObjectiveError(
+                f"the direction of {self.name} depends on the output feature ({said}); name it"
+            )
+        return objectives.pop()
+
+    @property
+    def inputs(self) -> InputType:
+        """The model output that the metric reads (of the first feature, when several are meant)."""
+        return self.entries[0].inputs
+
+
+def find_metric(name: str | MetricName, feature_type: str | None = None) -> FoundMetric:
+    """Look a name up: resolve aliases, check its parameters, drop those at their default.
+
+    `bleu-4` reads as `bleu_4`, and ParlAI's `class_3_f1` as `f1(class=3)`.
+
+    Raises:
+        MetricNameError: the grammar, or a parameter that is unknown, missing or out of its choices.
+        UnknownMetricError: no such metric for the feature; the message suggests near names.
+    """
+    asked = MetricName.parse(name)
+    if feature_type is not None:
+        check_feature_type(feature_type)
+    resolved = _resolve(asked, feature_type)
+    entries = entries_of(resolved.metric, feature_type)
+    if not entries:
+        raise UnknownMetricError(_unknown(asked, feature_type))
+    fitting, errors = [], []
+    for entry in entries:
+        try:
+            fitting.append((canonical(resolved, entry), entry))
+        except MetricNameError as err:
+            errors.append(err)
+    if not fitting:
+        raise errors[0]
+    own = fitting[0][0]
+    return FoundMetric(own, tuple(entry for other, entry in fitting if other == own))
+
+
+def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
+    """Give the one spelling of a name: parameters typed and checked, those at their default left out.
+
+    Raises:
+        MetricNameError: a parameter that is unknown, missing or out of its choices.
+    """
+    given = dict(name.params)
+    if name.k is not None and given.setdefault("k", name.k) != name.k:
+        raise MetricNameError(f"{name}: k is {given['k']} and {name.k}; write {entry.name}@{name.k}")
+    known = {param.name: param for param in entry.params}
+    for key in given:
+        if key not in known:
+            hint = suggestion(key, known)
+            takes = ", ".join(known) or "no parameters"
+            raise MetricNameError(f"{entry} takes no {key!r}; it takes {takes}.{hint}".removesuffix("."))
+    values = {key: known[key].check(value, str(entry)) for key, value in given.items()}
+    _check_given(entry, values)
+    kept = {key: value for key, value in values.items() if value != known[key].default or known[key].required}
+    k = kept.pop("k", None)
+    return replace(name, params=tuple(kept.items()), k=None if k is None else int(k))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near."""
+    folded = {name.lower().replace("-", "_"): name for name in known}
+    close = get_close_matches(word.lower().replace("-", "_"), folded, 1)
+    return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def _resolve(asked: MetricName, feature_type: str | None) -> MetricName:
+    """Replace an alias by what it means; what the user wrote beside it must not contradict that."""
+    for spelling in _spellings(asked):
+        if entries_of(spelling.metric, feature_type):
+            return spelling
+        meaning = alias_meaning(spelling.metric, feature_type)
+        if meaning is not None:
+            return _meant(spelling, MetricName.parse(meaning))
+    return asked
+
+
+def _spellings(asked: MetricName) -> Iterator[MetricName]:
+    """Give the readings of a name: as it is, with packages loaded, without dashes, ParlAI's classes."""
+    yield asked
+    load_plugins()
+    yield asked
+    plain = replace(asked, metric=asked.metric.replace("-", "_"))
+    yield plain
+    of_a_class = _OF_A_CLASS.match(plain.metric)
+    if of_a_class:
+        metric = _SHORT.get(of_a_class["metric"], of_a_class["metric"])
+        yield _meant(plain, MetricName(metric, (("class", int(of_a_class["index"])),)))
+
+
+def _meant(asked: MetricName, meaning: MetricName) -> MetricName:
+    params = dict(meaning.params)
+    for key, value in asked.params:
+        if params.setdefault(key, value) != value:
+            raise MetricNameError(f"{asked}: {asked.metric} means {meaning}, which fixes {key}")
+    k = meaning.k if asked.k is None else asked.k
+    return replace(asked, metric=meaning.metric, params=tuple(params.items()), k=k)
+
+
+def _check_given(entry: MetricEntry, values: dict[str, Scalar]) -> None:
+    """Refuse a parameter that is missing, and any but one of those that exclude each other."""
+    for param in entry.params:
+        if param.required and param.name not in values:
+            raise MetricNameError(_missing(entry, (param,)))
+    given = [key for key in entry.one_of if values.get(key) is not None]
+    if len(given) > 1:
+        raise MetricNameError(f"{entry} takes one of {', '.join(entry.one_of)}, got {' and '.join(given)}")
+    if entry.one_of and not given:
+        raise MetricNameError(_missing(entry, [p for p in entry.params if p.name in entry.one_of]))
+
+
+def _missing(entry: MetricEntry, params: Iterable[Param]) -> str:
+    names = [param.name for param in params]
+    if names == ["k"]:
+        return f"{entry} needs its k, as in {entry.name}@5"
+    aliases = [
+        alias
+        for alias, meaning in (entry.aliases or {}).items()
+        if any(key in names for key, _ in MetricName.parse(meaning).params)
+    ]
+    spelled = [
+        f"{entry.name}({param.name}={choice})"
+        for param in params
+        for choice in param.choices or (param.example,)
+    ]
+    return (
+        f"{entry} needs {' or '.join(f'{name}=' for name in names)}, since the field disagrees on a default; "
+        f"choose one of {', '.join([*aliases, *spelled])}"
+    )
+
+
+def _unknown(asked: MetricName, feature_type: str | None) -> str:
+    where = f" for a {feature_type} output" if feature_type else ""
+    elsewhere = [entry.feature_type for entry in entries_of(_resolve(asked, None).metric, None)]
+    if elsewhere:
+        return f"{asked.metric!r} does not exist{where}; it is a metric of {', '.join(sorted(elsewhere))}"
+    if group_named(asked, feature_type):
+        return f"{asked.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
+    names = metric_names(feature_type)
+    hint = suggestion(asked.metric, [*names, *alias_names(feature_type), *group_names(feature_type)])
+    listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
+    return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"

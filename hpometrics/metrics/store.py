@@ -1,0 +1,144 @@
+"""The store: every entry there is, of the index, of this process and of installed packages.
+
+Built-in metrics are read from `index.json`, which is generated from the classes themselves; a class is
+imported when it is first needed. Other packages register through the entry-point group `hpometrics.metrics`.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import ChainMap
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from ..objective import Objective
+from .entry import MetricEntry, Observed
+from .features import InputType
+from .params import Param
+
+ENTRY_POINT_GROUP = "hpometrics.metrics"
+INDEX = Path(__file__).with_name("index.json")
+
+Key = tuple[str, str]
+
+live: dict[Key, MetricEntry] = {}
+live_aliases: dict[Key, str] = {}
+
+
+def add(entry: MetricEntry) -> None:
+    """Take in an entry, in the place of one that is there."""
+    live[entry.name, entry.feature_type] = entry
+    for alias, meaning in (entry.aliases or {}).items():
+        live_aliases[alias, entry.feature_type] = meaning
+
+
+def all_entries(feature_type: str | None = None) -> tuple[MetricEntry, ...]:
+    """Every entry, sorted by name and feature; of one feature when asked."""
+    load_plugins()
+    entries = {**index(), **live}
+    chosen = [e for e in entries.values() if feature_type in (None, e.feature_type)]
+    return tuple(sorted(chosen, key=lambda e: (e.name, e.feature_type)))
+
+
+def metric_names(feature_type: str | None = None) -> list[str]:
+    """The canonical names, sorted; of one feature when asked."""
+    return sorted({entry.name for entry in all_entries(feature_type)})
+
+
+def alias_names(feature_type: str | None = None) -> list[str]:
+    """The aliases, sorted; of one feature when asked."""
+    return sorted({alias for entry in all_entries(feature_type) for alias in entry.aliases or ()})
+
+
+def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
+    """The entries of one canonical name, of one feature when asked."""
+    known = ChainMap(live, index())
+    types = [feature_type] if feature_type else sorted(kind for name, kind in known if name == metric)
+    return [known[metric, kind] for kind in types if (metric, kind) in known]
+
+
+def alias_meaning(alias: str, feature_type: str | None) -> str | None:
+    """What an alias means, for a feature or for the first one that has it."""
+    known = ChainMap(live_aliases, index_aliases())
+    if feature_type is not None:
+        return known.get((alias, feature_type))
+    return next((meaning for (name, _), meaning in known.items() if name == alias), None)
+
+
+def observed_of(entry: MetricEntry) -> Observed | None:
+    """What was seen of a built-in metric when the index was written; None of any other."""
+    return _observed().get((entry.name, entry.feature_type)) if entry.is_built_in else None
+
+
+def needs_of(entry: MetricEntry) -> tuple[str, ...]:
+    """Which further keyword arguments it cannot do without: as seen, or as declared where nothing was."""
+    seen = observed_of(entry)
+    return seen.needs if seen is not None and seen.subject else entry.needs
+
+
+@cache
+def index() -> dict[Key, MetricEntry]:
+    """The entries of the index."""
+    return {(entry.name, entry.feature_type): entry for row in _rows() for entry in _read_row(row)}
+
+
+@cache
+def index_aliases() -> dict[Key, str]:
+    """The aliases of the index."""
+    return {
+        (alias, entry.feature_type): meaning
+        for entry in index().values()
+        for alias, meaning in (entry.aliases or {}).items()
+    }
+
+
+def forget_index() -> None:
+    """Read `index.json` again when it is next needed: it has been written anew."""
+    for read in (index, index_aliases, _rows, _observed):
+        read.cache_clear()
+
+
+@cache
+def load_plugins() -> None:
+    """Load the packages that bring metrics, once; one that cannot be loaded is left out with a warning."""
+    for plugin in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            plugin.load()
+        except Exception as err:  # one broken package must not take the registry with it
+            warnings.warn(
+                f"the metrics of {plugin.value!r} are left out: {err}", RuntimeWarning, stacklevel=3
+            )
+
+
+@cache
+def _rows() -> list[dict[str, Any]]:
+    return json.loads(INDEX.read_text(encoding="utf8")) if INDEX.exists() else []
+
+
+def _read_row(row: dict[str, Any]) -> Iterator[MetricEntry]:
+    """Make the entries of a row, one for each of its output features."""
+    facts: dict[str, Any] = {key: _tuple(value) for key, value in row.items() if key != "features"}
+    facts["objective"] = row["objective"] and Objective(row["objective"])
+    facts["inputs"] = InputType(row["inputs"])
+    facts["params"] = tuple(
+        Param(**{key: _tuple(value) for key, value in param.items()}) for param in row.get("params", ())
+    )
+    for feature_type in row["features"]:
+        yield MetricEntry(feature_type=feature_type, **facts)
+
+
+@cache
+def _observed() -> dict[Key, Observed]:
+    return {
+        (row["name"], feature_type): Observed(**{key: _tuple(value) for key, value in seen.items()})
+        for row in _rows()
+        for feature_type, seen in row["features"].items()
+    }
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hpometrics.exceptions import MetricInputError, MetricNameError
+from hpometrics.guide.listing import Filter, metrics_json, metrics_table
+from hpometrics.metrics.registry import all_entries
+
+FILTERS = [
+    Filter(),
+    Filter(feature="binary"),
+    Filter(inputs="logits"),
+    Filter(objective="minimize"),
+    Filter(objective="none"),
+    Filter(family="calibration"),
+    Filter("binary", "probabilities", "minimize", "calibration"),
+]
+
+
+@pytest.mark.parametrize("asked", FILTERS, ids=str)
+def test_every_filter_that_is_given_holds(asked):
+    """What is listed is like what was asked, and nothing that is like it is missing."""
+    chosen = asked.chosen()
+    assert chosen
+    for entry in all_entries():
+        objective = entry.objective.value if entry.objective else "none"
+        like = (
+            asked.feature in (None, entry.feature_type)
+            and asked.inputs in (None, entry.inputs)
+            and asked.objective in (None, objective)
+            and (asked.family is None or asked.family in entry.families)
+        )
+        assert like == (entry in chosen)
+
+
+def test_the_last_line_counts():
+    """Names, metrics, and how many of them can be optimised."""
+    chosen = Filter(feature="category").chosen()
+    last = metrics_table(Filter(feature="category")).splitlines()[-1]
+    directed = sum(entry.objective is not None for entry in chosen)
+    assert last.startswith(f"{len({e.name for e in chosen})} names, {len(chosen)} metrics (a name of one")
+    assert f"{directed} can be optimised, {len(chosen) - directed} tracked only" in last
+
+
+def test_a_pipe_gets_whole_lines():
+    """One line per metric with its name first, whatever their length."""
+    lines = metrics_table(Filter()).splitlines()[2:-1]
+    assert {line.split()[0].partition("(")[0].partition("@")[0] for line in lines} == {
+        entry.name for entry in all_entries()
+    }
+
+
+@pytest.mark.parametrize("width", [40, 100, 160])
+def test_a_terminal_gets_whole_names(width):
+    """The meaning is wrapped into the width; a name never is."""
+    text = metrics_table(Filter(feature="binary"), width)
+    words = set(text.split())
+    assert all(
+        entry.name in words or f"{entry.name}@k" in text or f"{entry.name}(" in text
+        for entry in all_entries("binary")
+    )
+    assert max(map(len, text.splitlines()[:-1])) <= max(width, 100)
+
+
+def test_the_list_as_json_says_the_same():
+    """A row per metric that is listed, its output features together."""
+    rows = json.loads(metrics_json(Filter(feature="number")))
+    assert {row["name"] for row in rows} == {entry.name for entry in all_entries("number")}
+    mae = next(row for row in rows if row["name"] == "mae")
+    assert (mae["objective"], mae["inputs"], mae["features"]) == ("minimize", "predictions", ["number"])
+
+
+def test_what_does_not_exist_is_said():
+    """A misspelt feature or family suggests the near one; filters that no metric meets list nothing."""
+    with pytest.raises(MetricInputError, match=r"'binery' is no output feature. Did you mean 'binary'"):
+        Filter(feature="binery").chosen()
+    with pytest.raises(MetricNameError, match=r"no family 'calibratio'. Did you mean 'calibration'"):
+        Filter(family="calibratio").chosen()
+    assert metrics_table(Filter("number", "logits")) == "no metric is like that"

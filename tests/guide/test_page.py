@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import ast
+from typing import Literal
+
+import pytest
+import yaml
+
+from hpometrics.exceptions import UnknownMetricError
+from hpometrics.guide.page import metric_text, usage
+from hpometrics.guide.words import alike, evidence, form, takes
+from hpometrics.metrics import store
+from hpometrics.metrics.entry import live_classes
+from hpometrics.metrics.features import NUMBER, PREDICTIONS
+from hpometrics.metrics.metric import MeanMetric
+from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
+
+
+@pytest.fixture
+def told():
+    """A metric with something to say in every part of its page; taken back afterwards."""
+    tables: list[dict] = [store.live, store.live_aliases, live_classes]
+    held = [dict(table) for table in tables]
+
+    @register_metric("told", [NUMBER], aliases=["said", "distance"])
+    class Told(MeanMetric):
+        """Mean of what is told.
+
+        It is told twice.
+
+        Shape: preds, target: (N,).
+        Value: float from 0, 0 is best; nan before the first row.
+        Raises: MetricInputError: never.
+        Formula: sum(x) / n
+        Deviates: elsewhere it is half of that.
+        Source: Somebody 1999.
+        """
+
+        objective = "minimize"
+        inputs = PREDICTIONS
+        requires = "audio"
+        one_of = ("average", "class")
+        reads_soft = True
+
+        def __init__(
+            self, *, average: Literal["a", "b"] | None = None, class_: int | None = None, k: int = 3
+        ):
+            super().__init__()
+
+        def get_current_value(self, preds, target, lengths, mask=None):
+            return preds
+
+    yield Told
+    for table, before in zip(tables, held, strict=True):
+        table.clear()
+        table.update(before)
+
+
+def test_a_page_says_all_there_is(told):
+    """Every fact of the entry has a line of its own."""
+    lines = metric_text("told").splitlines()
+    assert lines[0] == "told(average=...)"
+    for line in (
+        "  meaning    Mean of what is told.",
+        "             It is told twice.",
+        "  formula    sum(x) / n",
+        "  value      float from 0, 0 is best; nan before the first row.",
+        "  direction  minimize; by experiment: not tried; it is not built in",
+        "  reads      predictions",
+        "  features   number",
+        "  shape      preds, target: (N,).",
+        "  also takes lengths= (needed), mask=, target_probabilities= (soft labels)",
+        "  aliases    said, distance",
+        "  raises     MetricInputError: never.",
+        "  deviates   elsewhere it is half of that.",
+        "  source     Somebody 1999.",
+        "  needs      pip install 'hpometrics[audio]'",
+        "  param      average: one of a, b; this or class is needed",
+        "  param      class: a whole number; this or average is needed",
+        "  param      k: a whole number; 3 by default",
+        "  in YAML    metrics: {optimize: told(average=a)}",
+        '  in Python  metric = get_metric("told(average=a)", "number")',
+        "             metric.update(predictions=..., target=..., lengths=...)",
+    ):
+        assert line in lines
+
+
+def test_the_direction_has_its_experiment():
+    """The values of a perfect and of two noisy models stand beside it."""
+    text = metric_text("roc_auc", "binary")
+    assert "  direction  maximize; by experiment: 1 (perfect), 0.8" in text
+    assert "(30 % noise), 0." in text
+    assert "(90 % noise)" in text
+
+
+def test_an_alias_says_what_it_means():
+    """The page is that of the metric."""
+    text = metric_text("f1_macro", "category")
+    assert text.startswith("f1(average=...)\n  asked      f1_macro is f1(average=macro)\n")
+    assert metric_text("cross_entropy").startswith("log_loss\n  meaning")
+
+
+def test_a_page_is_wrapped_for_a_terminal():
+    """No line is longer, but for a word that is."""
+    assert max(map(len, metric_text("roc_auc", width=80).splitlines())) <= 80
+
+
+def test_an_unknown_name_suggests():
+    """As everywhere."""
+    with pytest.raises(UnknownMetricError, match="Did you mean 'f1_macro'"):
+        metric_text("f1_marco")
+
+
+@pytest.mark.parametrize("entry", all_entries(), ids=str)
+def test_every_example_can_be_used(entry):
+    """The YAML reads, the Python parses, and the name in them is the metric."""
+    sweep, code = usage(entry)
+    section = yaml.safe_load(sweep)["metrics"]
+    name = section["optimize"] if entry.objective else section["track"][0]
+    assert entry in find_metric(name, entry.feature_type).entries
+    assert ast.parse(code)
+
+
+@pytest.mark.parametrize("entry", [e for e in all_entries() if not e.requires], ids=str)
+def test_every_example_can_be_built(entry):
+    """By the name that the page shows, for the output that it shows."""
+    assert get_metric(entry.example, entry.feature_type).output.type == entry.feature_type
+
+
+@pytest.mark.parametrize("entry", all_entries(), ids=str)
+def test_every_entry_has_a_page(entry):
+    """With its evidence, its form and its output."""
+    text = metric_text(entry.name, entry.feature_type)
+    assert text.startswith(form(entry))
+    assert next(evidence([entry])) in text
+    assert all(f"{extra}=" in takes([entry]) for extra in entry.extras)
+
+
+def test_entries_that_differ_in_the_output_only_stand_together():
+    """Each once, whatever their number."""
+    groups = alike(all_entries())
+    assert sorted(str(entry) for group in groups for entry in group) == sorted(map(str, all_entries()))
+    assert all(len({(e.name, e.path, e.summary) for e in group}) == 1 for group in groups)

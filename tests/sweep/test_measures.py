@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from sample_sweeps import SWEEP, changed, plan_of, problems_of
+
+from hpometrics.metrics.features import Binary
+from hpometrics.metrics.groups import members_of
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.sweep.loader import parse_document
+from hpometrics.sweep.plan import make_plan
+
+UNSAID = changed(", output: binary", "", changed("[accuracy]", "[default]"))
+
+
+def tracked(text: str) -> list[str]:
+    """The names of what a sweep tracks."""
+    return [measure.name for measure in plan_of(text).track]
+
+
+def test_a_group_is_tracked_metric_by_metric():
+    """Each with its own direction; the one that is optimised stands once."""
+    plan = plan_of(changed("[accuracy]", "[default]"))
+    names = [str(name) for name in members_of("default", "binary") if str(name) != "roc_auc"]
+    assert [measure.name for measure in plan.track] == names
+    directions = {measure.name: measure.objective for measure in plan.track}
+    assert (directions["accuracy"], directions["log_loss"]) == (MAXIMIZE, MINIMIZE)
+
+
+@pytest.mark.parametrize(
+    ("track", "some"),
+    [
+        ("[calibration]", "ece"),
+        ("[calibration_family]", "ece"),
+        ("[all]", "mcc"),
+        ("[accuracy, 'test:default']", "test:log_loss"),
+    ],
+)
+def test_every_kind_of_group_is_tracked(track, some):
+    """Families, `all`, and a group on another split."""
+    assert some in tracked(changed("[accuracy]", track))
+
+
+def test_a_group_waits_for_the_output():
+    """Where the file does not say what the engine predicts, the engine does, and the members are known."""
+    assert tracked(UNSAID) == ["default"]
+    settled = make_plan(parse_document(UNSAID, "sweep.yaml"), Binary(), settle=True)
+    assert "log_loss" in [measure.name for measure in settled.track]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            changed("optimize: roc_auc", "optimize: default"),
+            "default is a group of metrics; it can be tracked, one metric is optimised",
+        ),
+        (
+            changed("[accuracy]", "[{metric: all, direction: minimize}]"),
+            "all is a group of metrics; it can be tracked",
+        ),
+        (changed("[accuracy]", "[defualt]"), "Did you mean 'default'?"),
+        (changed("output: binary", "output: clusters"), "roc_auc"),
+    ],
+)
+def test_what_is_no_group_to_track(text, problem):
+    """One problem, at its place."""
+    found = problems_of(text)
+    assert any(problem in line for line in found), found
+
+
+def test_a_group_that_nobody_can_settle_says_so():
+    """Neither the file nor the engine says the output."""
+    with pytest.raises(ValueError, match=r"the group 'default' is another list .*; say engine.output"):
+        make_plan(parse_document(UNSAID, "sweep.yaml"), None, settle=True)
+
+
+def test_a_sweep_without_groups_is_as_it_was():
+    """A metric is itself."""
+    assert tracked(SWEEP) == ["accuracy"]
