@@ -1,0 +1,88 @@
+"""Choice: which of the metrics that are asked for a file can serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..exceptions import MetricInputError
+from ..metrics.features import TEXT, InputType, OutputFeature
+from ..metrics.groups import expand, group_named
+from ..metrics.names import MetricName
+from ..metrics.outputs import derivable
+from ..metrics.registry import find_metric, get_metric
+from .roles import Roles
+from .source import PredictionsError, Source
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The metrics to be measured, those that a group brought, and why others of a group are left out."""
+
+    names: tuple[MetricName, ...]
+    grouped: frozenset[MetricName] = frozenset()
+    left_out: tuple[str, ...] = ()
+
+    def extras(self, output: OutputFeature) -> set[str]:
+        """The further keyword arguments that they read."""
+        found = (find_metric(name, output.type) for name in self.names)
+        return {extra for one in found for entry in one.entries for extra in entry.extras}
+
+    def tried(self, output: OutputFeature, tensors: Mapping[str, Any], source: Source) -> Choice:
+        """Leave out what refuses a batch: of a text, some metrics read the words and others token ids.
+
+        Raises:
+            PredictionsError: nothing is left.
+        """
+        refused = {name: why for name in self.names if (why := self._refusal(name, output, tensors))}
+        told = (f"{name} ({why})" for name, why in refused.items())
+        names = tuple(name for name in self.names if name not in refused)
+        return _checked(Choice(names, self.grouped, (*self.left_out, *told)), output, source)
+
+    def _refusal(self, name: MetricName, output: OutputFeature, tensors: Mapping[str, Any]) -> str:
+        if output.type != TEXT or name not in self.grouped:
+            return ""
+        try:
+            get_metric(name, output).update(**tensors)
+        except MetricInputError as err:
+            return "reads token ids" if "cannot be had" in str(err) else str(err).removeprefix(f"{name} ")
+        except (IndexError, TypeError, RuntimeError) as err:  # told beside the values
+            return f"cannot read it: {err}"
+        return ""
+
+
+def choose(asked: Iterable[str], output: OutputFeature, roles: Roles, source: Source) -> Choice:
+    """Look the metrics up; what the file cannot serve is left out of a group, refused where it is named.
+
+    Raises:
+        PredictionsError: a metric that is named reads what the file does not have, or nothing is left.
+        UnknownMetricError, MetricNameError: a metric does not exist for the output.
+    """
+    given = frozenset(InputType(keyword) for keyword in roles.given)
+    names: dict[MetricName, bool] = {}
+    left_out: list[str] = []
+    for word in asked:
+        grouped = group_named(word, output.type) is not None
+        for metric in expand([word], output):
+            found = find_metric(MetricName.parse(str(metric)), output.type)
+            if derivable(found.inputs, given, output):
+                names[found.name] = grouped and names.get(found.name, True)
+            elif grouped:
+                left_out.append(f"{found.name} (reads {found.inputs})")
+            else:
+                raise PredictionsError(
+                    f"{source.path}: {found.name} reads {found.inputs}, and there is no column for that; its "
+                    f"columns are {', '.join(source.columns)}"
+                )
+    grouped_names = frozenset(name for name, grouped in names.items() if grouped)
+    return _checked(Choice(tuple(names), grouped_names, tuple(left_out)), output, source)
+
+
+def _checked(choice: Choice, output: OutputFeature, source: Source) -> Choice:
+    if not choice.names:
+        raise PredictionsError(
+            f"{source.path}: none of the metrics can be measured: {'; '.join(choice.left_out)}. "
+            f"`hpometrics metrics list --feature {output.type}` lists all"
+        )
+    return choice

@@ -1,0 +1,145 @@
+"""Labels: the classes of a file in words, and their numbers, which is what metrics read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..metrics.features import BINARY, CATEGORY, OutputFeature
+from .roles import Roles
+from .source import PredictionsError, Source
+
+_WHOLE = re.compile(r"-?[0-9]{1,15}(?:\.0*)?\Z")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes in the order of their numbers; no names where the file gives the numbers themselves.
+
+    `ignored` is the number of rows that do not count.
+    """
+
+    names: tuple[str, ...] = ()
+    ignored: int | None = None
+
+    def indices(self, values: np.ndarray, source: Source, column: str, first: int) -> np.ndarray:
+        """Give the numbers of a column of labels.
+
+        Raises:
+            PredictionsError: a cell is empty or holds another label; the message names its row.
+        """
+        words, where = _distinct(values)
+        known = {name: i for i, name in enumerate(self.names)}
+        numbers = [known.get(word) if known else _class(word, self.ignored) for word in words]
+        if None in numbers:
+            index = numbers.index(None)
+            place = source.place(first + int(np.flatnonzero(where == index)[0]))
+            cell = f"holds {words[index]!r}" if words[index] else "is empty"
+            wanted = f"one of {', '.join(self.names)}" if known else "a class number from 0"
+            raise PredictionsError(f"{place}: column {column!r} {cell}; it should be {wanted}")
+        indices: np.ndarray = np.array(numbers, dtype=np.int64)[where]
+        return indices
+
+
+def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
+    """Find out what the classes are called: as the columns of probabilities say, else what the cells hold.
+
+    Cells that hold whole numbers from 0 are class numbers. Other labels are numbered in their sorted order.
+
+    Raises:
+        PredictionsError: the columns of probabilities and the labels in the cells cannot be put together.
+    """
+    if output.type not in (BINARY, CATEGORY):
+        return Labels()
+    suffixes, ignored = _suffixes(roles), getattr(output, "ignore_index", None)
+    if suffixes and not all(suffix.isdecimal() for suffix in suffixes):
+        return Labels(_binary_order(source, roles, suffixes) if output.type == BINARY else suffixes)
+    words = sorted(word for word in _words(source, roles) if word)
+    if all(_class(word, ignored) is not None for word in words):
+        return Labels(ignored=ignored)
+    numbers = [_number(word) for word in words]
+    if None not in numbers and output.type == CATEGORY:
+        raise PredictionsError(
+            f"{source.path}: a class number is from 0, got {', '.join(words[:6])}; if one of them marks rows "
+            f"that do not count, say so, as in --output 'category(ignore_index={words[0]})'"
+        )
+    if output.type == BINARY and len(words) > 2:
+        raise PredictionsError(
+            f"{source.path}: a binary output has two labels, got {len(words)}: {', '.join(words[:6])}"
+        )
+    if suffixes and output.type == CATEGORY and len(suffixes) != len(words):
+        raise PredictionsError(
+            f"{source.path}: there are {len(suffixes)} columns of classes named by number and the labels "
+            f"{', '.join(words[:6])}; name the columns by label, as in probability_{words[0]}"
+        )
+    return Labels(tuple(words))
+
+
+def _suffixes(roles: Roles) -> tuple[str, ...]:
+    for keyword in ("probabilities", "logits"):
+        if keyword in roles.given and roles.given[keyword].suffixes:
+            return roles.given[keyword].suffixes
+    return ()
+
+
+def _binary_order(source: Source, roles: Roles, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """Order the two labels of a binary output so that the label of the one column is class 1."""
+    if len(suffixes) == 2:
+        return tuple(sorted(suffixes))
+    words = {word for word in _words(source, roles) if word} - set(suffixes)
+    if len(suffixes) > 1 or len(words) > 1:
+        raise PredictionsError(
+            f"{source.path}: a binary output has two labels, got {', '.join(sorted({*words, *suffixes})[:6])}"
+        )
+    return (*words, *suffixes) if words else ("", *suffixes)
+
+
+def _words(source: Source, roles: Roles) -> set[str]:
+    """Read the labels of the whole file, in a pass of their own."""
+    columns = [roles.target.columns[0]]
+    if "predictions" in roles.given:
+        columns.append(roles.given["predictions"].columns[0])
+    return {
+        str(word)
+        for chunk in source.chunks(columns, ())
+        for values in chunk.values()
+        for word in _distinct(values)[0]
+    }
+
+
+def _distinct(values: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Give the distinct labels as text and, for each row, which one it holds."""
+    places: dict[Any, int] = {}
+    where = np.fromiter((places.setdefault(value, len(places)) for value in values.tolist()), dtype=np.int64)
+    return [_text(value) for value in places], where
+
+
+def _text(value: Any) -> str:
+    """Give a label as text; 1, 1.0 and true are the class number 1."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _number(word: str) -> int | None:
+    """Give the whole number that a text is; None if it is none."""
+    return int(float(word)) if _WHOLE.match(word) else None
+
+
+def _class(word: str, ignored: int | None) -> int | None:
+    """Give the class number that a text is; None if it is none."""
+    number = _number(word)
+    return number if number is not None and (number >= 0 or number == ignored) else None
+
+
+def shown(names: Iterable[str]) -> str:
+    """Print which number each label has."""
+    return ", ".join(f"{name} = {number}" for number, name in enumerate(names))

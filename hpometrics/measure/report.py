@@ -1,0 +1,118 @@
+"""The report: what was measured in a file, as a table, as JSON or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..objective import Objective
+from ..sweep.table import ARROWS, aligned
+from .labels import shown
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Value:
+    """The value of one metric; nan where it is undefined, with the reason."""
+
+    name: str
+    objective: Objective | None
+    number: float
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The values of a file: of each task (or of `all` alone), in the order of the metrics."""
+
+    file: str
+    output: str
+    rows: dict[str, int]
+    values: dict[str, list[Value]]
+    labels: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def report(measured: Measured, form: str = "text") -> str:
+    """Print in the form `text`, `json` or `csv`."""
+    return {"text": _text, "json": _json, "csv": _csv}[form](measured)
+
+
+def _text(measured: Measured) -> str:
+    lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL]} rows"]
+    notes = {
+        "classes": shown(measured.labels),
+        "not used": ", ".join(measured.unused),
+        "left out": ", ".join(measured.left_out),
+    }
+    lines += [f"{word:<8}   {note}" for word, note in notes.items() if note]
+    lines += ["", _table(measured) if len(measured.values) > 1 else _column(measured.values[ALL])]
+    lines += [f" {line}" for line in _undefined(measured)]
+    return "\n".join(lines)
+
+
+def _column(values: list[Value]) -> str:
+    """Print a line per metric."""
+    rows = [(v.name, ARROWS[v.objective].strip() or "-", _digits(v.number)) for v in values]
+    return aligned([("metric", "better", "value"), *rows], align="<")
+
+
+def _table(measured: Measured) -> str:
+    """Print a line per task."""
+    heads = [f"{value.name}{ARROWS[value.objective]}" for value in measured.values[ALL]]
+    rows = [
+        (task, str(measured.rows[task]), *(_digits(value.number) for value in values))
+        for task, values in measured.values.items()
+    ]
+    return aligned([("task", "rows", *heads), *rows])
+
+
+def _undefined(measured: Measured) -> Iterator[str]:
+    for task, values in measured.values.items():
+        where = f" of {task}" if len(measured.values) > 1 else ""
+        yield from (f"{value.name}{where} is undefined: {value.reason}" for value in values if value.reason)
+
+
+def _digits(number: float) -> str:
+    """Print eight digits; a dash for what is undefined."""
+    return "-" if math.isnan(number) else f"{number:.8g}"
+
+
+def _json(measured: Measured) -> str:
+    values = {
+        task: {value.name: value.number if math.isfinite(value.number) else None for value in values}
+        for task, values in measured.values.items()
+    }
+    reasons = {
+        task: {value.name: value.reason for value in values if value.reason}
+        for task, values in measured.values.items()
+    }
+    told = {
+        "file": measured.file,
+        "output": measured.output,
+        "rows": measured.rows,
+        "labels": measured.labels,
+        "unused": measured.unused,
+        "left_out": measured.left_out,
+        "objectives": {v.name: v.objective and v.objective.value for v in measured.values[ALL]},
+        "values": values,
+        "undefined": {task: why for task, why in reasons.items() if why},
+    }
+    return json.dumps(told, indent=1)
+
+
+def _csv(measured: Measured) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("task", "rows", "metric", "objective", "value", "reason"))
+    for task, values in measured.values.items():
+        for v in values:
+            number = "" if math.isnan(v.number) else repr(v.number)
+            writer.writerow((task, measured.rows[task], v.name, v.objective or "", number, v.reason or ""))
+    return text.getvalue().rstrip("\n")

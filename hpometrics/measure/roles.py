@@ -1,0 +1,144 @@
+"""Roles: which column of a file is the target, which the model's output, which the weight and the task."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from ..metrics.features import BOXES, SEQUENCE, SET, TEXT, TIMESERIES, VECTOR
+from .source import PredictionsError, Source, missing_column
+
+WORDS = {
+    "target": ("target", "targets"),
+    "predictions": ("prediction", "predictions"),
+    "probabilities": ("probability", "probabilities"),
+    "logits": ("logit", "logits"),
+    "references": ("reference", "references"),
+}
+WEIGHT, TASK = "sample_weight", "task"
+_WIDE = (SET, VECTOR, TIMESERIES)
+
+
+@dataclass(frozen=True)
+class Role:
+    """The columns of one keyword of `update`: one column, or several that differ in their suffix."""
+
+    keyword: str
+    columns: tuple[str, ...]
+    suffixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a file are."""
+
+    target: Role
+    given: dict[str, Role]
+    weight: str | None = None
+    task: str | None = None
+    extras: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+
+def read_roles(
+    source: Source,
+    feature_type: str,
+    weight: str | None = None,
+    task: str | None = None,
+    extras: Collection[str] = (),
+) -> Roles:
+    """Say what the columns are, by their names.
+
+    Args:
+        source: the file.
+        feature_type: what the model predicts.
+        weight: the column of weights; without it `sample_weight`, where there is one.
+        task: the column of tasks; without it `task`, where there is one.
+        extras: further keywords that the metrics ask for.
+
+    Raises:
+        PredictionsError: a column is missing; the message lists those there are.
+    """
+    if feature_type == BOXES:
+        raise PredictionsError(f"{source.path}: boxes cannot be read from a file; update a MetricCollection")
+    found = {keyword: role for keyword in WORDS if (role := _role(source, keyword)) is not None}
+    target = found.pop("references", None) if feature_type == TEXT else None
+    target = target or found.pop("target", None)
+    found.pop("target", None)
+    if target is None:
+        raise missing_column(source, "target_0" if feature_type == SET else "target", "what was right")
+    found.pop("references", None)
+    if not found:
+        raise missing_column(source, "prediction", "or probability_* or logit_*: what the model gave")
+    for role in found.values():
+        _check_suffixes(source, feature_type, target, role)
+    if feature_type in _WIDE:
+        found = {keyword: _aligned(role, target) for keyword, role in found.items()}
+    used = {column for role in (target, *found.values()) for column in role.columns}
+    named = {
+        "weight": _chosen(source, weight, WEIGHT, "--weights"),
+        "task": _chosen(source, task, TASK, "--by"),
+    }
+    more = tuple(extra for extra in source.columns if extra in extras)
+    rest = [c for c in source.columns if c not in {*used, *named.values(), *more, "output"}]
+    return Roles(target, found, named["weight"], named["task"], more, tuple(rest))
+
+
+def _role(source: Source, keyword: str) -> Role | None:
+    singular, plural = WORDS[keyword]
+    for column in (keyword, singular, plural):
+        if column in source.columns:
+            return Role(keyword, (column,))
+    front = f"{singular}_"
+    named = {name.removeprefix(front): name for name in source.columns if name.startswith(front)}
+    if not named:
+        return None
+    suffixes = _in_order(source, singular, named)
+    return Role(keyword, tuple(named[suffix] for suffix in suffixes), suffixes)
+
+
+def _in_order(source: Source, word: str, named: Iterable[str]) -> tuple[str, ...]:
+    """Put numbered columns in the order of their numbers, which must be 0 to C - 1; others stay."""
+    suffixes = tuple(named)
+    if not all(suffix.isdecimal() for suffix in suffixes):
+        return suffixes
+    ordered = tuple(sorted(suffixes, key=int))
+    start = int(ordered[0])
+    if [int(suffix) for suffix in ordered] != list(range(start, start + len(ordered))) or start > 1:
+        there = ", ".join(f"{word}_{suffix}" for suffix in ordered)
+        raise PredictionsError(
+            f"{source.path}: columns numbered by class run from {word}_0 without a gap, got {there}"
+        )
+    return ordered
+
+
+def _check_suffixes(source: Source, feature_type: str, target: Role, role: Role) -> None:
+    """Make sure that the columns of an output are those of the target, one by one."""
+    if feature_type in _WIDE and set(role.suffixes) != set(target.suffixes):
+        odd = sorted(set(role.suffixes) ^ set(target.suffixes))
+        if role.suffixes and target.suffixes:
+            raise PredictionsError(
+                f"{source.path}: the columns {target.columns[0]} ... and {role.columns[0]} ... are of other "
+                f"labels; only one of them has {', '.join(odd)}"
+            )
+    if feature_type == SEQUENCE and role.suffixes:
+        raise PredictionsError(
+            f"{source.path}: a sequence is a list of tokens in one column, as JSON lines and npz have it, "
+            f"got {role.columns[0]} ..."
+        )
+
+
+def _aligned(role: Role, target: Role) -> Role:
+    """Put the columns of an output in the order of the target's."""
+    if not (role.suffixes and target.suffixes):
+        return role
+    columns = dict(zip(role.suffixes, role.columns, strict=True))
+    return Role(role.keyword, tuple(columns[suffix] for suffix in target.suffixes), target.suffixes)
+
+
+def _chosen(source: Source, asked: str | None, usual: str, option: str) -> str | None:
+    if asked is None:
+        return usual if usual in source.columns else None
+    if asked not in source.columns:
+        raise missing_column(source, asked, option)
+    return asked

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+import torch
+
+from hpometrics.exceptions import HpometricsError, MetricNameError, UnknownMetricError
+from hpometrics.measure import Request, measure_file, report
+from hpometrics.measure.source import PredictionsError
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import Category
+
+CLASSES = ("cat", "dog", "owl")
+NAMES = ("accuracy", "f1_macro", "roc_auc", "log_loss")
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Targets and probabilities of three classes, rows of two tasks, and a weight each."""
+    random = np.random.default_rng(5)
+    target = random.integers(0, 3, 500)
+    logits = random.normal(size=(500, 3)) + 2 * np.eye(3)[target]
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    return {
+        "target": target,
+        "logits": logits,
+        "probabilities": probabilities,
+        "task": np.array(["a", "b"])[random.integers(0, 2, 500)],
+        "sample_weight": random.integers(0, 3, 500).astype(float),
+    }
+
+
+def expected(drawn, names=NAMES, rows=slice(None), **extras):
+    """What a collection says of the same rows."""
+    collection = MetricCollection(names, Category(3))
+    tensors = {key: torch.tensor(drawn[key][rows]) for key in ("probabilities", "target", *extras)}
+    collection.update(**tensors)
+    return {name: value.item() for name, value in collection.compute().items()}
+
+
+def values(path, output="category", metrics=NAMES, **options):
+    """The values of all rows by name."""
+    measured = measure_file(Request(path, output, metrics, **options))
+    return {value.name: value.number for value in measured.values["all"]}
+
+
+def write(path, columns: dict[str, list]):
+    """Write columns in the format of the suffix."""
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if path.suffix in (".csv", ".tsv"):
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writerow(columns)
+            writer.writerows([["" if cell is None else cell for cell in row.values()] for row in rows])
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif path.suffix == ".parquet":
+        parquet.write_table(pa.table(columns), path)
+    else:
+        np.savez(path, **{name: np.array(column) for name, column in columns.items()})
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".npz"])
+@pytest.mark.parametrize("words", [True, False], ids=["labels", "numbers"])
+def test_every_format_gives_the_values_of_a_collection(suffix, words, drawn, tmp_path):
+    """Classes in words or as numbers, a column per class: the file decides nothing about the value."""
+    names = CLASSES if words else range(3)
+    columns = {"target": [CLASSES[i] if words else int(i) for i in drawn["target"]]}
+    columns |= {f"probability_{name}": drawn["probabilities"][:, i].tolist() for i, name in enumerate(names)}
+    path = write(tmp_path / f"predictions{suffix}", columns)
+    assert values(path) == pytest.approx(expected(drawn), rel=1e-12)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".npz"])
+def test_the_probabilities_of_a_row_may_be_one_list(suffix, drawn, tmp_path):
+    """In the formats that have lists."""
+    columns = {"target": drawn["target"].tolist(), "probabilities": drawn["probabilities"].tolist()}
+    assert values(write(tmp_path / f"x{suffix}", columns)) == pytest.approx(expected(drawn), rel=1e-12)
+
+
+def test_logits_are_logits(drawn, tmp_path):
+    """What a column is, is said by its name."""
+    columns = {"target": drawn["target"].tolist(), "logits": drawn["logits"].tolist()}
+    assert values(write(tmp_path / "x.jsonl", columns)) == pytest.approx(expected(drawn), rel=1e-6)
+
+
+def test_an_archive_may_say_what_it_holds(drawn, tmp_path):
+    """So that no --output is needed; one that is given wins."""
+    np.savez(tmp_path / "x.npz", output="category", target=drawn["target"], logits=drawn["logits"])
+    assert values(tmp_path / "x.npz", output=None) == pytest.approx(expected(drawn), rel=1e-6)
+
+
+def test_tasks_have_a_line_each(drawn, tmp_path):
+    """The values of a task are of its rows, those of `all` of all rows, not a mean of means."""
+    columns = {key: drawn[key].tolist() for key in ("target", "probabilities", "task")}
+    measured = measure_file(Request(write(tmp_path / "x.jsonl", columns), "category", NAMES))
+    assert list(measured.values) == ["a", "b", "all"]
+    for task in "ab":
+        own = {value.name: value.number for value in measured.values[task]}
+        assert own == pytest.approx(expected(drawn, rows=drawn["task"] == task), rel=1e-12)
+    assert {v.name: v.number for v in measured.values["all"]} == pytest.approx(expected(drawn), rel=1e-12)
+    assert measured.rows == {"a": sum(drawn["task"] == "a"), "b": sum(drawn["task"] == "b"), "all": 500}
+
+
+@pytest.mark.parametrize("column", ["sample_weight", "importance"])
+def test_weights_count(column, drawn, tmp_path):
+    """By the usual name, or by the one that is given."""
+    columns = {key: drawn[key].tolist() for key in ("target", "probabilities")}
+    path = write(tmp_path / "x.jsonl", {**columns, column: drawn["sample_weight"].tolist()})
+    weights = None if column == "sample_weight" else column
+    assert values(path, weights=weights) == pytest.approx(expected(drawn, sample_weight=True), rel=1e-12)
+
+
+def test_a_file_is_read_in_chunks(drawn, tmp_path, monkeypatch):
+    """A file of any size fits: each chunk is one update, and the values are those of the whole."""
+    columns = {key: drawn[key].tolist() for key in ("target", "probabilities", "task")}
+    monkeypatch.setattr("hpometrics.measure.text_files.ROWS", 64)
+    updates = []
+    monkeypatch.setattr(MetricCollection, "update", _counting(MetricCollection.update, updates))
+    path = write(tmp_path / "x.jsonl", {key: columns[key] for key in ("target", "probabilities")})
+    found = values(path)
+    assert updates == [64] * 7 + [52]
+    assert found == pytest.approx(expected(drawn), rel=1e-12)
+
+
+def _counting(update, updates):
+    def counted(self, **tensors):
+        if isinstance(tensors["target"], np.ndarray):
+            updates.append(len(tensors["target"]))
+        update(self, **tensors)
+
+    return counted
+
+
+def test_the_labels_of_a_binary_output(tmp_path):
+    """Sorted, the later is class 1; a column that is named by a label is that label's."""
+    labels = ["no", "yes", "yes", "no"]
+    plain = write(tmp_path / "a.csv", {"target": labels, "probability": [0.2, 0.9, 0.4, 0.1]})
+    named = write(tmp_path / "b.csv", {"target": labels, "probability_no": [0.8, 0.1, 0.6, 0.9]})
+    both = {"probability_no": [0.8, 0.1, 0.6, 0.9], "probability_yes": [0.2, 0.9, 0.4, 0.1]}
+    two = write(tmp_path / "c.csv", {"target": labels, **both})
+    wanted = ("accuracy", "recall", "log_loss")
+    assert values(plain, "binary", wanted) == values(two, "binary", wanted)
+    assert values(plain, "binary", wanted)["recall"] == 0.5
+    assert values(named, "binary", wanted)["recall"] == 1.0  # of class `no`
+    assert measure_file(Request(named, "binary")).labels == ("yes", "no")
+
+
+def test_labels_that_are_predicted_only_count_too(tmp_path):
+    """The classes are those of the target and of the predictions."""
+    path = write(tmp_path / "x.csv", {"target": ["a", "b"], "prediction": ["c", "b"]})
+    measured = measure_file(Request(path, "category", ("accuracy",)))
+    assert (measured.labels, measured.output) == (("a", "b", "c"), "category(num_classes=3)")
+
+
+def test_a_number_that_does_not_count_is_said(tmp_path):
+    """-1 is no class, unless the output says what it is."""
+    path = write(tmp_path / "x.csv", {"target": [0, 1, -1], "prediction": [0, 0, 1]})
+    with pytest.raises(PredictionsError, match=r"from 0, got -1, 0, 1; .*ignore_index=-1"):
+        values(path, metrics=("accuracy",))
+    assert values(path, "category(ignore_index=-1)", ("accuracy",)) == {"accuracy": 0.5}
+
+
+def test_a_set_has_a_column_per_label(tmp_path):
+    """Matched by label, whatever their order in the file."""
+    columns = {"target_a": [1, 0, 1], "target_b": [0, 1, 1], "probability_b": [0.1, 0.9, 0.6]}
+    path = write(tmp_path / "x.csv", {**columns, "probability_a": [0.8, 0.3, 0.4]})
+    assert values(path, "set", ("hamming",)) == {"hamming": pytest.approx(1 / 6)}
+
+
+@pytest.mark.parametrize(
+    ("output", "columns", "metric", "value"),
+    [
+        ("number", {"target": [1, 2], "prediction": [1.5, 2.0]}, "mae", 0.25),
+        ("vector", {"target_0": [1], "target_1": [2], "prediction_1": [3], "prediction_0": [1]}, "mae", 0.5),
+        ("timeseries", {"target": [[1, 2]], "prediction": [[1, 3]]}, "mae", 0.5),
+        ("sequence", {"target": [[1, 2, 3], [4]], "prediction": [[1, 2, 0], [4]]}, "token_accuracy", 0.75),
+        ("text", {"target": ["a b", "c"], "prediction": ["a b", "d"]}, "accuracy", 0.5),
+        ("text", {"reference": [["x y", "a b"]], "prediction": ["a b"]}, "accuracy", 1.0),
+        ("text", {"reference_0": ["x y"], "reference_1": ["a b"], "prediction": ["a b"]}, "accuracy", 1.0),
+    ],
+)
+def test_other_outputs(output, columns, metric, value, tmp_path):
+    """Numbers, lists of them, tokens of any length, texts with their references."""
+    assert values(write(tmp_path / "x.jsonl", columns), output, (metric,)) == {metric: pytest.approx(value)}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "output", "message"),
+    [
+        ("x.csv", "target,probability\n0,.2\n1,\n", "binary", ":3: column 'probability' is empty or nan"),
+        ("x.csv", "target,probability\n0,.2\n1,nan\n", "binary", ":3: column 'probability' is empty"),
+        ("x.csv", "target,probability\n0,.2\n1,inf\n", "binary", ":3: column 'probability' holds inf"),
+        ("x.csv", "target,probability\n0,.2\n1,abc\n", "binary", ":3: column 'probability' holds 'abc'"),
+        ("x.csv", "target,probability\n0,.2\n1,1,1\n", "binary", ":3: the head has 2 columns, the row 3"),
+        ("x.csv", "target,probability\n0,.2\n,.1\n", "binary", ":3: column 'target' is empty"),
+        ("x.csv", 'target,probability\n"0\n",.2\n1,\n', "binary", ":4: column 'probability' is empty"),
+        ("x.csv", "target,probability_0,probability_1\n0,.5,.9\n", "category", "rows 1 to 1: each row of"),
+        ("x.csv", "target,probability_0,probability_2\n", "category", "run from probability_0 without a gap"),
+        ("x.csv", "targt,probability\n0,.2\n", "binary", r"no column 'target' .* Did you mean 'targt'\?"),
+        ("x.csv", "target,score\n0,.2\n", "binary", "no column 'prediction' .* columns are target, score"),
+        ("x.csv", "target,target,prediction\n", "binary", "column target stands twice"),
+        ("x.csv", "", "binary", "is empty; its first row"),
+        ("x.csv", "target,prediction\na,b\nc,d\n", "binary", "has two labels, got 4: a, b, c, d"),
+        ("x.csv", "target,probability_yes\nno,.1\nmaybe,.2\n", "binary", "two labels, got maybe, no, yes"),
+        ("x.csv", "target,probability_a,probability_b\nc,.1,.9\n", "category", "'target' holds 'c'; .* a, b"),
+        ("x.csv", "target,probability_0,probability_1,probability_2\na,.1,.9,0\nb,0,0,1\n", "category",
+         "3 columns of classes named by number and the labels a, b; .*probability_a"),
+        ("x.csv", "target_a,prediction_b\n1,0\n", "set", "are of other labels; only one of them has a, b"),
+        ("x.csv", "target_a,prediction_a\n0.5,0\n", "set", ":2: target_a of a set output hold whole"),
+        ("x.csv", "target,prediction_0\n1,0\n", "sequence", "a sequence is a list of tokens in one column"),
+        ("x.csv", "target,prediction\n1,0\n", "boxes", "boxes cannot be read from a file"),
+        ("x.csv", "target,prediction,task\n1,0,all\n", "binary", "a task cannot be called 'all'"),
+        ("x.jsonl", '{"target": 1,\n', "category", ":1: is no JSON"),
+        ("x.jsonl", "[1]\n", "category", ":1: a line is an object"),
+        ("x.jsonl", '{"target": 1, "logits": 0}\n\n{"target": 1}\n', "category", ":3: the row has no"),
+        ("x.jsonl", '{"target": 1, "prediction": "x"}\n', "number", ":1: column 'prediction' holds 'x'"),
+        ("x.jsonl", '{"target": 1, "logits": [1, 2]}\n{"target": 1, "logits": [1]}\n', "category",
+         ":2: column 'logits' holds 1 numbers, the rows before 2"),
+        ("x.jsonl", '{"target": [1, 2], "prediction": [1]}\n', "sequence", "numbers of tokens differ"),
+        ("x.jsonl", '{"target": 5, "prediction": "a"}\n', "text", "'target' holds 5, which is no text"),
+        ("x.parquet", "no parquet", "binary", "is no Parquet file"),
+        ("x.npz", "no archive", "binary", "is no archive of plain arrays"),
+        ("x.txt", "", "binary", "predictions are read from .csv, .tsv"),
+    ],
+)  # fmt: skip
+def test_an_error_names_file_line_and_column(name, text, output, message, tmp_path):
+    """What is wrong is where the user can mend it; nothing is measured."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(PredictionsError, match=message) as error:
+        measure_file(Request(tmp_path / name, output))
+    assert str(error.value).startswith(str(tmp_path / name))
+
+
+def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):
+    """A metric that is named and reads probabilities is refused where there are none."""
+    path = write(tmp_path / "x.csv", {"target": [0, 1], "prediction": [0, 1], "id": [7, 8]})
+    measured = measure_file(Request(path, "category"))
+    assert [value.name for value in measured.values["all"]] == ["accuracy", "f1(average=macro)"]
+    assert "roc_auc (reads probabilities)" in measured.left_out
+    assert measured.unused == ("id",)
+    with pytest.raises(PredictionsError, match="roc_auc reads probabilities, and there is no column"):
+        values(path, metrics=("roc_auc",))
+    with pytest.raises(UnknownMetricError, match="it is a metric of number"):
+        values(path, metrics=("mae",))
+    with pytest.raises(MetricNameError, match="needs average="):
+        values(path, metrics=("f1",))
+
+
+def test_texts_are_measured_by_what_reads_texts(tmp_path):
+    """A group leaves out what reads token ids; a metric of them that is named is refused."""
+    path = write(tmp_path / "x.jsonl", {"target": ["a b", "c"], "prediction": ["a b", "d"]})
+    measured = measure_file(Request(path, "text", ("all",)))
+    found = {value.name for value in measured.values["all"]}
+    assert {"accuracy", "bleu_4", "wer"} <= found
+    assert "token_accuracy" not in found
+    assert any(told.startswith("token_accuracy (") for told in measured.left_out)
+    with pytest.raises(PredictionsError, match="predictions of a text output"):
+        values(path, "text", ("token_accuracy",))
+    with pytest.raises(PredictionsError, match=r"none of the metrics can be measured: .*--feature text"):
+        values(path, "text", ("default",))
+
+
+def test_all_metrics_of_a_file(drawn, tmp_path):
+    """Everything that needs no parameter, in one pass."""
+    columns = {key: drawn[key].tolist() for key in ("target", "logits")}
+    found = values(write(tmp_path / "x.jsonl", columns), metrics=("all",))
+    assert len(found) > 15
+    assert found["accuracy"] == pytest.approx(expected(drawn)["accuracy"])
+
+
+@pytest.fixture
+def undefined(tmp_path):
+    """One task has one class only."""
+    columns = {"target": [0, 1, 1], "probability": [0.2, 0.7, 0.6], "task": ["a", "a", "b"]}
+    return measure_file(Request(write(tmp_path / "x.csv", columns), "binary", ("accuracy", "roc_auc")))
+
+
+def test_the_table_has_a_line_per_task(undefined):
+    """Directions at the head, a dash for what is undefined and the reason below."""
+    lines = report(undefined).splitlines()
+    assert lines[2].split() == ["task", "rows", "accuracy", "^", "roc_auc", "^"]
+    assert [line.split() for line in lines[4:7]] == [
+        ["a", "2", "1", "1"],
+        ["b", "1", "1", "-"],
+        ["all", "3", "1", "1"],
+    ]
+    assert lines[7].startswith(" roc_auc of b is undefined: the target holds one class only")
+
+
+def test_the_report_as_json_and_csv(undefined):
+    """Strict JSON, and a line per task and metric; the numbers are whole."""
+    told = json.loads(report(undefined, "json"))
+    assert told["values"]["b"] == {"accuracy": 1.0, "roc_auc": None}
+    assert "one class only" in told["undefined"]["b"]["roc_auc"]
+    assert told["objectives"] == {"accuracy": "maximize", "roc_auc": "maximize"}
+    rows = list(csv.DictReader(report(undefined, "csv").splitlines()))
+    assert [row["task"] for row in rows] == ["a", "a", "b", "b", "all", "all"]
+    assert rows[0] == {
+        "task": "a", "rows": "2", "metric": "accuracy", "objective": "maximize", "value": "1.0", "reason": "",
+    }  # fmt: skip
+
+
+def test_a_value_per_class_is_named_by_its_label(drawn, tmp_path):
+    """In words, where the file has words."""
+    columns = {"target": [CLASSES[i] for i in drawn["target"]], "prediction": [CLASSES[0]] * 500}
+    path = write(tmp_path / "x.csv", columns)
+    found = values(path, metrics=("recall(average=none)",))
+    assert found == {
+        "recall(average=none)[cat]": 1.0,
+        "recall(average=none)[dog]": 0.0,
+        "recall(average=none)[owl]": 0.0,
+    }
+    assert "classes    cat = 0, dog = 1, owl = 2" in report(measure_file(Request(path, "category")))
+
+
+def test_a_file_with_a_head_alone_measures_nothing(tmp_path):
+    """Every value is undefined, with its reason."""
+    measured = measure_file(Request(write(tmp_path / "x.csv", {"target": [], "prediction": []}), "number"))
+    assert all(math.isnan(value.number) and value.reason for value in measured.values["all"])
+
+
+def test_every_error_is_ours(tmp_path):
+    """So that the command prints it in one line."""
+    assert issubclass(PredictionsError, (HpometricsError, ValueError))
+    with pytest.raises(FileNotFoundError):
+        measure_file(Request(tmp_path / "nowhere.csv", "binary"))
