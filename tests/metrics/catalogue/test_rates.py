@@ -1,0 +1,113 @@
+"""Every ratio of counts is what its printed formula says of scikit-learn's counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn.metrics as sk
+from decided import SHAPES, Decided, decided, measured, quietly, same
+
+from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.registry import find_metric
+from hpometrics.objective import MINIMIZE
+
+NAMES = (
+    "precision recall f1 jaccard fowlkes_mallows specificity negative_predictive_value false_positive_rate "
+    "false_negative_rate false_discovery_rate false_omission_rate informedness markedness"
+).split()
+USES = [(name, kind) for name in NAMES for kind in ("binary", "category", "set")] + [("mcc", "set")]
+
+
+def by_formula(name: str, kind: str, tables: np.ndarray) -> np.ndarray:
+    """What the formula in the docstring gives for each row of tn, fp, fn, tp; nan for 0 / 0."""
+    formula = find_metric(f"{name}{'' if kind == 'binary' else '(average=macro)'}", kind).entries[0].formula
+    counts = dict(zip(("tn", "fp", "fn", "tp"), tables.T, strict=True))
+    return quietly(lambda: eval(formula.replace("^", "**"), {"sqrt": np.sqrt, **counts}))
+
+
+def averaged(name: str, kind: str, epoch: Decided, average: str) -> np.ndarray:
+    """Average by the rule of scikit-learn with zero_division=0, or 1 where less is better."""
+    worst = 1.0 if find_metric(f"{name}(average=macro)", kind).objective is MINIMIZE else 0.0
+    tables = epoch.tables
+    if average == "micro":
+        return np.nan_to_num(by_formula(name, kind, tables.sum(0, keepdims=True)), nan=worst)[0]
+    each, support = np.nan_to_num(by_formula(name, kind, tables), nan=worst), tables[:, 2] + tables[:, 3]
+    occurs = tables[:, 1:].sum(1) > 0
+    if average == "none":
+        return np.where(occurs, each, np.nan)
+    weights = support if average == "weighted" else occurs
+    return np.average(each, weights=weights) if weights.any() else np.array(np.nan)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("use", USES, ids="-".join)
+def test_a_ratio_is_its_formula(use, shape, weighted):
+    """Each average, with and without weights; of binary and some classes also the class on its own."""
+    epoch = decided(use[1], *shape, weighted)
+    for average in ("micro", "macro", "weighted", *(() if use[1] == "binary" else ("none",))):
+        if average == "micro" and not epoch.tables[:, 1:].any():
+            continue
+        same(measured(f"{use[0]}(average={average})", epoch), averaged(*use, epoch, average), 1e-10)
+    for index in (0, 1) if use[1] == "binary" else (1,):
+        alone = by_formula(*use, epoch.tables)[index]
+        occurs = use[1] == "binary" or epoch.tables[index, 1:].any()
+        same(measured(f"{use[0]}(class={index})", epoch), alone if occurs else np.nan, 1e-10)
+
+
+@pytest.mark.parametrize("kind", ["category", "set", "binary"])
+@pytest.mark.parametrize(
+    ("rate", "share"),
+    [
+        ("false_positive_rate", "specificity"),
+        ("false_negative_rate", "recall"),
+        ("false_discovery_rate", "precision"),
+        ("false_omission_rate", "negative_predictive_value"),
+    ],
+)
+def test_a_rate_of_errors_is_what_is_missing_to_1(rate, share, kind):
+    """In every average, classes with nothing to divide by included."""
+    epoch = decided(kind, 41, 7, 2)
+    for average in ("micro", "macro", "weighted", *(["samples"] if kind == "set" else [])):
+        values = [measured(f"{name}(average={average})", epoch) for name in (rate, share)]
+        same(sum(values), np.array(1.0))
+
+
+def test_informedness_of_two_classes_is_the_adjusted_balanced_accuracy():
+    """Youden's J is 2 x balanced accuracy - 1."""
+    epoch = decided("binary", 200, 2, 3)
+    adjusted = sk.balanced_accuracy_score(epoch.target, epoch.preds, adjusted=True)
+    same(measured("youden_j", epoch), adjusted)
+    same(measured("balanced_accuracy(adjusted=true)", epoch), adjusted)
+
+
+def test_rounding_leaves_no_true_negatives():
+    """Every row is of class 1: with odd weights there is still nothing to divide by."""
+    random = np.random.default_rng(0)
+    preds, target = random.integers(2, size=1000), np.ones(1000, dtype=int)
+    for output in (Binary(), Category(2)):
+        epoch = Decided(output, preds, target, random.random(1000) * 10 ** random.uniform(-6, 6, 1000))
+        assert np.isnan(measured("specificity(class=1)", epoch))
+        assert np.isnan(measured("informedness(class=1)", epoch))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_likelihood_ratios_are_those_of_scikit_learn(seed, weighted):
+    """Undefined where it divides by 0."""
+    epoch = decided("binary", [300, 40, 8, 3][seed], 2, seed, weighted)
+    reference = quietly(
+        sk.class_likelihood_ratios, epoch.target, epoch.preds, labels=[0, 1], sample_weight=epoch.weight
+    )
+    same(measured("positive_likelihood_ratio", epoch), reference[0])
+    same(measured("neg_negative_likelihood_ratio", epoch), reference[1])
+
+
+@pytest.mark.parametrize(
+    ("preds", "positive", "negative"), [([1, 1, 0, 0], np.nan, 0.0), ([0, 0, 1, 1], 0.0, np.nan)]
+)
+def test_likelihood_ratios_of_a_perfect_and_a_reversed_model(preds, positive, negative):
+    """No false positive is no number for the one, no true negative for the other."""
+    epoch = Decided(Binary(), np.array(preds), np.array([1, 1, 0, 0]), None)
+    same(measured("positive_likelihood_ratio", epoch), np.array(positive))
+    same(measured("negative_likelihood_ratio", epoch), np.array(negative))
