@@ -1,8 +1,8 @@
-"""Probabilities good and bad: ranking quality, likelihood and calibration of a classifier's scores."""
+"""Probabilities good and bad: how likely a classifier finds what was right, and against knowing nothing."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,112 +11,19 @@ from ...objective import MAXIMIZE, MINIMIZE
 from ..features import BINARY, CATEGORY, LOGITS, PROBABILITIES, SET
 from ..metric import MeanMetric, Metric
 from ..outputs import Outputs
-from ..registry import register_metric
-from ..statistics.scores import Curves, Scores
+from ..registry import get_metric, register_metric
 from ..statistics.statistic import Statistic
-
-CurveAverage = Literal["macro", "weighted", "none"]
-
-
-class CurveMetric(Metric):
-    """An area under a curve, one class against the rest; `average` says how classes become one value.
-
-    Classes without a positive or without a negative row have no curve and are left out.
-    """
-
-    def __init__(self, *, average: CurveAverage = "macro") -> None:
-        super().__init__()
-        self.average = average
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Need every row's scores."""
-        return {"scores": Scores()}
-
-    def areas(self, curves: Curves) -> Tensor:
-        """The areas per class."""
-        raise NotImplementedError(f"{type(self).__name__} needs areas(curves)")
-
-    def compute(self) -> Tensor:
-        """Average the areas; nan with a reason when no class has a curve."""
-        curves = self.statistic(Scores).curves
-        areas = self.areas(curves)
-        if self.average == "none":
-            return areas
-        defined = ~areas.isnan()
-        if not defined.any():
-            return self.undefined("the target holds one class only")
-        weight = curves.positives if self.average == "weighted" else torch.ones_like(areas)
-        return (areas[defined] * weight[defined]).sum() / weight[defined].sum()
+from ..statistics.targets import TargetCounts
+from .columns import ONE_CLASS
 
 
 @register_metric(
-    "roc_auc",
+    "log_loss",
     [CATEGORY, BINARY, SET],
-    aliases={
-        "auroc": "roc_auc",
-        "auc": "roc_auc",
-        "roc_auc_ovr": "roc_auc",
-        "roc_auc_ovr_weighted": "roc_auc(average=weighted)",
-    },
+    aliases=["neg_log_loss", "cross_entropy", "logloss", "nll", "negative_log_likelihood"],
 )
-class RocAuc(CurveMetric):
-    """Probability that a row of the class scores above one that is not of it (a tie counts a half); exact.
-
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
-    Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
-    Source: Hanley & McNeil 1982, Radiology 143(1); several classes one against the rest, Provost & Domingos
-        2000.
-
-    >>> from hpometrics.metrics.features import Binary
-    >>> metric = RocAuc()
-    >>> metric.output = Binary()
-    >>> metric.update(torch.tensor([0.1, 0.8, 0.7, 0.2]), torch.tensor([0, 1, 1, 0]))
-    >>> metric.compute().item()
-    1.0
-    """
-
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-
-    def areas(self, curves: Curves) -> Tensor:
-        """Take the areas under the ROC curves."""
-        return curves.roc_auc
-
-
-@register_metric("average_precision", [CATEGORY, BINARY, SET], aliases=["pr_auc"])
-class AveragePrecision(CurveMetric):
-    """Mean precision over the rows of the class, each taken at its own score; exact, without interpolation.
-
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
-    Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no
-        positive row.
-    Source: Zhu 2004, University of Waterloo report; scikit-learn's average_precision_score.
-
-    >>> from hpometrics.metrics.features import Binary
-    >>> metric = AveragePrecision()
-    >>> metric.output = Binary()
-    >>> metric.update(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([1, 0, 1]))
-    >>> round(metric.compute().item(), 4)  # (1/1 + 2/3) / 2
-    0.8333
-    """
-
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-
-    def areas(self, curves: Curves) -> Tensor:
-        """Take the average precisions."""
-        return curves.average_precision
-
-
-@register_metric("log_loss", [CATEGORY, BINARY, SET], aliases=["neg_log_loss", "cross_entropy", "logloss"])
 class LogLoss(MeanMetric):
-    """Mean of -log p of what was right, in nats.
+    """Mean of -log p of what was right, in nats; against soft labels, the cross-entropy with them.
 
     From logits it is computed in log space and exact; from probabilities, one below the machine epsilon of
     its dtype is taken as epsilon, as scikit-learn does. Of a set it is the mean over all labels.
@@ -124,8 +31,10 @@ class LogLoss(MeanMetric):
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
             logits by keyword).
-        target: (N,) int, (N, L) of a set.
+        target: (N,) int, (N, L) of a set; or target_probabilities in the shape of the probabilities.
     Value: float from 0, in nats, 0 is best, log(classes) is chance; nan before the first row.
+    Formula: mean of -sum over classes of target * log(p)
+    Deviates: a fork of pytorch-tabnet takes a second softmax, of probabilities.
     Source: Good 1952, Journal of the Royal Statistical Society B 14(1).
 
     >>> from hpometrics.metrics.features import Binary
@@ -138,19 +47,174 @@ class LogLoss(MeanMetric):
 
     objective = MINIMIZE
     inputs = PROBABILITIES
+    reads_soft = True
+    regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give -log p of each row's (or label's) target."""
+        """Give the cross-entropy of each row (or label)."""
+        return cross_entropy(batch)
+
+
+@register_metric("kl_divergence", [CATEGORY, BINARY, SET], aliases=["kld"])
+class KullbackLeibler(MeanMetric):
+    """Mean divergence of the probabilities from the soft labels, in nats: what is lost by using the former.
+
+    It is the cross-entropy less the entropy of the labels, and hence 0 for a model that gives the very
+    labels. A hard target is a soft label of 0 and 1, of entropy 0: then it is the log loss.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
+        target: target_probabilities in the shape of the probabilities; or (N,) int, (N, L) of a set.
+    Value: float from 0, in nats, 0 is best; nan before the first row.
+    Formula: mean of sum over classes of target * (log(target) - log(p))
+    Source: Kullback & Leibler 1951, Annals of Mathematical Statistics 22(1).
+
+    >>> metric = KullbackLeibler()
+    >>> soft = torch.tensor([[0.5, 0.5]])
+    >>> metric.update(torch.tensor([[0.75, 0.25]]), target_probabilities=soft)
+    >>> round(metric.compute().item(), 4)  # 0.5 * log(0.5 / 0.75) + 0.5 * log(0.5 / 0.25)
+    0.1438
+    """
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
+    reads_soft = True
+    regroups = True
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Take the labels' own entropy off."""
+        loss = cross_entropy(batch)
+        if batch.soft is None:
+            return loss
+        soft = batch.soft.double()
+        if batch.feature.type == CATEGORY:
+            return loss - _surprise(soft).sum(1)
+        return loss - _surprise(soft) - _surprise(1 - soft)
+
+
+class Skill(Metric):
+    """One less a loss by that of the best constant prediction: the shares of the classes in the target."""
+
+    loss: ClassVar[str]
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the loss's own mean, and the shares of the classes."""
+        loss = get_metric(self.loss, self.output)
+        return {**loss.statistics(), "targets": TargetCounts(soft=loss.reads_soft)}
+
+    def of_shares(self, shares: Tensor) -> Tensor:
+        """The loss of predicting the shares for every row."""
+        raise NotImplementedError(f"{type(self).__name__} needs of_shares(shares)")
+
+    def compute(self) -> Tensor:
+        """Divide once; nan with a reason when nothing is left to predict."""
+        shares = self.statistic(TargetCounts).shares
+        if not (shares > 0).sum() > 1:
+            return self.undefined(ONE_CLASS)
+        loss = get_metric(self.loss, self.output)
+        loss.share({name: kept for name, kept in self.kept.items() if name != "targets"})
+        value: Tensor = 1 - loss.compute() / self.of_shares(shares)
+        return value
+
+
+@register_metric("d2_log_loss", [CATEGORY, BINARY], aliases=["d2_log_loss_score", "mcfadden_r2"])
+class LogLossSkill(Skill):
+    """Share of the log loss of the class shares that the model saves: an R2 of likelihoods.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
+        target: (N,) int.
+    Value: float up to 1, no unit, 1 is best, 0 is a model that knows the class shares only; nan when the
+        target holds one class only.
+    Formula: 1 - log_loss / (-sum over classes of share * log(share))
+    Source: McFadden 1974, Frontiers in Econometrics; scikit-learn's d2_log_loss_score.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = LogLossSkill()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.25, 0.75]), torch.tensor([0, 1]))
+    >>> round(metric.compute().item(), 4)  # 1 - log(0.75) / log(0.5)
+    0.585
+    """
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+    reads_soft = True
+    loss = "log_loss"
+
+    def of_shares(self, shares: Tensor) -> Tensor:
+        """Their entropy."""
+        return _surprise(shares).sum()
+
+
+@register_metric("d2_brier", [CATEGORY, BINARY], aliases=["d2_brier_score", "brier_skill"])
+class BrierSkill(Skill):
+    """Share of the Brier score of the class shares that the model saves.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
+        target: (N,) int.
+    Value: float up to 1, no unit, 1 is best, 0 is a model that knows the class shares only; nan when the
+        target holds one class only.
+    Formula: 1 - brier / sum over classes of share * (1 - share), halved for a binary output
+    Source: Brier 1950, Monthly Weather Review 78(1); scikit-learn's d2_brier_score.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = BrierSkill()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.25, 0.75]), torch.tensor([0, 1]))
+    >>> metric.compute().item()  # 1 - 0.25**2 / 0.5**2
+    0.75
+    """
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+    loss = "brier"
+
+    def of_shares(self, shares: Tensor) -> Tensor:
+        """Their Gini impurity; half of it where only one of two probabilities is scored."""
+        impurity = (shares * (1 - shares)).sum()
+        return impurity / 2 if self.output.type == BINARY else impurity
+
+
+def cross_entropy(batch: Outputs) -> Tensor:
+    """The cross-entropy of each row (of a set, of each label) with its target or soft label, in nats."""
+    if batch.soft is None:
         return -batch.block("log_likelihood", _log_likelihood)
+    soft = batch.soft.double()
+    if batch.feature.type == CATEGORY:
+        return -(soft * batch.log_probabilities).sum(1)
+    yes, no = batch.block("log_odds_parts", _log_both)
+    return -(soft * yes + (1 - soft) * no)
 
 
 def _log_likelihood(batch: Outputs) -> Tensor:
     if batch.feature.type == CATEGORY:
         return batch.log_probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
     if LOGITS in batch.given:
-        signed = torch.where(batch.target.bool(), batch.logits, -batch.logits)
+        logits = batch.logits
+        signed = torch.addcmul(-logits, logits, batch.target.to(logits.dtype), value=2)  # a where costs more
         likelihood: Tensor = torch.nn.functional.logsigmoid(signed)
         return likelihood
     probabilities = batch.probabilities
-    true = torch.where(batch.target.bool(), probabilities, 1 - probabilities)
-    return torch.log(true.clamp(min=torch.finfo(true.dtype).eps))
+    return _log(torch.where(batch.target.bool(), probabilities, 1 - probabilities))
+
+
+def _log_both(batch: Outputs) -> tuple[Tensor, Tensor]:
+    """The logarithm of the probability of yes and of no."""
+    if LOGITS in batch.given:
+        logits = batch.logits.double()
+        return torch.nn.functional.logsigmoid(logits), torch.nn.functional.logsigmoid(-logits)
+    probabilities = batch.probabilities
+    return _log(probabilities), _log(1 - probabilities)
+
+
+def _log(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp(min=torch.finfo(probabilities.dtype).eps).log()
+
+
+def _surprise(shares: Tensor) -> Tensor:
+    """What each share adds to their entropy; nothing where it is 0."""
+    surprise: Tensor = torch.special.entr(shares)
+    return surprise
