@@ -1,0 +1,39 @@
+"""Ranks and pairs, against scipy and against all pairs one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from hpometrics.metrics.statistics.order import Pairs, mean_ranks
+
+
+@pytest.mark.parametrize("values", [range(1, 20), [3, 3, 3], [5, 1, 5, 2, 1], [7]])
+def test_ranks_are_scipys(values):
+    """Less one half, which no correlation sees."""
+    ranks = mean_ranks(torch.tensor(list(values)), torch.ones(len(values)))
+    np.testing.assert_allclose(ranks + 0.5, scipy.stats.rankdata(list(values)))
+
+
+@pytest.mark.parametrize("levels", [2, 5, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 3, 64, 65, 130])
+def test_pairs_one_by_one(rows, levels):
+    """Weighted, with many ties and with few, for any number of rows."""
+    random = np.random.default_rng(rows + levels)
+    x, y = random.integers(0, levels, (2, rows))
+    weight = random.random(rows)
+    order = np.sign(x[:, None] - x) * np.sign(y[:, None] - y)
+    product = np.triu(np.outer(weight, weight), 1)
+    pairs = Pairs.of(torch.tensor(x), torch.tensor(y), torch.tensor(weight))
+    assert pairs.concordant == pytest.approx((product * (order > 0)).sum(), abs=1e-9)
+    assert pairs.discordant == pytest.approx((product * (order < 0)).sum(), abs=1e-9)
+    assert pairs.groups == min(len(set(x)), len(set(y)))
+
+
+def test_whole_numbers_stay_exact():
+    """A hundred thousand rows in reverse: every pair, to the last."""
+    down = torch.arange(100_000).flip(0)
+    pairs = Pairs.of(torch.arange(100_000), down, torch.ones(100_000))
+    assert (pairs.concordant, pairs.discordant) == (0.0, 100_000 * 99_999 / 2)

@@ -1,0 +1,89 @@
+"""Pooled rows: every row, in order, however they came; and their quantiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.utils.stats import _weighted_percentile
+
+from hpometrics.exceptions import MetricInputError, StateError
+from hpometrics.metrics.features import Vector
+from hpometrics.metrics.outputs import Outputs
+from hpometrics.metrics.statistics.pooled import Pooled, quantile
+
+
+def batch(rows, width=2, seed=0, **options):
+    """Random rows."""
+    values = torch.randn(2, rows, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return Outputs(Vector(), predictions=values[0], target=values[1], **options)
+
+
+def test_many_small_batches_are_one():
+    """More than are held apart: every row is there, in its order."""
+    whole, pooled = batch(1300), Pooled()
+    for start in range(1300):
+        pooled.update(whole.rows(torch.arange(1300) == start))
+    assert torch.equal(pooled.rows.preds, whole.predictions)
+    assert torch.equal(pooled.rows.target, whole.target)
+    pooled.update(batch(3, seed=1))
+    assert len(pooled.rows.weight) == 1303
+
+
+def test_rows_without_weight_are_left_out():
+    """Those of weight 0 are not among the rows."""
+    pooled = Pooled()
+    pooled.update(batch(4, sample_weight=[1.0, 0.0, 2.0, 0.0]))
+    assert pooled.rows.weight.tolist() == [1.0, 2.0]
+    assert pooled.rows.preds.shape == (2, 2)
+
+
+def test_nothing_is_shared_with_the_batch_or_the_state():
+    """Overwriting what was handed in or out changes nothing."""
+    values = torch.ones(3, 2, dtype=torch.float64)
+    pooled = Pooled()
+    pooled.update(Outputs(Vector(), predictions=values, target=values))
+    pooled.state()["values"].zero_()
+    values.zero_()
+    assert pooled.rows.preds.sum() == 6
+
+
+def test_other_widths_are_refused():
+    """By a batch and by a merge."""
+    pooled, other = Pooled(), Pooled()
+    pooled.update(batch(3, 2))
+    other.update(batch(3, 5))
+    with pytest.raises(MetricInputError, match="2 columns, this one has 5"):
+        pooled.check(batch(3, 5))
+    with pytest.raises(StateError, match="rows of 2 columns merge, got 5"):
+        pooled.merge(other)
+
+
+def test_a_loaded_state_replaces_the_rows():
+    """And an empty one forgets them."""
+    pooled, other = Pooled(), Pooled()
+    pooled.update(batch(3))
+    other.load_state(pooled.state())
+    assert torch.equal(other.rows.target, pooled.rows.target)
+    other.load_state({})
+    assert other.empty and other.state() == {}
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.25, 0.5, 0.77, 1.0])
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_quantiles_are_those_of_scikit_learn(alpha, whole, seed):
+    """Weighted, with ties, in each column."""
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 9, (57, 3)).astype(float)
+    weight = random.integers(1, 5, 57).astype(float) if whole else random.random(57)
+    expected = _weighted_percentile(values, weight, alpha * 100, average=True)
+    got = quantile(torch.tensor(values), torch.tensor(weight), alpha)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9, 10])
+def test_the_median_is_the_usual_one(rows):
+    """The middle one, or the middle between the two middle ones."""
+    values = torch.randn(rows, 2, generator=torch.Generator().manual_seed(rows), dtype=torch.float64)
+    np.testing.assert_allclose(quantile(values, torch.ones(rows), 0.5), np.median(values, axis=0))
