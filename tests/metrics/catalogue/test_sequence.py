@@ -139,3 +139,57 @@ def test_wrong_inputs_are_refused():
     with pytest.raises(MetricNameError, match="average is one of token, sequence, got 'macro'"):
         get_metric("token_accuracy(average=macro)", Sequence())
     assert str(find_metric("token_acc(average=token)", "text").name) == "token_accuracy"
+
+
+@pytest.mark.parametrize("shape", [(40, 7, 5), (3, 1, 2), (200, 3, 50)])
+def test_losses_agree_with_torch(shape):
+    """Nats, bits and perplexity are one mean over all tokens, of any batches."""
+    logits, target = draw(*shape)
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1).double(), target.flatten()).item()
+    panel = MetricCollection(["loss", "bits_per_token", "ppl"], output=Sequence())
+    for part in zip(logits.split(11), target.split(11), strict=True):
+        panel.update(logits=part[0], target=part[1])
+    loss, bits, perplexity = (value.item() for value in panel.compute().values())
+    assert loss == pytest.approx(expected, rel=1e-6)
+    assert bits == pytest.approx(expected / math.log(2), rel=1e-6)
+    assert perplexity == pytest.approx(math.exp(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(40, 7, 5), (200, 3, 50)])
+def test_next_tokens_agree_with_torch(shape):
+    """Position t is compared with the token at t + 1."""
+    logits, target = draw(*shape)
+    here, behind = logits[:, :-1].flatten(0, 1).double(), target[:, 1:].flatten()
+    expected = torch.nn.functional.cross_entropy(here, behind, ignore_index=PAD).item()
+    panel = MetricCollection(["next_token_log_loss", "next_token_perplexity"], output=Sequence())
+    for part in zip(logits.split(11), target.split(11), strict=True):
+        panel.update(logits=part[0], target=part[1])
+    loss, perplexity = (value.item() for value in panel.compute().values())
+    assert loss == pytest.approx(expected, rel=1e-6)
+    assert perplexity == pytest.approx(math.exp(expected), rel=1e-6)
+
+
+def test_one_token_has_no_next():
+    """Sequences of length 1 leave nothing to predict: nan with a reason."""
+    metric = get_metric("next_token_perplexity", Sequence())
+    metric.update(logits=torch.zeros(2, 1, 3), target=torch.zeros(2, 1).long())
+    assert metric.compute().isnan()
+    assert metric.undefined_reason == "no row counted"
+
+
+def test_the_last_token_that_counts():
+    """Right, wrong, right in front of padding; a sequence of padding is left out."""
+    preds = torch.tensor([[5, 6], [5, 6], [5, 9], [5, 6]])
+    target = torch.tensor([[0, 6], [5, 0], [5, PAD], [PAD, PAD]])
+    assert value("last_accuracy", preds, target, [1, 3]) == pytest.approx(2 / 3)
+
+
+def test_likelihoods_are_gathered_once(monkeypatch):
+    """Loss, bits and perplexity share one log-softmax and one gather."""
+    logits, target = draw()
+    calls = []
+    original = torch.Tensor.gather
+    monkeypatch.setattr(torch.Tensor, "gather", lambda *args: calls.append(1) or original(*args))
+    panel = MetricCollection(["log_loss", "bits_per_token", "perplexity"], output=Sequence())
+    panel.update(logits=logits, target=target)
+    assert len(calls) == 1

@@ -1,0 +1,293 @@
+"""BLEU: of each text, averaged; of a corpus of texts; of a corpus of token ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...exceptions import MetricNameError
+from ...objective import MAXIMIZE
+from ..features import PREDICTIONS, TEXT, OutputFeature
+from ..metric import Metric
+from ..outputs import Outputs
+from ..registry import register_metric
+from ..statistics.ngrams import NgramMatches
+from ..statistics.statistic import Statistic
+from ..statistics.totals import RowTotals
+from ..statistics.words import TOKENIZERS, Tokenize, normalised_words, words
+from .text import TextMetric, compared, draw_texts, per_row
+
+Floats = NDArray[np.float64]
+Smooth = Literal["exp", "none"]
+Scale = Literal["percent", "share"]
+
+ORDERS = 4
+EPSILON = 1e-12  # what an order without a match counts as, in ParlAI's use of NLTK's first method
+
+
+def sentence_bleus(batch: Outputs) -> Floats:
+    """The block of BLEU-1 to BLEU-4 of each text: shape (N, 4)."""
+    return batch.block("sentence bleus", lambda batch: bleus_of(_matches(batch)))
+
+
+def _matches(batch: Outputs) -> NgramMatches:
+    """Compare with all references at once; a text that normalises to nothing is one empty word."""
+    found = compared(batch, "normalised", normalised_words)
+    if found.pairs == len(found.first) and found.predicted_lengths.all() and found.reference_lengths.all():
+        return found
+    texts = words(batch, "normalised", normalised_words)
+    references = [[text or [""] for text in row] for row in texts.references]
+    return NgramMatches([text or [""] for text in texts.predictions], references)
+
+
+def bleus_of(found: NgramMatches) -> Floats:
+    """BLEU-1 to BLEU-4 of each row: shape (N, 4)."""
+    matched = found.matched_up_to(ORDERS).T
+    possible = np.stack([found.predicted(order) for order in range(1, ORDERS + 1)], 1)
+    logs = np.log(np.where(matched, matched, EPSILON) / np.maximum(possible, 1))
+    brevity = np.minimum(0, 1 - found.closest_lengths / found.predicted_lengths)[:, None]
+    bleus: Floats = np.exp(brevity + logs.cumsum(1) / np.arange(1, ORDERS + 1))
+    return np.where(matched[:, :1] > 0, bleus, 0.0)
+
+
+class SentenceBleu(TextMetric):
+    """Mean over texts of their BLEU up to n-grams of one order; ParlAI's form."""
+
+    order: ClassVar[int]
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each text's BLEU."""
+        return per_row(sentence_bleus(batch)[:, self.order - 1], batch)
+
+
+@register_metric("bleu_1", [TEXT], aliases=["bleu-1", "bleu1"])
+class Bleu1(SentenceBleu):
+    """Mean over texts of their BLEU of words: the share that a reference has, less if the text is too short.
+
+    Texts are normalised as for `accuracy`. A text that shares no word with a reference scores 0.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+    Formula: mean over rows of min(1, exp(1 - r / c)) * p1, lengths c and of the nearest reference r
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu1()
+    >>> metric.update(["w x y z"], ["w x q z"])
+    >>> metric.compute().item()
+    0.75
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+    order = 1
+
+
+@register_metric("bleu_2", [TEXT], aliases=["bleu-2", "bleu2"])
+class Bleu2(SentenceBleu):
+    """Mean over texts of their BLEU of words and pairs of words.
+
+    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    shares no word with a reference scores 0.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+    Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2)^(1/2)
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu(order=2)`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu2()
+    >>> metric.update(["w x y z"], ["w x q z"])
+    >>> round(metric.compute().item(), 4)  # sqrt(3/4 * 1/3)
+    0.5
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+    order = 2
+
+
+@register_metric("bleu_3", [TEXT], aliases=["bleu-3", "bleu3"])
+class Bleu3(SentenceBleu):
+    """Mean over texts of their BLEU up to three words.
+
+    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    shares no word with a reference scores 0.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+    Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3)^(1/3)
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu(order=3)`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu3()
+    >>> metric.update(["hi there"], ["hi there"])
+    >>> round(metric.compute().item(), 9)  # too short for three words: (1 * 1 * 1e-12)^(1/3)
+    0.0001
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+    order = 3
+
+
+@register_metric("bleu_4", [TEXT], aliases=["bleu-4", "bleu4", "nlg_bleu"])
+class Bleu4(SentenceBleu):
+    """Mean over texts of their BLEU up to four words.
+
+    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    shares no word with a reference scores 0.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+    Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3 * p4)^(1/4)
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu4()
+    >>> metric.update(["so it is said", "the end is near"], ["so it is said", "now all is lost"])
+    >>> round(metric.compute().item(), 4)  # (1 + 1e-9 or so) / 2
+    0.5
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+    order = 4
+
+
+class BleuCounts(RowTotals):
+    """Lengths, matches and possible matches of a corpus: [predicted, nearest reference, 4 + 4 orders]."""
+
+    def __init__(self, tokenize: Tokenize, lowercase: bool) -> None:
+        super().__init__(tokenize=tokenize, lowercase=lowercase)
+
+    def columns(self, batch: Outputs) -> Tensor:
+        """Count each row."""
+        tokenizer, lowercase = TOKENIZERS[self.params["tokenize"]], self.params["lowercase"]
+
+        def cut(text: str) -> list[str]:
+            return tokenizer(text.lower() if lowercase else text)
+
+        name = f"{self.params['tokenize']}{' lower' if lowercase else ''}"
+        found = NgramMatches(*words(batch, name, cut))
+        counts = [
+            found.predicted_lengths,
+            found.closest_lengths,
+            *found.matched_up_to(ORDERS),
+            *(found.predicted(order) for order in range(1, ORDERS + 1)),
+        ]
+        return per_row(np.stack(counts, 1), batch)
+
+
+@register_metric("bleu", [TEXT], aliases=["corpus_bleu", "sacrebleu"])
+class CorpusBleu(Metric):
+    """BLEU of the corpus: matches of all texts are pooled before any ratio, in percent.
+
+    Args:
+        tokenize: `13a` (WMT's), `char`, or `none` for texts that are tokens between spaces already.
+        lowercase: whether case is ignored.
+        order: the longest n-grams, 1 to 4.
+        smooth: `exp`, the k-th order without a match counts as 1/2^k matches; or `none`: BLEU is then 0.
+        scale: `percent`, as in papers and sacrebleu; or `share`, as in torchmetrics.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float in [0, 100], in percent (in [0, 1] with `scale=share`), highest is best; nan before the
+        first row.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+        MetricNameError: an order outside 1 to 4.
+    Formula: 100 * min(1, exp(1 - r / c)) * (p1 * ... * p4)^(1/4), all counts over the corpus
+    Deviates: `bleu_4` is the mean over sentences. torchmetrics' bleu_score takes, of two references equally
+        near in length, the first one and not the shorter; it does not smooth.
+    Source: Papineni et al. 2002, ACL; Post 2018, WMT (sacrebleu, whose defaults these are).
+
+    >>> metric = CorpusBleu()
+    >>> metric.update(["the cat sat on the mat"], ["the cat sat on a mat"])
+    >>> round(metric.compute().item(), 2)  # (5/6 * 3/5 * 2/4 * 1/3)^(1/4)
+    53.73
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
+
+    def __init__(
+        self,
+        *,
+        tokenize: Tokenize = "13a",
+        lowercase: bool = False,
+        order: int = ORDERS,
+        smooth: Smooth = "exp",
+        scale: Scale = "percent",
+    ) -> None:
+        super().__init__()
+        if order not in range(1, ORDERS + 1):
+            raise MetricNameError(f"bleu: order is 1 to {ORDERS}, got {order}")
+        self.tokenize, self.lowercase, self.order = tokenize, lowercase, order
+        self.smooth, self.scale = smooth, scale
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the corpus counts under the tokenizer."""
+        return {"counts": BleuCounts(self.tokenize, self.lowercase)}
+
+    def compute(self) -> Tensor:
+        """Pool, then divide."""
+        predicted, nearest, *counts = self.statistic(BleuCounts).total.tolist()
+        matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
+        bleu = brevity(predicted, nearest) * _geometric_mean(matched, possible, self.smooth)
+        return torch.tensor(bleu * (100 if self.scale == "percent" else 1), dtype=torch.float64)
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws."""
+        return draw_texts(rows, noise, random)
+
+
+def brevity(predicted: float, right: float) -> float:
+    """The factor below 1 of predictions that are shorter than what was right."""
+    if predicted >= right:
+        return 1.0
+    return math.exp(1 - right / predicted) if predicted else 0.0
+
+
+def _geometric_mean(matched: Sequence[float], possible: Sequence[float], smooth: Smooth) -> float:
+    """The geometric mean of the precisions; 0 if nothing matches or an order has no n-gram at all."""
+    halved, logs = 1.0, 0.0
+    if not any(matched) or not all(possible):
+        return 0.0
+    for hits, all_of_them in zip(matched, possible, strict=True):
+        if not hits and smooth == "none":
+            return 0.0
+        if not hits:
+            halved /= 2
+        logs += math.log((hits or halved) / all_of_them)
+    return math.exp(logs / len(matched))

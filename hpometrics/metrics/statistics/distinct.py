@@ -1,0 +1,96 @@
+"""Distinct n-grams: the set of all n-grams of a corpus, and how many there were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..outputs import Outputs
+from .statistic import Reduction, Statistic
+from .words import predicted_words
+
+
+class DistinctNgrams(Statistic):
+    """The n-grams of the predicted texts, normalised: each once, and the (weighted) count of all.
+
+    The set is kept as Python holds it, so that adding costs what the batch has, not what the corpus has; as
+    a state it is one tensor of UTF-8, an n-gram a line.
+
+    >>> from hpometrics.metrics.features import Text
+    >>> distinct = DistinctNgrams(1)
+    >>> distinct.update(Outputs(Text(), predictions=["to be or", "not to be"], target=["", ""]))
+    >>> distinct.distinct, distinct.total
+    (4, 6.0)
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"ngrams": "own", "total": "own"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n=n)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every row."""
+        super().reset()
+        self._seen: set[tuple[str, ...]] = set()
+        self.total = 0.0
+        self._empty = True
+
+    @property
+    def empty(self) -> bool:
+        """True until the first row."""
+        return self._empty
+
+    @property
+    def distinct(self) -> int:
+        """How many different n-grams there are."""
+        return len(self._seen)
+
+    def check(self, batch: Outputs) -> None:
+        """Read the texts; nothing is added yet, so that they may be refused.
+
+        Raises:
+            MetricInputError: they are none.
+        """
+        predicted_words(batch)
+
+    def update(self, batch: Outputs) -> None:
+        """Add one batch; rows of weight 0 add nothing."""
+        n, see = self.params["n"], self._seen.update
+        weights = [1.0] * len(batch) if batch.weight is None else batch.weight.tolist()
+        for text, weight in zip(predicted_words(batch), weights, strict=True):
+            if weight:
+                see(zip(*(text[i:] for i in range(n)), strict=False))
+                self.total += weight * max(0, len(text) - n + 1)
+        self._empty = False
+
+    def state(self) -> dict[str, Tensor]:
+        """The n-grams as one text and their count; empty before the first row."""
+        if self._empty:
+            return {}
+        lines = "\n".join(map(" ".join, sorted(self._seen)))
+        encoded = np.frombuffer(lines.encode("utf8", "surrogatepass"), np.uint8)
+        total = torch.tensor(self.total, dtype=torch.float64)
+        return {"ngrams": torch.from_numpy(encoded.copy()), "total": total}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Replace what was seen by that of a state."""
+        self.reset()
+        self.merge_state(state)
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take in what `state()` of another one gave."""
+        self._check_state(state)
+        if state:
+            lines = state["ngrams"].cpu().numpy().tobytes().decode("utf8", "surrogatepass")
+            self._seen.update(tuple(line.split(" ")) for line in lines.split("\n") if line)
+            self.total += float(state["total"])
+            self._empty = False
+
+    def to(self, device: torch.device | str) -> None:
+        """Stay: texts are on no device."""

@@ -1,0 +1,186 @@
+"""N-gram matches: which n-grams of each prediction its references hold, counted for a whole batch at once.
+
+Tokens become small whole numbers, n-grams the bits of several, and one sort brings equal n-grams of a row
+together. It is exact: no n-gram is ever replaced by a hash.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import MetricInputError
+
+Ints = NDArray[np.int64]
+Texts = Sequence[Sequence[Hashable]]
+
+_BITS = 62
+_ORDER_BITS = 5  # of a key, to tell orders apart that are counted at once
+_MANY = 1 << 14  # tokens from which the keys of all orders at once outgrow the processor's cache
+
+
+class Grams(NamedTuple):
+    """What begins at each token of a batch, across the ends of texts too: numbers of so many bits."""
+
+    numbers: Ints
+    bits: int
+
+
+class NgramMatches:
+    """The n-grams of predictions and of their references.
+
+    Args:
+        predictions: the tokens of each prediction.
+        references: the tokens of each reference of each row.
+        apart: whether each reference is compared on its own (there is then a pair per reference), or a row
+            is compared with all its references at once, an n-gram counting as often as it occurs in the one
+            that has the most of it.
+
+    >>> found = NgramMatches([["a", "a", "b"]], [[["a", "b"], ["a", "a"]]])
+    >>> found.matched(1).tolist(), found.matched(2).tolist()
+    ([3], [2])
+    >>> NgramMatches([["a", "a", "b"]], [[["a", "b"], ["a", "a"]]], apart=True).matched(1).tolist()
+    [2, 2]
+    """
+
+    def __init__(self, predictions: Texts, references: Sequence[Texts], *, apart: bool = False) -> None:
+        counts = np.fromiter(map(len, references), np.int64, len(references))
+        right = [text for row in references for text in row]
+        predicted: Texts = predictions
+        if apart and len(right) != len(counts):
+            predicted = [predictions[row] for row in np.repeat(np.arange(len(counts)), counts).tolist()]
+        self.first: Ints = np.cumsum(counts) - counts
+        self.pairs = len(predicted)
+        own, rows = np.arange(self.pairs), np.repeat(np.arange(len(counts)), counts)
+        source = np.ones_like(rows) if apart else np.arange(len(right)) - self.first[rows] + 1
+        texts = [*predicted, *right]
+        self._lengths: Ints = np.fromiter(map(len, texts), np.int64, len(texts))
+        self._owners: Ints = np.repeat(np.concatenate([own, own if apart else rows]), self._lengths)
+        self._sources: Ints = np.repeat(np.concatenate([np.zeros_like(own), source]), self._lengths)
+        self._source_bits = _bits(int(source.max(initial=0)))
+        self._ids, self._id_bits = _interned(texts)
+        self._left: Ints = np.repeat(np.cumsum(self._lengths), self._lengths) - np.arange(len(self._ids))
+        self._grams = [Grams(self._ids, self._id_bits)]
+
+    @property
+    def predicted_lengths(self) -> Ints:
+        """The number of tokens of each pair's (or row's) prediction."""
+        return self._lengths[: self.pairs]
+
+    @property
+    def reference_lengths(self) -> Ints:
+        """The number of tokens of each reference, row after row."""
+        return self._lengths[self.pairs :]
+
+    @property
+    def closest_lengths(self) -> Ints:
+        """Of each row the length of the reference nearest to the prediction's; of two as near the shorter."""
+        own = np.repeat(self.predicted_lengths, np.diff(self.first, append=len(self.reference_lengths)))
+        gap = np.abs(self.reference_lengths - own)
+        longest = int(self.reference_lengths.max(initial=0)) + 1
+        return np.minimum.reduceat(gap * longest + self.reference_lengths, self.first) % longest
+
+    def predicted(self, order: int) -> Ints:
+        """How many n-grams of this order each prediction has."""
+        return np.maximum(self.predicted_lengths - order + 1, 0)
+
+    def right(self, order: int) -> Ints:
+        """How many n-grams of this order each reference has, row after row."""
+        return np.maximum(self.reference_lengths - order + 1, 0)
+
+    def matched(self, order: int) -> Ints:
+        """How many of them are matched, each n-gram at most as often as a reference has it."""
+        matched: Ints = self._matched([order])[0]
+        return matched
+
+    def matched_up_to(self, order: int) -> Ints:
+        """The matches of every order up to this one, at once: shape (order, pairs)."""
+        if order >= 1 << _ORDER_BITS or len(self._ids) > _MANY:
+            return np.stack([self.matched(one) for one in range(1, order + 1)])
+        return self._matched(range(1, order + 1))
+
+    def _matched(self, orders: Sequence[int]) -> Ints:
+        bits = max(self._of_order(order).bits for order in orders)
+        key = np.concatenate([self._keys(order, place, bits) for place, order in enumerate(orders)])
+        key.sort()
+        starts = _starts(key)
+        counts = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+        counts[-1:] = len(key) - starts[-1:]
+        key = key[starts]
+        shared = key >> self._source_bits
+        if self._source_bits == 1:
+            matched, places = _matched_once(counts, shared)
+        else:
+            matched, places = _most(counts, shared, key & ((1 << self._source_bits) - 1))
+        by_order = np.bincount(shared[places] >> bits, matched, len(orders) * self.pairs)
+        return by_order.astype(np.int64).reshape(len(orders), self.pairs)
+
+    def _keys(self, order: int, place: int, bits: int) -> Ints:
+        """Each n-gram of one order as a number: which order, whose, which, and of which source."""
+        grams = self._of_order(order).numbers
+        count = len(grams)
+        key = (self._owners[:count] + place * self.pairs) << bits
+        key |= grams
+        key <<= self._source_bits
+        key |= self._sources[:count]
+        return key if order == 1 else key[self._left[:count] >= order]
+
+    def best(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of a value per pair the largest of each row; only where references are compared apart."""
+        return values if len(values) == len(self.first) else np.maximum.reduceat(values, self.first)
+
+    def _of_order(self, order: int) -> Grams:
+        while len(self._grams) < order:
+            self._grams.append(self._longer(self._grams[-1], len(self._grams)))
+        return self._grams[order - 1]
+
+    def _longer(self, grams: Grams, order: int) -> Grams:
+        numbers, bits = grams
+        room = _BITS - self._id_bits - _bits(self.pairs) - _ORDER_BITS - self._source_bits
+        if bits > room:  # number them anew: there are fewer of them than there could be
+            seen, numbers = np.unique(numbers, return_inverse=True)
+            bits = _bits(len(seen))
+        if bits > room:
+            raise MetricInputError(f"a batch of {len(self._ids)} tokens is too large to count; cut it")
+        return Grams((numbers[:-1] << self._id_bits) | self._ids[order:], bits + self._id_bits)
+
+
+def _bits(largest: int) -> int:
+    return max(1, largest.bit_length())
+
+
+def _interned(texts: Texts) -> tuple[Ints, int]:
+    """Number the distinct tokens; all tokens, one text after the other, by their numbers of so many bits."""
+    numbers: defaultdict[Hashable, int] = defaultdict(itertools.count().__next__)
+    tokens = itertools.chain.from_iterable(texts)
+    flat = np.fromiter(map(numbers.__getitem__, tokens), np.int64, sum(map(len, texts)))
+    return flat, _bits(len(numbers))
+
+
+def _starts(ordered: Ints) -> Ints:
+    """Where each run of equal values begins."""
+    changes = np.empty(len(ordered), np.bool_)
+    changes[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
+
+
+def _matched_once(counts: Ints, shared: Ints) -> tuple[Ints, Ints]:
+    """The matches where there is one reference: a run of it follows the run of the prediction."""
+    places = np.flatnonzero(shared[1:] == shared[:-1])
+    return np.minimum(counts[places], counts[places + 1]), places
+
+
+def _most(counts: Ints, shared: Ints, source: Ints) -> tuple[Ints, Ints]:
+    """The matches where there are several: the run of the prediction is the first, if it has one."""
+    places = _starts(shared)
+    if not len(places):
+        return places, places
+    most = np.maximum.reduceat(np.where(source > 0, counts, 0), places)
+    return np.where(source[places] == 0, np.minimum(counts[places], most), 0), places

@@ -1,0 +1,48 @@
+"""Row totals: the sum over rows of several numbers per row, as of counts that are pooled before any ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from ..outputs import Outputs
+from .statistic import Reduction, Statistic
+
+
+class RowTotals(Statistic):
+    """Sums of columns over rows, float64; a subclass gives the columns.
+
+    Counts are whole numbers and therefore summed without error, in any order.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def columns(self, batch: Outputs) -> Tensor:
+        """The numbers of each row of a batch: shape (N, D), float64."""
+        raise NotImplementedError(f"{type(self).__name__} needs columns(batch)")
+
+    def check(self, batch: Outputs) -> None:
+        """Measure the batch; nothing is added yet, so that it may be refused.
+
+        Raises:
+            MetricInputError: the batch cannot be measured.
+        """
+        self._measured(batch)
+
+    def update(self, batch: Outputs) -> None:
+        """Add one batch."""
+        columns = self._measured(batch)
+        if batch.weight is not None:
+            columns = columns * batch.weight.unsqueeze(1)
+        self.add(total=columns.sum(0))
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of each column: shape (D,)."""
+        return self._state["total"]
+
+    def _measured(self, batch: Outputs) -> Tensor:
+        return batch.block(repr(self), self.columns)

@@ -1,0 +1,42 @@
+"""ROUGE: rouge-score's numbers of every measure, stemmed or not, over several references and lines."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+from drawn_texts import SHAPES, draw_texts, value
+
+from hpometrics.exceptions import MetricNameError
+from hpometrics.metrics.features import Text
+from hpometrics.metrics.registry import get_metric
+
+KEYS = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL", "rouge_lsum": "rougeLsum"}
+
+
+@pytest.mark.parametrize("stem", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", KEYS)
+def test_agrees_with_rouge_score(name, shape, stem):
+    """Each measure takes the reference that is best for it; lines are the sentences of rouge_lsum."""
+    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer([KEYS[name]], use_stemmer=stem)
+    texts, references = draw_texts(*shape, rows=60)
+    texts = [text.replace(" x", "\n x") for text in texts]
+    references = [[one.replace(" w", "\n w") for one in right] for right in references]
+    rows = zip(texts, references, strict=True)
+    scores = [[scorer.score(one, text)[KEYS[name]] for one in right] for text, right in rows]
+    for place, measure in enumerate("prf"):
+        expected = mean(max(score[place] for score in row) for row in scores)
+        got = value(f"{name}(measure={measure}, stem={str(stem).lower()})", texts, references)
+        assert got == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_measure_must_be_said():
+    """ParlAI means recall, rouge-score F1: the error lists the choices."""
+    with pytest.raises(MetricNameError, match=r"needs measure=.*rouge_1\(measure=r\)"):
+        get_metric("rouge_1", Text())
+
+
+def test_nothing_to_share():
+    """Empty texts and texts without an ASCII letter or digit score 0."""
+    assert value("rouge_l(measure=f)", ["", "ü", "a"], ["", "ü", ""]) == 0

@@ -1,0 +1,44 @@
+"""Edits: three ways to the same distance, and the longest common subsequence."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from hpometrics.metrics.statistics.edits import aligned, common_length, edit_distance
+
+
+def table(first: str, second: str) -> tuple[int, int]:
+    """Edit distance and length of the longest common subsequence, by the tables of the textbooks."""
+    edits, common = list(range(len(second) + 1)), [0] * (len(second) + 1)
+    for i, a in enumerate(first, 1):
+        above, edits = edits, [i]
+        longest, common = common, [0]
+        for j, b in enumerate(second, 1):
+            edits.append(min(above[j] + 1, edits[j - 1] + 1, above[j - 1] + (a != b)))
+            common.append(longest[j - 1] + 1 if a == b else max(longest[j], common[j - 1]))
+    return edits[-1], common[-1]
+
+
+@pytest.mark.parametrize("longest", [3, 12, 150])
+def test_by_tables(longest):
+    """Bits in one integer, tensors of padded rows, and the table agree, on texts longer than a word too."""
+    rng = random.Random(longest)
+    pairs = [["".join(rng.choices("abcd", k=rng.randrange(longest))) for _ in range(2)] for _ in range(60)]
+    expected = [table(*pair) for pair in pairs]
+    assert [(edit_distance(*pair), common_length(*pair)) for pair in pairs] == expected
+    sides = [[torch.tensor([ord(c) for c in pair[side]]).long() for pair in pairs] for side in (0, 1)]
+    padded = [torch.nn.utils.rnn.pad_sequence(side, batch_first=True) for side in sides]
+    lengths = [torch.tensor([len(row) for row in side]) for side in sides]
+    edits, hits = aligned(padded[0], lengths[0], padded[1], lengths[1])
+    assert edits.tolist() == [edits for edits, _ in expected]
+    assert all(0 <= hit <= common for hit, (_, common) in zip(hits.tolist(), expected, strict=True))
+
+
+def test_the_most_hits_of_the_fewest_edits():
+    """`ab` becomes `ba` by two substitutions or around a hit: the hit counts."""
+    ids = torch.tensor([[1, 2]]), torch.tensor([[2, 1]])
+    two = torch.tensor([2])
+    assert [x.item() for x in aligned(ids[0], two, ids[1], two)] == [2, 1]
