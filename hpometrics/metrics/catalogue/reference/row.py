@@ -1,0 +1,122 @@
+"""Row: what we say of one torchmetrics class, so that it can be reached by a name and optimised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torchmetrics
+
+from ....objective import Objective
+from ...features import BINARY, CATEGORY, PREDICTIONS, SET, InputType
+from .packing import Given
+
+Feed = Callable[[torchmetrics.Metric, Given], None]
+
+Void = Callable[[Given], str | None]
+Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
+
+_PREFIXES = {BINARY: "Binary", CATEGORY: "Multiclass", SET: "Multilabel"}
+
+
+def pair(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over predictions and target."""
+    inner.update(given.preds, given.target)
+
+
+def row_by_row(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over one row after the other: a class that sums the rows of a batch in float32 then does not."""
+    for preds, target in zip(given.preds, given.target, strict=True):
+        inner.update(preds[None], target[None])
+
+
+def target_first(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over the target before the predictions."""
+    inner.update(given.target, given.preds)
+
+
+def plainly(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+    """Call the constructor."""
+    made: torchmetrics.Metric = cls(**arguments)
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One name for one torchmetrics class, or for one of each of its binary, multiclass, multilabel three.
+
+    Attributes:
+        name: the canonical name; of a native metric where there is one, which then wins.
+        features: the output features it serves.
+        source: module and class, without `torchmetrics`; of classification without the prefix of the three.
+        objective: which way is better. It is ours, proven by experiment, and never read from the class.
+        inputs: which model output it reads.
+        summary, value, formula, paper, deviates: what its docstring says.
+        params: what a name may set: `{"data_range": 1.0}` a default, a tuple its choices (the first is the
+            default), a type what must be given, None an optional whole number.
+        fixed: further constructor arguments.
+        renamed: what the constructor calls a parameter, where that is another name.
+        component: the way to the one number in a result of several: keys, indices, `mean`, `least`;
+            `component` in `params` lets a name choose, by the numbers of `entries` where those are places.
+        feed: hands what was given to `update`; `make` calls the constructor.
+        keeps: `states` adds up what the class keeps; `rows` keeps the inputs, for a class whose states do
+            not add up, and measures once.
+        wide: whether it is measured in float64.
+        keeps_ignored: the class leaves out the positions of the output's `ignore_index`.
+        extras: keyword arguments of `update` that it needs; `optional` those that it can use.
+        packages: what must be importable, and `requires` the extra that brings it.
+        sentinel: a value that stands for undefined, and why it comes about; `void` says of all rows why they
+            have no value, where the class has one for them.
+        aliases: further names.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    source: str
+    objective: Objective | None
+    summary: str
+    value: str
+    formula: str = ""
+    paper: str = ""
+    deviates: str = ""
+    inputs: InputType = PREDICTIONS
+    params: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    component: tuple[str | int, ...] = ()
+    entries: Mapping[str, int] = field(default_factory=dict)
+    feed: Feed = pair
+    make: Make = plainly
+    keeps: Literal["states", "rows"] = "states"
+    wide: bool = True
+    keeps_ignored: bool = False
+    extras: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    requires: str | None = None
+    sentinel: tuple[float, str] | None = None
+    void: Void | None = None
+    aliases: tuple[str, ...] | Mapping[str, str] = ()
+
+    @property
+    def module(self) -> str:
+        """The torchmetrics module of the class."""
+        return self.source.rpartition(".")[0]
+
+    @property
+    def family(self) -> str:
+        """The first of the modules: `image`, `audio`."""
+        return self.source.partition(".")[0]
+
+    def class_name(self, feature_type: str) -> str:
+        """The torchmetrics class that measures a feature."""
+        name = self.source.rpartition(".")[2]
+        if self.family != "classification" or name.startswith(tuple(_PREFIXES.values())):
+            return name
+        return f"{_PREFIXES[feature_type]}{name}"
+
+    @property
+    def sources(self) -> set[str]:
+        """Every class it reaches, as `module.Class`."""
+        return {f"{self.family}.{self.class_name(feature)}" for feature in self.features}

@@ -1,0 +1,279 @@
+"""Wrapper: a torchmetrics class as one of our metrics, with our facts, our state and our refusals."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import torch
+import torchmetrics
+from torch import Tensor
+
+from ....exceptions import MetricInputError, missing_extra
+from ...features import CATEGORY, CLUSTERS, MASK, OutputFeature
+from ...metric import Metric
+from ...outputs import Outputs
+from ...statistics.kept import SUM, Kept, Taken
+from ...statistics.statistic import Statistic
+from .packing import Given, given_by, pack, unpack
+from .row import Row
+from .states import read_states, write_states
+
+_REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)  # what torchmetrics raises
+_MEANINGLESS = re.compile(r"meaningless|[Nn]o (positive|negative)")
+_FACTS = ("num_classes", "num_labels", "num_outputs")
+
+
+class Reference(Metric):
+    """A torchmetrics class under our facts; its subclasses are made of the rows of the tables.
+
+    What the class keeps in sums is added up batch by batch in float64; where it keeps anything else, the rows
+    themselves are kept, shared by all such metrics of a collection, and measured once.
+    """
+
+    row: ClassVar[Row]
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__()
+        missing = [package for package in self.row.packages if find_spec(package) is None]
+        if missing:
+            raise missing_extra(self.row.name, " and ".join(missing), self.row.requires or "")
+        self.params = {**self.defaults, **params}
+        self.__dict__.update(self.params)
+        self._inner: list[tuple[int | None, torchmetrics.Metric]] = []  # in a list: it is no submodule
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the sums of the class, or the rows; beside rows, those that the class was tried on."""
+        row = self.row
+        if row.keeps == "states":
+            return {"states": Kept(f"states of {self.name}", self._states_of)}
+        read = ", ".join([row.inputs, *row.extras, *row.optional])
+        return {
+            "tried": Kept(f"rows that {self.name} took", self._tried),
+            "rows": Kept(f"rows of {read}", _Rows(row)),
+        }
+
+    def wanted(self, extras: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the extra keywords that it needs or can use."""
+        return {name: extras[name] for name in extras if name in (*self.row.extras, *self.row.optional)}
+
+    def compute(self) -> Tensor:
+        """Let the class compute; what it cannot measure is undefined, with its reason."""
+        if (void := self._why_void()) is not None:
+            return self.undefined(void)
+        try:
+            with _quiet() as caught:
+                result = self._measured().compute()
+                value = self._one_of(result)
+        except MetricInputError:
+            raise
+        except _REFUSALS as err:
+            return self.undefined(f"torchmetrics cannot measure it: {_first_line(err)}")
+        told = [str(warning.message) for warning in caught]
+        meaningless = next((text for text in told if _MEANINGLESS.search(text)), None)
+        if value.numel() > 1:
+            return value
+        if self.row.sentinel is not None and value == self.row.sentinel[0]:
+            return self.undefined(self.row.sentinel[1])
+        if value.isnan() or meaningless:
+            return self.undefined(meaningless or "torchmetrics gives nan for these rows")
+        return value
+
+    def build(self, classes: int | None = None) -> torchmetrics.Metric:
+        """Make the object of the torchmetrics class that measures this output."""
+        module = importlib.import_module(f"torchmetrics.{self.row.module}")
+        cls = getattr(module, self.row.class_name(self.output.type))
+        renamed = {self.row.renamed.get(name, name): value for name, value in self.params.items()}
+        renamed.pop("component", None)
+        if "average" not in inspect.signature(cls).parameters:  # a binary class has none
+            renamed.pop("average", None)
+        made = self.row.make(cls, {**self._facts(cls, classes), **renamed})
+        made._to_sync = False  # the rows of all ranks are gathered before it sees them
+        return made.set_dtype(torch.float64) if self.row.wide else made
+
+    def _facts(self, cls: type, classes: int | None) -> dict[str, Any]:
+        wanted = inspect.signature(cls).parameters
+        known = {name: value for name, value in self.row.fixed.items() if name in wanted}
+        for name in _FACTS:
+            if name in wanted and classes is not None:
+                known[name] = classes
+            elif name in wanted and name == "num_classes":
+                raise MetricInputError(
+                    f"{self.name} needs the number of classes, as in {self.output.type}({name}=3)"
+                )
+        ignored = getattr(self.output, "ignore_index", None)
+        if self.row.keeps_ignored and ignored is not None and "ignore_index" in wanted:
+            known["ignore_index"] = ignored
+        return known
+
+    def _ready(self, classes: int | None, device: torch.device) -> torchmetrics.Metric:
+        """An empty object of the class, made once."""
+        if not self._inner or self._inner[0][0] != classes:
+            self._inner = [(classes, self.build(classes))]
+        inner = self._inner[0][1]
+        if inner.device != device:
+            inner.to(device)
+        inner.reset()
+        return inner
+
+    def _fed(self, given: Given, classes: int | None) -> torchmetrics.Metric:
+        """The class, having measured what was given."""
+        inner = self._ready(classes, _device_of(given))
+        self.row.feed(inner, _cast(given, self.row.wide))
+        return inner
+
+    def _given(self, batch: Outputs) -> Given:
+        missing = [name for name in self.row.extras if batch.extras.get(name) is None]
+        if missing:
+            wanted, lacking = (
+                ", ".join(f"{name}=" for name in names) for names in (self.row.extras, missing)
+            )
+            raise MetricInputError(
+                f"{self.name} reads {wanted} beside predictions and target; {lacking} is missing"
+            )
+        if batch.feature.type == MASK and batch.has_target and not bool(batch.counted.all()):
+            raise MetricInputError(
+                f"{self.name} cannot leave out pixels; it is measured without ignore_index"
+            )
+        given = given_by(batch, self.row.inputs, (*self.row.extras, *self.row.optional))
+        for name, value in (("predictions", given.preds), *given.extras.items()):
+            if len(value) != len(batch):
+                raise MetricInputError(f"{self.name}: the target has {len(batch)} rows, {name} {len(value)}")
+        return given
+
+    def _refusing(self, batch: Outputs) -> torchmetrics.Metric:
+        """Feed the class one batch.
+
+        Raises:
+            MetricInputError: torchmetrics refuses it.
+        """
+        given = self._given(batch)
+        classes = _stated_classes(self.output) or batch.num_classes or _shown_classes(given)
+        if classes is None and self.row.keeps == "rows":
+            classes = _counted_classes(given, self.output)
+        try:
+            with _quiet():
+                return self._fed(given, classes)
+        except MetricInputError:
+            raise
+        except _REFUSALS as err:
+            raise MetricInputError(f"{self.name} refused the batch: {_first_line(err)}") from err
+
+    def _tried(self, batch: Outputs) -> Taken:
+        self._refusing(batch)
+        return {f"{SUM}rows": torch.tensor(len(batch), device=batch.target.device)}
+
+    def _states_of(self, batch: Outputs) -> Taken:
+        inner = self._refusing(batch)
+        classes = self._inner[0][0]
+        shown = {} if classes is None else {"classes": torch.tensor([classes], device=batch.target.device)}
+        return {**shown, **read_states(inner, self.row.wide)}
+
+    def _measured(self) -> torchmetrics.Metric:
+        """The class, in the state of everything measured."""
+        if self.row.keeps == "rows":
+            given = unpack(self.statistic(Kept, "rows").tensors)
+            shown = _stated_classes(self.output) or _shown_classes(given)
+            return self._fed(given, shown or _counted_classes(given, self.output))
+        tensors = self.statistic(Kept, "states").tensors
+        classes = int(tensors["classes"].max()) if "classes" in tensors else None
+        inner = self._ready(classes, next(iter(tensors.values())).device)
+        write_states(inner, tensors)
+        return inner
+
+    def _why_void(self) -> str | None:
+        return None if self.row.void is None else self.row.void(unpack(self.statistic(Kept, "rows").tensors))
+
+    def _one_of(self, result: Any) -> Tensor:
+        """Take the component of a result that is its value.
+
+        Raises:
+            MetricInputError: it has several numbers and none of them was chosen.
+        """
+        chosen = self.params.get("component")
+        first = () if chosen is None else (self.row.entries.get(chosen, chosen),)
+        for step in (*first, *self.row.component):
+            result = _STEPS[step](result) if step in _STEPS else result[step]
+        value = torch.as_tensor(result).detach().double()
+        if value.numel() > 1 and self.params.get("average") != "none":
+            raise MetricInputError(f"{self.name} gives values of shape {tuple(value.shape)}")
+        return value.reshape(()) if value.numel() == 1 else value
+
+
+class _Rows:
+    """Packs the rows of a batch; a class, so that it can be pickled."""
+
+    def __init__(self, row: Row) -> None:
+        self.inputs, self.extras = row.inputs, (*row.extras, *row.optional)
+
+    def __call__(self, batch: Outputs) -> Taken:
+        return pack(given_by(batch, self.inputs, self.extras))
+
+
+def _mean(result: Tensor) -> Tensor:
+    value = result.double()
+    return value[~value.isnan()].mean()
+
+
+def _least(result: Mapping[str, Tensor]) -> Tensor:
+    return torch.stack([value.double() for value in result.values()]).min()
+
+
+_STEPS: dict[Any, Callable[[Any], Tensor]] = {"mean": _mean, "least": _least}
+
+
+@contextmanager
+def _quiet() -> Iterator[list[warnings.WarningMessage]]:
+    """Catch warnings, and draw the same random numbers whenever a class draws any."""
+    with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("always")
+        torch.manual_seed(0)
+        yield caught
+
+
+def _stated_classes(output: OutputFeature) -> int | None:
+    facts = ("num_classes", "num_labels", "size", "horizon", "vocab_size")
+    return next((value for fact in facts if (value := getattr(output, fact, None)) is not None), None)
+
+
+def _shown_classes(given: Given) -> int | None:
+    """The number of columns of scores, labels or values."""
+    shown = given.preds if isinstance(given.preds, Tensor) else None
+    return shown.shape[1] if shown is not None and shown.ndim == 2 else None
+
+
+def _counted_classes(given: Given, output: OutputFeature) -> int | None:
+    """The number of classes that the labels of a category, mask or clusters show."""
+    if output.type not in (CATEGORY, CLUSTERS, MASK):
+        return None
+    return int(max(given.preds.max(), given.target.max())) + 1
+
+
+def _device_of(given: Given) -> torch.device:
+    found = next((x for x in (given.preds, given.target) if isinstance(x, Tensor)), None)
+    return torch.device("cpu") if found is None else found.device
+
+
+def _cast(given: Given, wide: bool) -> Given:
+    def cast(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            narrow = value.dtype in (torch.float16, torch.bfloat16)
+            return (
+                value.double() if wide and value.is_floating_point() else value.float() if narrow else value
+            )
+        if isinstance(value, dict):
+            return {key: cast(entry) for key, entry in value.items()}
+        return [cast(entry) for entry in value] if isinstance(value, list) else value
+
+    return Given(cast(given.preds), cast(given.target), {key: cast(x) for key, x in given.extras.items()})
+
+
+def _first_line(err: Exception) -> str:
+    return str(err).strip().partition("\n")[0] or type(err).__name__

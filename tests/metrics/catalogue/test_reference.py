@@ -1,0 +1,279 @@
+"""The reference catalogue: every torchmetrics class is reached by a name, or listed with the reason."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import math
+import pickle
+import pkgutil
+from dataclasses import replace
+from importlib.util import find_spec
+
+import pytest
+import torch
+import torchmetrics
+
+from hpometrics.exceptions import MetricInputError, MissingExtraError, StateError
+from hpometrics.metrics import store
+from hpometrics.metrics.catalogue import reference
+from hpometrics.metrics.catalogue.reference import FACADES, ROWS, UNLISTED, Reference, class_of
+from hpometrics.metrics.catalogue.reference.draws import draw_of
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import FEATURES, Mask
+from hpometrics.metrics.registry import get_metric
+from hpometrics.testing import OUTPUTS, draw
+
+OWN = [entry for entry in store.all_entries() if entry.path.startswith(f"{reference.__name__}:")]
+
+WEIGHTS = {
+    "arniqa", "bert_score", "clip_iqa", "clip_score", "dists", "dnsmos", "fid", "inception_score", "infolm",
+    "kid", "lpips", "mifid", "nisqa", "vmaf",
+}  # fmt: skip
+"""Rows whose class downloads a trained network: their direction is that of its definition."""
+
+OTHER_BASES = {"metric.Metric", "metric.CompositionalMetric"}
+"""What makes metrics, and is none."""
+
+
+def public_classes() -> set[str]:
+    """Every public metric class of the installed torchmetrics, as `module.Class`."""
+    found = set()
+    for module in pkgutil.walk_packages(torchmetrics.__path__, "torchmetrics."):
+        family = module.name.split(".")[1]
+        if family in ("functional", "utilities"):
+            continue
+        for name, cls in vars(importlib.import_module(module.name)).items():
+            public = inspect.isclass(cls) and not any(
+                p.startswith("_") for p in (*module.name.split("."), name)
+            )
+            if public and cls.__module__ == module.name and issubclass(cls, torchmetrics.Metric):
+                found.add(f"{family}.{name}")
+    return found | {"wrappers.FeatureShare", "wrappers.MetricTracker"}
+
+
+REACHED = {source for row in ROWS for source in row.sources}
+
+
+def test_every_class_is_in_exactly_one_list():
+    """A class that a new torchmetrics brings fails here, as does one that it drops."""
+    assert public_classes() - OTHER_BASES == REACHED | UNLISTED.keys()
+    assert not REACHED & UNLISTED.keys()
+
+
+def test_what_is_not_listed_has_a_reason():
+    """The facades make classes that are listed themselves; the others say what they lack."""
+    assert all(UNLISTED.values())
+    for facade in FACADES:
+        three = {f"classification.{kind}{facade}" for kind in ("Binary", "Multiclass", "Multilabel")}
+        assert three & (REACHED | UNLISTED.keys())
+
+
+def test_rows_are_registered_or_have_a_native_metric():
+    """By name and feature; what is registered here says so in its path."""
+    own = {(entry.name, entry.feature_type) for entry in OWN}
+    for row, feature in [(one, kind) for one in ROWS for kind in one.features]:
+        assert (row.name, feature) in own or (row.name, feature) in {*store.live, *store.live_aliases}
+    assert len(own) > 60
+
+
+@pytest.mark.parametrize("entry", OWN, ids=str)
+def test_an_entry_is_complete(entry):
+    """It has an objective, a range, a formula and a source, and its class is found by its path."""
+    assert entry.objective and entry.value and entry.formula and entry.source and entry.summary.endswith(".")
+    module, _, attribute = entry.path.partition(":")
+    assert getattr(importlib.import_module(module), attribute) is entry.load()
+
+
+def made(name: str, feature: str) -> Reference:
+    """Build a metric of the reference catalogue for the output that the laws use."""
+    entry = store.live[name, feature]
+    metric = get_metric(entry.example, OUTPUTS.get(feature) or FEATURES[feature]())
+    assert isinstance(metric, Reference)
+    return metric
+
+
+def drawn(metric: Reference, rows: int = 20, noise: float = 0.3, seed: int = 0) -> dict:
+    """Draw a batch for it."""
+    own = draw_of(metric.row)
+    random = torch.Generator().manual_seed(seed)
+    return own(metric.output, rows, noise, random) if own else draw(metric.output, rows, noise, seed)
+
+
+def installed(entry: object) -> bool:
+    """Whether everything is there that the metric needs, and it needs no download."""
+    row = entry.load().row
+    return row.name not in WEIGHTS and all(find_spec(package) for package in row.packages)
+
+
+HERE = [entry for entry in OWN if installed(entry)]
+
+
+@pytest.mark.parametrize("entry", HERE, ids=str)
+def test_the_direction_is_as_stated(entry):
+    """By experiment: right answers beat good ones, good ones beat bad ones, by our objective."""
+    values = []
+    for noise in (0.0, 0.3, 0.9):
+        metric = made(entry.name, entry.feature_type)
+        metric.update(**drawn(metric, 100, noise))
+        values.append(float(metric.compute()))
+    assert all(entry.objective.better(good, bad) for good, bad in itertools.pairwise(values)), values
+
+
+def test_what_could_not_be_tried_is_known():
+    """Without a network or a package the direction is the definition's; nothing else is exempt."""
+    exempt = {str(entry) for entry in OWN} - {str(entry) for entry in HERE}
+    packages = {str(entry) for entry in OWN if not all(find_spec(p) for p in entry.load().row.packages)}
+    assert exempt == {str(entry) for entry in OWN if entry.name in WEIGHTS} | packages
+
+
+@pytest.mark.parametrize("entry", [entry for entry in HERE if entry.name != "ms_ssim"], ids=str)
+def test_batches_shards_and_copies_give_one_value(entry):
+    """Two batches, two merged metrics, an unpickled one and a saved state all give the value of all rows."""
+    metric, second = made(entry.name, entry.feature_type), made(entry.name, entry.feature_type)
+    first, rest = drawn(metric, 8, seed=1), drawn(metric, 8, seed=2)
+    metric.update(**first)
+    twin, saved = pickle.loads(pickle.dumps(metric)), made(entry.name, entry.feature_type)
+    saved.load_state_dict(metric.state_dict())
+    second.update(**rest)
+    metric.merge(second)
+    for other in (twin, saved):
+        other.update(**rest)
+        assert float(other.compute()) == pytest.approx(float(metric.compute()), rel=1e-6)
+    metric.reset()
+    assert metric.compute().isnan() and metric.undefined_reason == "nothing was measured"
+
+
+def test_psnr_by_hand():
+    """An error of 0.1 everywhere is 20 decibels below a range of 1."""
+    metric = get_metric("psnr", "image")
+    target = torch.zeros(2, 3, 4, 4)
+    metric.update(target + 0.1, target)
+    assert metric.compute().item() == pytest.approx(20.0, rel=1e-6)
+    assert get_metric("psnr(data_range=255)", "image").data_range == 255.0
+
+
+def test_clusters_have_no_names():
+    """The same groups under other numbers agree in everything."""
+    metric = get_metric("normalized_mutual_info_score", "clusters")
+    metric.update(torch.tensor([2, 2, 0, 0]), torch.tensor([0, 0, 1, 1]))
+    assert metric.compute().item() == pytest.approx(1.0)
+
+
+def test_data_that_was_clustered_is_an_extra():
+    """Without it the metric says what it wants."""
+    metric = get_metric("davies_bouldin", "clusters")
+    labels = torch.tensor([0, 0, 1, 1])
+    with pytest.raises(MetricInputError, match="reads data= beside predictions and target; data= is missing"):
+        metric.update(labels, labels)
+    metric.update(labels, labels, data=torch.tensor([[0.0], [1.0], [10.0], [11.0]]))
+    assert metric.compute().item() == pytest.approx(0.1)  # (0.5 + 0.5) / 10
+
+
+def test_a_ranking_is_a_matrix_or_has_indexes():
+    """Users in rows are what `indexes` say of items one behind another."""
+    scores, target = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.3]]), torch.tensor([[0, 1, 0], [0, 1, 0]])
+    matrix, flat = get_metric("mrr", "ranking"), get_metric("mrr", "ranking")
+    matrix.update(scores, target)
+    flat.update(scores.flatten(), target.flatten(), indexes=torch.tensor([4, 4, 4, 7, 7, 7]))
+    assert matrix.compute().item() == flat.compute().item() == pytest.approx((1 / 3 + 1) / 2)
+
+
+def test_a_user_without_relevant_items_is_left_out_or_counts():
+    """A class of torchmetrics counts 0 unless told; a ranking without any relevant item is undefined."""
+    scores, target = torch.tensor([[0.9, 0.1], [0.2, 0.8]]), torch.tensor([[1, 0], [0, 0]])
+    values = {}
+    for name in ("map", "map(empty=neg)"):
+        metric = get_metric(name, "ranking")
+        metric.update(scores, target)
+        values[name] = metric.compute().item()
+    assert values == {"map": 1.0, "map(empty=neg)": 0.5}
+    metric = get_metric("map(empty=neg)", "ranking")
+    metric.update(scores, torch.zeros(2, 2))
+    assert metric.compute().isnan() and metric.undefined_reason == "no user has a relevant item"
+
+
+def test_a_missing_package_is_named_when_the_metric_is_built(monkeypatch):
+    """The entry is listed all the same."""
+    monkeypatch.setattr("hpometrics.metrics.catalogue.reference.wrapper.find_spec", lambda name: None)
+    with pytest.raises(
+        MissingExtraError, match=r"map needs torchvision and pycocotools, .*hpometrics\[detection\]"
+    ):
+        get_metric("map", "boxes")
+    assert store.live["map", "boxes"].requires == "detection"
+
+
+def test_components_have_names_of_their_own():
+    """`map_50` is a component of `map`, and another one is refused."""
+    assert store.live_aliases["map_50", "boxes"] == "map(component=map_50)"
+    chosen = {param.name: param.choices for param in store.live["map", "boxes"].params}
+    assert {"map", "map_50", "mar_100"} <= set(chosen["component"])
+
+
+def test_a_sentinel_is_undefined():
+    """-1 stands for nothing to find: it must not win a search for the least, nor enter a mean."""
+    row = next(row for row in ROWS if row.name == "psnr")
+    batch = draw_of(row)(FEATURES["image"](), 2, 0.3, torch.Generator().manual_seed(0))
+    values = []
+    for sentinel in (None, "the value that was just seen"):
+        metric = class_of(replace(row, sentinel=sentinel and (values[0], sentinel)))()
+        metric.output = FEATURES["image"]()
+        metric.update(**batch)
+        values.append(metric.compute().item())
+    assert math.isnan(values[1]) and metric.undefined_reason == "the value that was just seen"
+
+
+def test_rows_of_another_shape_are_refused():
+    """Rows that are kept are of one shape; what was kept before stays."""
+    metric = get_metric("ergas", "image")
+    batch = drawn(metric, 4)
+    metric.update(**batch)
+    with pytest.raises(MetricInputError, match=r"the batches before had \(3, 8, 8\)"):
+        metric.update(torch.ones(2, 3, 9, 9), torch.ones(2, 3, 9, 9))
+    assert metric.compute().isfinite()
+
+
+def test_what_torchmetrics_refuses_is_our_error():
+    """The message is its own, behind the name of the metric."""
+    with pytest.raises(
+        MetricInputError, match="ssim refused the batch: Predictions and targets are expected"
+    ):
+        get_metric("ssim", "image").update(torch.ones(2, 3, 9, 9), torch.ones(2, 9, 9))
+    with pytest.raises(MetricInputError, match="the target has 3 rows, predictions 2"):
+        get_metric("si_sdr", "audio").update(torch.ones(2, 50), torch.ones(3, 50))
+
+
+def test_what_cannot_be_measured_is_undefined():
+    """One cluster has no neighbours."""
+    metric = get_metric("davies_bouldin", "clusters")
+    metric.update(torch.zeros(4).long(), torch.zeros(4).long(), data=torch.rand(4, 2))
+    assert metric.compute().isnan()
+    assert metric.undefined_reason.startswith("torchmetrics cannot measure it: Number of detected clusters")
+
+
+def test_rows_are_kept_once_for_all():
+    """Metrics of a collection that keep their rows share them."""
+    panel = MetricCollection(["ergas", "rase", "rmse_sw", "ssim"], output="image")
+    kept = [statistic for statistic in panel.statistics if str(statistic).endswith("'rows of predictions')")]
+    assert len(kept) == 1
+    panel.update(**drawn(get_metric("rase", "image"), 4))
+    assert all(value.isfinite() for value in panel.compute().values())
+
+
+def test_two_kinds_do_not_merge():
+    """A metric takes in its own kind only."""
+    with pytest.raises(StateError, match="ssim merges only with its own kind"):
+        get_metric("ssim", "image").merge(get_metric("uqi", "image"))
+
+
+def test_a_mask_needs_its_number_of_classes():
+    """Logits show it; of predictions alone the output says it."""
+    masks = torch.tensor([[[0, 1], [2, 2]]])
+    with pytest.raises(
+        MetricInputError, match=r"mean_iou needs the number of classes, as in mask\(num_classes=3\)"
+    ):
+        get_metric("mean_iou", "mask").update(masks, masks)
+    metric = get_metric("mean_iou", Mask(3))
+    metric.update(masks, masks)
+    assert metric.compute().item() == 1.0
