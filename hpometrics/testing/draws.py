@@ -13,6 +13,8 @@ from ..exceptions import MetricInputError
 from ..metrics.features import (
     BINARY,
     CATEGORY,
+    CLUSTERS,
+    MASK,
     NUMBER,
     SEQUENCE,
     SET,
@@ -20,6 +22,7 @@ from ..metrics.features import (
     TIMESERIES,
     VECTOR,
     Category,
+    Mask,
     OutputFeature,
     Sequence,
     Set,
@@ -38,6 +41,7 @@ OUTPUTS: Mapping[str, OutputFeature] = {
     TIMESERIES: Timeseries(5),
     SEQUENCE: Sequence(7),
     TEXT: Text(7),
+    MASK: Mask(4),
 }
 """The output that the laws draw for a feature type; one without facts where none is listed."""
 
@@ -57,6 +61,11 @@ def draw(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) ->
             f"no batch can be drawn for a {output.type} output; give Subject(..., draw=) of your own"
         )
     return recipe(output, rows, noise, torch.Generator().manual_seed(seed))
+
+
+def size_of(batch: Batch) -> int:
+    """The number of rows of a batch."""
+    return len(batch["target"])
 
 
 def rows_of(batch: Batch, index: slice | Tensor) -> Batch:
@@ -124,6 +133,24 @@ def _values(shape: tuple[int, ...], noise: float, random: torch.Generator) -> Ba
     return {"predictions": torch.where(_uniform(shape, random) < noise, guess, target), "target": target}
 
 
+def _mask(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    """Pictures of 6 x 5 pixels, in blocks of two rows of pixels."""
+    classes = getattr(output, "num_classes", None) or 4
+    target = torch.randint(classes, (rows, 3, 5), generator=random).repeat_interleave(2, 1)
+    guess = torch.randint(classes, (rows, 6, 5), generator=random)
+    answer = torch.where(_uniform(target.shape, random) < noise, guess, target)
+    logits = 0.5 * torch.randn(rows, classes, 6, 5, generator=random, dtype=torch.float64)
+    shown = torch.nn.functional.one_hot(answer, classes).movedim(-1, 1)
+    return {"logits": logits + 8 * shown, "target": target}
+
+
+def _clusters(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    """The groups of the target under other numbers."""
+    target, guess = torch.randint(4, (2, rows), generator=random)
+    found = torch.where(_uniform((rows,), random) < noise, guess, target)
+    return {"predictions": torch.tensor([7, -3, 10**12, 0])[found], "target": target}
+
+
 def _uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
     return torch.rand(*shape, generator=random, dtype=torch.float64)
 
@@ -137,4 +164,6 @@ _RECIPES: Mapping[str, Callable[[OutputFeature, int, float, torch.Generator], Ba
     TIMESERIES: _vector,
     SEQUENCE: _sequence,
     TEXT: _sequence,
+    MASK: _mask,
+    CLUSTERS: _clusters,
 }

@@ -19,7 +19,7 @@ from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName
 from ..metrics.outputs import Outputs, class_dim
-from .draws import Batch, Draw, cut, draw, rows_of
+from .draws import Batch, Draw, cut, draw, rows_of, size_of
 from .subjects import Subject, all_subjects, fed, value_of
 
 NOISE = (0.0, 0.3, 0.9)
@@ -116,8 +116,9 @@ def check_state_dict(subject: Subject) -> None:
 def check_row_order(subject: Subject) -> None:
     """The order of the rows does not matter."""
     batch = subject.draw(90, noise=0.6)
-    shuffled = torch.randperm(90, generator=torch.Generator().manual_seed(3))
-    for order in (shuffled, torch.arange(89, -1, -1)):
+    rows = size_of(batch)
+    shuffled = torch.randperm(rows, generator=torch.Generator().manual_seed(3))
+    for order in (shuffled, torch.arange(rows - 1, -1, -1)):
         _same(
             subject, subject.measure(batch), subject.measure(rows_of(batch, order)), "rows in another order"
         )
@@ -245,11 +246,12 @@ def check_company(subject: Subject) -> None:
 def check_weights(subject: Subject) -> None:
     """A row of weight 2 counts as twice that row, one of weight 0 not at all; who cannot weigh says so."""
     batch = subject.draw(60)
-    times = torch.tensor([2, 1, 0, 1, 3]).repeat(12)
+    rows = size_of(batch)
+    times = torch.tensor([2, 1, 0, 1, 3]).repeat(rows)[:rows]
     weighed = {**batch, "sample_weight": times.double()}
-    repeated = rows_of(batch, torch.arange(60).repeat_interleave(times))
+    repeated = rows_of(batch, torch.arange(rows).repeat_interleave(times))
     try:
-        parts = subject.measure(*cut(weighed, [7, 53]))
+        parts = subject.measure(*cut(weighed, [7, rows - 7]))
     except MetricInputError as err:
         if "weigh" not in str(err):
             raise LawBroken(f"{subject} refuses weights without saying so: {err}") from err

@@ -113,7 +113,7 @@ def _names_of(entry: MetricEntry) -> list[MetricName]:
 def _settings(param: Param) -> Sequence[Scalar]:
     """The values that a parameter is tried with."""
     by_kind: dict[str, Sequence[Scalar]] = {"int": (2,), "float": (0.5,), "bool": (True, False)}
-    return param.choices or by_kind.get(param.kind, ("a",))
+    return param.settings or by_kind.get(param.kind, ("a",))
 
 
 def fed(metric: Metric, *batches: Batch) -> Metric:

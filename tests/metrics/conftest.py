@@ -4,14 +4,15 @@ import pytest
 from sample_metrics import SAMPLES
 
 import hpometrics.metrics.catalogue  # noqa: F401  # registered before any test, so that none of it is taken back
-from hpometrics.metrics import registry as rooms
+from hpometrics.metrics import registry as rooms, store
+from hpometrics.metrics.entry import live_classes
 from hpometrics.metrics.features import NUMBER
 
 
 @pytest.fixture
 def registry():
     """The registry, for a test to register in; afterwards it is as it was."""
-    live = [table for name, table in vars(rooms).items() if name.startswith("_live")]
+    live: list[dict] = [store.live, store.live_aliases, live_classes]
     held = [dict(table) for table in live]
     yield rooms
     for table, before in zip(live, held, strict=True):
