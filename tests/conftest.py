@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import runpy
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +25,19 @@ def ray_cluster() -> Iterator[None]:
     start_ray(num_cpus=2, object_store_memory=80 * 2**20)
     yield
     ray.shutdown()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many metrics there are, and which are exempt from which law."""
+    from hpometrics.metrics.registry import all_entries
+
+    exemptions = runpy.run_path(str(Path(__file__).parent / "metrics" / "exemptions.py"))
+    entries = all_entries()
+    directed = sum(entry.objective is not None for entry in entries)
+    terminalreporter.section("laws of the metrics")
+    terminalreporter.line(
+        f"{len(entries)} metrics, {directed} with a direction; without one, each with its reason: "
+        f"{len(exemptions['NO_DIRECTION'])} names"
+    )
+    for law, exempt in exemptions["EXEMPT"].items():
+        terminalreporter.line(f"{law}: {len(exempt)} exempt by nature: {', '.join(exempt)}")

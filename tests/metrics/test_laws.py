@@ -7,6 +7,7 @@ from operator import attrgetter
 
 import pytest
 import torch
+from exemptions import EXEMPT, NO_DIRECTION
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
 import hpometrics.metrics.catalogue  # noqa: F401  # registers the built-in metrics
@@ -57,54 +58,6 @@ SUBJECTS = [subject for entry in TRIED for subject in subjects_of(entry)]
 
 LAWS_HERE = [law for law in LAWS if law is not check_device or torch.cuda.is_available()]
 """The device law has nothing to look at without an accelerator."""
-
-TABLE = "a table of counts grows with the rows"
-PAIRS = "it counts pairs of rows: a row three times over is three rows that pair with each other"
-DEGREES = "it counts degrees of freedom: n - 1 of n rows are not 3 n - 1 of 3 n"
-REPEATED = "repeated text adds n-grams, none of them new"
-POINTS = "a point per distinct score: half precision ties what float64 separates"
-
-EXEMPT: dict[str, dict[str, str]] = {
-    "check_repetition": {
-        "confusion_matrix": TABLE,
-        "stat_scores": TABLE,
-        "adjusted_rand": PAIRS,
-        "rand": PAIRS,
-        "fowlkes_mallows of clusters": PAIRS,
-        "adjusted_mutual_information": PAIRS,
-        "adjusted_r2": DEGREES,
-        "calinski_harabasz": DEGREES,
-        "unsup_loss": DEGREES,
-        "interdistinct_1": REPEATED,
-        "interdistinct_2": REPEATED,
-    },
-    "check_half": {
-        "roc_curve of category": POINTS,
-        "precision_recall_curve of category": POINTS,
-        "det_curve of category": POINTS,
-        "average_precision_binned of category": "rounding moves a score into the next bin, which its error "
-        "bound covers",
-    },
-}
-"""What breaks a law by its nature: law -> metric, or metric of a feature -> why."""
-
-NO_DIRECTION: dict[str, str] = {
-    "best_threshold": "where to cut is no quality",
-    "bias": "best is 0, from either side; absolute_bias is minimized",
-    "brier_uncertainty": "it belongs to the target alone",
-    "confidence": "how sure a model is says nothing of how right it is",
-    "confusion_matrix": "a table",
-    "det_curve": "a curve",
-    "gen_n_toks": "long texts are neither better nor worse",
-    "interval_coverage": "best is the nominal level, from either side; interval_coverage_error is minimized",
-    "overconfidence": "best is 0, from either side; absolute_overconfidence is minimized",
-    "positive_likelihood_ratio": "that of a perfect model has no value",
-    "precision_recall_curve": "a curve",
-    "reliability_curve": "a curve",
-    "roc_curve": "a curve",
-    "stat_scores": "a table",
-}
-"""Metrics that are measured and never optimised -> why."""
 
 
 def is_exempt(law, entry) -> bool:
