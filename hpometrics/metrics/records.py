@@ -21,6 +21,9 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
     """
     if feature.type not in (TEXT, BOXES, _ANY):
         return {}
+    for name, value in values.items():
+        if isinstance(value, str) and feature.type == TEXT:
+            raise MetricInputError(f"{name} are a list of texts, got one text; write [{value[:30]!r}]")
     found = {name: list(value) for name, value in values.items() if _is_list_of_records(value, feature)}
     if len({len(records) for records in found.values()}) > 1:
         lengths = ", ".join(f"{len(records)} {name}" for name, records in found.items())
@@ -36,6 +39,8 @@ def texts_of(values: Any, name: str) -> list[str]:
     """
     if isinstance(values, str):
         raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
+    if _all_plain(values):
+        return list(values)
     for row, value in enumerate(values):
         if not isinstance(value, str):
             raise MetricInputError(f"{name} are texts, got {type(value).__name__} in row {row}")
@@ -50,6 +55,8 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
     """
     if isinstance(values, str):
         raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
+    if _all_plain(values):
+        return [(text,) for text in values]
     rows = [(row,) if isinstance(row, str) else tuple(row) for row in values]
     for number, row in enumerate(rows):
         if not row or not all(isinstance(text, str) for text in row):
@@ -58,6 +65,11 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
                 f"in row {number}"
             )
     return rows
+
+
+def _all_plain(values: Any) -> bool:
+    """Whether all are strings and of no subclass; much faster than to look at one after the other."""
+    return {*map(type, values)} <= {str}
 
 
 def _is_list_of_records(values: Any, feature: OutputFeature) -> bool:

@@ -21,7 +21,7 @@ from ..statistics.ngrams import NgramMatches
 from ..statistics.statistic import Statistic
 from ..statistics.totals import RowTotals
 from ..statistics.words import TOKENIZERS, Tokenize, normalised_words, words
-from .text import TextMetric, compared, draw_texts, per_row
+from .text import TextMetric, compared, draw_texts, numbers, per_row, reference_counts
 
 Floats = NDArray[np.float64]
 Smooth = Literal["exp", "none"]
@@ -41,9 +41,7 @@ def _matches(batch: Outputs) -> NgramMatches:
     found = compared(batch, "normalised", normalised_words)
     if found.pairs == len(found.first) and found.predicted_lengths.all() and found.reference_lengths.all():
         return found
-    texts = words(batch, "normalised", normalised_words)
-    references = [[text or [""] for text in row] for row in texts.references]
-    return NgramMatches([text or [""] for text in texts.predictions], references)
+    return NgramMatches.of_numbers(numbers(batch).filled(), reference_counts(batch))
 
 
 def bleus_of(found: NgramMatches) -> Floats:

@@ -15,9 +15,22 @@ from ..metric import MeanMetric
 from ..outputs import Outputs
 from ..registry import register_metric
 from ..statistics.ngrams import NgramMatches
-from ..statistics.words import Tokenizer, normalised_words, squad_words, words
+from ..statistics.numbered import Numbered, numbered_bytes, numbered_running
+from ..statistics.words import (
+    ARTICLES,
+    END,
+    Tokenizer,
+    closed_predictions,
+    closed_references,
+    is_plain,
+    normalised_words,
+    running_words,
+    squad_words,
+    words,
+)
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Overlap(NamedTuple):
@@ -64,9 +77,28 @@ def compared(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
     """The block of n-gram matches of each prediction with each of its references apart."""
 
     def make(batch: Outputs) -> NgramMatches:
+        if tokenizer is normalised_words:
+            return NgramMatches.of_numbers(numbers(batch), reference_counts(batch), apart=True)
         return NgramMatches(*words(batch, name, tokenizer), apart=True)
 
     return batch.block(f"n-grams {name}", make)
+
+
+def numbers(batch: Outputs) -> Numbered:
+    """The block of the normalised words of all predictions, then of all references, as numbers."""
+
+    def make(batch: Outputs) -> Numbered:
+        text = closed_predictions(batch) + closed_references(batch)
+        if is_plain(text):
+            return numbered_bytes(text, END, ARTICLES)
+        return numbered_running(running_words(text), END, ARTICLES)
+
+    return batch.block("numbers", make)
+
+
+def reference_counts(batch: Outputs) -> Ints:
+    """How many references each row has."""
+    return np.fromiter(map(len, batch.references), np.int64, len(batch.references))
 
 
 def overlap(batch: Outputs, name: str, tokenizer: Tokenizer) -> Overlap:

@@ -1,25 +1,23 @@
 """N-gram matches: which n-grams of each prediction its references hold, counted for a whole batch at once.
 
 Tokens become small whole numbers, n-grams the bits of several, and one sort brings equal n-grams of a row
-together. It is exact: no n-gram is ever replaced by a hash.
+together, and with one reference their beginnings as well. It is exact: no n-gram is ever replaced by a hash.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import MetricInputError
-
-Ints = NDArray[np.int64]
-Texts = Sequence[Sequence[Hashable]]
+from .numbered import Ints, Numbered, Texts, bits_of, numbered
 
 _BITS = 62
+_LARGEST = (1 << 63) - 1
 _ORDER_BITS = 5  # of a key, to tell orders apart that are counted at once
 _MANY = 1 << 14  # tokens from which the keys of all orders at once outgrow the processor's cache
 
@@ -50,20 +48,27 @@ class NgramMatches:
 
     def __init__(self, predictions: Texts, references: Sequence[Texts], *, apart: bool = False) -> None:
         counts = np.fromiter(map(len, references), np.int64, len(references))
-        right = [text for row in references for text in row]
-        predicted: Texts = predictions
-        if apart and len(right) != len(counts):
-            predicted = [predictions[row] for row in np.repeat(np.arange(len(counts)), counts).tolist()]
+        self._compare(numbered([*predictions, *itertools.chain.from_iterable(references)]), counts, apart)
+
+    @classmethod
+    def of_numbers(cls, texts: Numbered, counts: Ints, *, apart: bool = False) -> Self:
+        """Compare texts that are numbers already: predictions, then all references, so many of each row."""
+        made = cls.__new__(cls)
+        made._compare(texts, counts, apart)
+        return made
+
+    def _compare(self, texts: Numbered, counts: Ints, apart: bool) -> None:
+        rows = np.repeat(np.arange(len(counts)), counts)
+        if apart and len(rows) != len(counts):
+            texts = texts.repeated(rows)
         self.first: Ints = np.cumsum(counts) - counts
-        self.pairs = len(predicted)
-        own, rows = np.arange(self.pairs), np.repeat(np.arange(len(counts)), counts)
-        source = np.ones_like(rows) if apart else np.arange(len(right)) - self.first[rows] + 1
-        texts = [*predicted, *right]
-        self._lengths: Ints = np.fromiter(map(len, texts), np.int64, len(texts))
+        self.pairs = len(texts.lengths) - len(rows)
+        own = np.arange(self.pairs)
+        source = np.ones_like(rows) if apart else np.arange(len(rows)) - self.first[rows] + 1
+        self._ids, self._id_bits, self._lengths = texts
         self._owners: Ints = np.repeat(np.concatenate([own, own if apart else rows]), self._lengths)
         self._sources: Ints = np.repeat(np.concatenate([np.zeros_like(own), source]), self._lengths)
-        self._source_bits = _bits(int(source.max(initial=0)))
-        self._ids, self._id_bits = _interned(texts)
+        self._source_bits = bits_of(int(source.max(initial=0)))
         self._left: Ints = np.repeat(np.cumsum(self._lengths), self._lengths) - np.arange(len(self._ids))
         self._grams = [Grams(self._ids, self._id_bits)]
 
@@ -80,6 +85,8 @@ class NgramMatches:
     @property
     def closest_lengths(self) -> Ints:
         """Of each row the length of the reference nearest to the prediction's; of two as near the shorter."""
+        if len(self.reference_lengths) == len(self.first):
+            return self.reference_lengths
         own = np.repeat(self.predicted_lengths, np.diff(self.first, append=len(self.reference_lengths)))
         gap = np.abs(self.reference_lengths - own)
         longest = int(self.reference_lengths.max(initial=0)) + 1
@@ -100,9 +107,41 @@ class NgramMatches:
 
     def matched_up_to(self, order: int) -> Ints:
         """The matches of every order up to this one, at once: shape (order, pairs)."""
+        if len(self._ids) and self._source_bits == 1 and order * self._id_bits + bits_of(self.pairs) < _BITS:
+            return self._matched_beginnings(order)
         if order >= 1 << _ORDER_BITS or len(self._ids) > _MANY:
             return np.stack([self.matched(one) for one in range(1, order + 1)])
         return self._matched(range(1, order + 1))
+
+    def _matched_beginnings(self, longest: int) -> Ints:
+        """The matches of all orders by one sort: equal n-grams lie together if longer ones are sorted."""
+        key = self._longest_keys(longest)
+        change = np.concatenate([[_LARGEST], key[1:] ^ key[:-1], [_LARGEST]])
+        before = np.concatenate([[0], np.cumsum(key & 1)])  # how many are of references
+        found = []
+        for order in range(1, longest + 1):
+            rest = (longest - order) * self._id_bits + 1
+            bounds = np.flatnonzero(change >= 1 << rest)
+            right, both = before[bounds], bounds[1:] - bounds[:-1]
+            right = right[1:] - right[:-1]
+            matched = np.minimum(right, both - right)
+            places = np.flatnonzero(matched > 0)
+            grams = key[bounds[places]] >> rest
+            matched = np.where(grams & ((1 << self._id_bits) - 1), matched[places], 0)  # 0: behind the end
+            found.append(np.bincount(grams >> order * self._id_bits, matched, self.pairs))
+        return np.stack(found).astype(np.int64)
+
+    def _longest_keys(self, longest: int) -> Ints:
+        """What begins at each token, 0 behind the end of its text, as a number: whose, which, what source."""
+        key = self._owners << self._id_bits
+        key |= self._ids
+        for place in range(1, longest):
+            key <<= self._id_bits
+            key[:-place] |= self._ids[place:] * (self._left[:-place] > place)
+        key <<= 1
+        key |= self._sources
+        key.sort()
+        return key
 
     def _matched(self, orders: Sequence[int]) -> Ints:
         bits = max(self._of_order(order).bits for order in orders)
@@ -142,25 +181,13 @@ class NgramMatches:
 
     def _longer(self, grams: Grams, order: int) -> Grams:
         numbers, bits = grams
-        room = _BITS - self._id_bits - _bits(self.pairs) - _ORDER_BITS - self._source_bits
+        room = _BITS - self._id_bits - bits_of(self.pairs) - _ORDER_BITS - self._source_bits
         if bits > room:  # number them anew: there are fewer of them than there could be
             seen, numbers = np.unique(numbers, return_inverse=True)
-            bits = _bits(len(seen))
+            bits = bits_of(len(seen))
         if bits > room:
             raise MetricInputError(f"a batch of {len(self._ids)} tokens is too large to count; cut it")
         return Grams((numbers[:-1] << self._id_bits) | self._ids[order:], bits + self._id_bits)
-
-
-def _bits(largest: int) -> int:
-    return max(1, largest.bit_length())
-
-
-def _interned(texts: Texts) -> tuple[Ints, int]:
-    """Number the distinct tokens; all tokens, one text after the other, by their numbers of so many bits."""
-    numbers: defaultdict[Hashable, int] = defaultdict(itertools.count().__next__)
-    tokens = itertools.chain.from_iterable(texts)
-    flat = np.fromiter(map(numbers.__getitem__, tokens), np.int64, sum(map(len, texts)))
-    return flat, _bits(len(numbers))
 
 
 def _starts(ordered: Ints) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import filterfalse
+from itertools import chain, filterfalse
 from typing import Literal, NamedTuple
 
 from ...exceptions import missing_extra
@@ -16,9 +16,12 @@ Tokenize = Literal["13a", "char", "none"]
 
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _SPACED = str.maketrans(_PUNCTUATION, " " * len(_PUNCTUATION))
-_NO_LINE_ENDS = str.maketrans("\n", " ")
+_PLAIN = bytes(range(32, 127))
 _DELETED = str.maketrans("", "", _PUNCTUATION)
-_ARTICLES = frozenset(("a", "an", "the"))
+END = "."  # closes a text among running words: no word has punctuation
+ARTICLES = ("a", "an", "the")
+_ENDED = bytes.maketrans(f"{_PUNCTUATION}\n".encode(), b" " * len(_PUNCTUATION) + END.encode())
+_KEPT_OUT = frozenset(ARTICLES)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _ALPHANUMERIC = re.compile(r"[a-z0-9]+")
 
@@ -42,10 +45,10 @@ def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
     def make(batch: Outputs) -> Words:
         if tokenizer is normalised_words:
             predictions = predicted_words(batch)
+            cut = iter(_by_text(closed_references(batch)))
         else:
             predictions = [tokenizer(text) for text in batch.texts]
-        right = [text for row in batch.references for text in row]
-        cut = iter(all_normalised(right) if tokenizer is normalised_words else map(tokenizer, right))
+            cut = map(tokenizer, chain.from_iterable(batch.references))
         return Words(predictions, [[next(cut) for _ in row] for row in batch.references])
 
     return batch.block(f"words {name}", make)
@@ -53,22 +56,71 @@ def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
 
 def predicted_words(batch: Outputs) -> list[list[str]]:
     """The block of the normalised words of each prediction, whatever was right."""
-    return batch.block("predicted words", lambda batch: all_normalised(batch.texts))
+    return batch.block("predicted words", lambda batch: _by_text(closed_predictions(batch)))
+
+
+def closed_predictions(batch: Outputs) -> bytes:
+    """The block of all predictions as one closed text."""
+    return batch.block("closed predictions", lambda batch: closed(batch.texts))
+
+
+def closed_references(batch: Outputs) -> bytes:
+    """The block of all references as one closed text, row after row."""
+    return batch.block("closed references", lambda batch: closed(list(chain.from_iterable(batch.references))))
+
+
+def closed(texts: Sequence[str]) -> bytes:
+    """All texts as one, in lower case and without punctuation, each closed by `END`.
+
+    >>> closed(["It's!", "so"])
+    b'it s  . so . '
+    """
+    joined = " \n ".join([*texts, ""])
+    if joined.count("\n") != len(texts):  # some have line ends of their own, which only part words
+        joined = " \n ".join([*(text.replace("\n", " ") for text in texts), ""])
+    return joined.lower().encode("utf-8", "surrogatepass").translate(_ENDED)
+
+
+def is_plain(text: bytes) -> bool:
+    """Whether a closed text is all printable ASCII, so that only spaces part words."""
+    return text.isascii() and not text.translate(None, _PLAIN)
+
+
+def running_words(text: bytes) -> list[str]:
+    """The words of a closed text; articles that are words of their own are still there.
+
+    >>> running_words(b"the cat . a dog .")
+    ['the', 'cat', '.', 'a', 'dog', '.']
+    """
+    found = text.decode("utf-8", "surrogatepass").split()
+    return found if is_plain(text) else _parted(found)
 
 
 def all_normalised(texts: Sequence[str]) -> list[list[str]]:
-    """The words of each normalised text: of plain texts all at once, which is much faster.
+    """The words of each normalised text.
 
     >>> all_normalised(["The cat!", "a dog"])
     [['cat'], ['dog']]
     """
-    joined = "\n".join(texts)
-    if not joined.isascii() or not joined.translate(_NO_LINE_ENDS).isprintable():
-        return [normalised_words(text) for text in texts]
-    lines = joined.lower().translate(_SPACED).split("\n")
-    if len(lines) != len(texts):  # one of them has line ends of its own
-        return [normalised_words(text) for text in texts]
-    return [list(filterfalse(_ARTICLES.__contains__, line.split())) for line in lines]
+    return _by_text(closed(texts))
+
+
+def _parted(found: list[str]) -> list[str]:
+    """Drop articles beside signs that are no spaces, as in “the”; each distinct word is looked at once."""
+    odd = {word: _ARTICLE.sub(" ", word).split() for word in set(found) if not word.isalnum()}
+    changed = {word: parts for word, parts in odd.items() if parts != [word]}
+    return [part for word in found for part in changed.get(word, (word,))] if changed else found
+
+
+def _by_text(text: bytes) -> list[list[str]]:
+    """The words of a closed text, text by text, without articles."""
+    kept = list(filterfalse(_KEPT_OUT.__contains__, running_words(text)))
+    texts, start = [], 0
+    for _ in range(kept.count(END)):
+        end = kept.index(END, start)
+        texts.append(kept[start:end])
+        start = end + 1
+    return texts
 
 
 def normalised(text: str) -> str:
@@ -90,7 +142,7 @@ def normalised_words(text: str) -> list[str]:
     """
     spaced = text.lower().translate(_SPACED)
     if spaced.isascii() and spaced.isprintable():  # then words end at spaces only
-        return list(filterfalse(_ARTICLES.__contains__, spaced.split()))
+        return list(filterfalse(_KEPT_OUT.__contains__, spaced.split()))
     return _ARTICLE.sub(" ", spaced).split()
 
 

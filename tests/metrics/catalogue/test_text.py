@@ -133,8 +133,8 @@ def test_words_are_cut_once_per_batch(monkeypatch):
     from hpometrics.metrics.statistics import words
 
     calls = []
-    original = words.all_normalised
-    monkeypatch.setattr(words, "all_normalised", lambda texts: calls.append(len(texts)) or original(texts))
+    original = words.closed
+    monkeypatch.setattr(words, "closed", lambda texts: calls.append(len(texts)) or original(texts))
     names = [
         "accuracy",
         "f1",
@@ -173,3 +173,18 @@ def test_words_are_cut_once_per_batch(monkeypatch):
 def test_names_of_other_systems(name, meaning):
     """ParlAI's, rouge-score's and Ludwig's spellings."""
     assert str(find_metric(name, "text").name) == meaning
+
+
+@pytest.mark.parametrize(
+    "given", [{"predictions": "abc", "target": ["abc"]}, {"predictions": ["a"], "target": "a"}]
+)
+def test_one_string_is_no_list(given):
+    """A bare string is refused with what to write instead."""
+    with pytest.raises(MetricInputError, match=r"got one text; write \['a"):
+        get_metric("f1", Text()).update(**given)
+
+
+def test_texts_given_twice():
+    """Predicted strings and `texts=` do not go together."""
+    with pytest.raises(MetricInputError, match="given twice, as predictions= and as texts="):
+        get_metric("f1", Text()).update(predictions=["a"], target=["a"], texts=["b"])

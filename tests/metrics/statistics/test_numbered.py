@@ -1,0 +1,44 @@
+"""Numbered texts: from bytes as from words, whatever the words' lengths and however full the table."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from hpometrics.metrics.statistics import numbered
+from hpometrics.metrics.statistics.numbered import numbered_bytes, numbered_running
+
+
+def first_places(ids: np.ndarray) -> list[int]:
+    """Where each number occurs first: the same of two numberings of the same tokens."""
+    return np.unique(ids, return_index=True, return_inverse=True)[1][
+        np.unique(ids, return_inverse=True)[1]
+    ].tolist()
+
+
+@pytest.mark.parametrize("bits", [2, 14])
+@pytest.mark.parametrize("seed", range(4))
+def test_bytes_give_what_words_give(seed, bits, monkeypatch):
+    """Equal words have equal numbers, other words others, those above eight letters too; 0 is none."""
+    monkeypatch.setattr(numbered, "_TABLE_BITS", bits)
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("xyz", k=rng.randint(1, 12))) for _ in range(60)] + [
+        "a",
+        "the",
+        ".",
+        "x" * 9,
+    ]
+    text = " ".join([*rng.choices(words, k=800), "."])
+    short, long = numbered_bytes(text.encode(), ".", ["a"]), numbered_running(text.split(), ".", ["a"])
+    assert first_places(short.ids) == first_places(long.ids)
+    assert short.lengths.tolist() == long.lengths.tolist()
+    assert 0 < short.ids.min() and short.ids.max() < (1 << short.bits) - 1
+
+
+def test_empty_texts_are_filled():
+    """With a number that no token has."""
+    filled = numbered_running(["x", ".", "."], ".", []).filled()
+    assert filled.lengths.tolist() == [1, 1]
+    assert len(set(filled.ids.tolist())) == 2
