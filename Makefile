@@ -25,8 +25,11 @@ check: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/panel.py
+	$(BIN)/python benchmarks/small_batches.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/adapter_overhead.py
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed
-	$(BIN)/python -m hpometrics.metrics.catalogue
+	$(BIN)/python -m hpometrics.guide

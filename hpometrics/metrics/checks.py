@@ -123,6 +123,13 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
         yield from _label_checks(batch.target, "target", batch)
 
 
+def labels_of(batch: Outputs, name: str) -> tuple[bool, float]:
+    """Whether what a batch holds under a name are labels, and the largest that they may be."""
+    is_label = name in (PREDICTIONS, "target") and batch.feature.type in _OF_LABELS
+    top = _top_label(batch) if is_label else None
+    return is_label, math.inf if top is None else top
+
+
 class Gate:
     """The door of a collection or metric: eager on the CPU, gathered on a device.
 
@@ -155,6 +162,10 @@ class Gate:
     def recall(self, complaint: str | None) -> None:
         """Take over the complaint of another gate whose batches were merged in."""
         self._complaint = self._complaint or complaint
+
+    def wave_through(self) -> None:
+        """Count a batch that was found to be like the one before, and sound."""
+        self._batches += 1
 
     def admit(self, batch: Outputs) -> Outputs | None:
         """Let a batch in: return the rows of it that count, or None if there is none.

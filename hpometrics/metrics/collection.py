@@ -12,6 +12,7 @@ from ..exceptions import MetricInputError, MetricNameError, StateError
 from ..objective import Objective
 from .checks import Gate, NonFinite
 from .features import OutputFeature, parse_feature
+from .gathering import Gathering
 from .groups import expand
 from .keeper import world_size
 from .metric import Metric, overrides_update
@@ -59,8 +60,8 @@ class MetricCollection:
         feature = None if output is None else parse_feature(output)
         self._metrics = _by_name(_instance(metric, feature) for metric in expand(metrics, feature))
         self.output = feature or _common_output(self._metrics.values())
-        self._statistics = _share(self._metrics.values())
         members = self._metrics.values()
+        self._statistics, self._gathering = _share(members)
         self._alone = [m for m in members if overrides_update(m)]
         self._gate = Gate(non_finite)
         self._readable: set[frozenset[str]] = set()
@@ -78,6 +79,7 @@ class MetricCollection:
     @property
     def statistics(self) -> tuple[Statistic, ...]:
         """What is kept, each once, in the order of first need."""
+        self._gathering.settle()
         return tuple(self._statistics.values())
 
     def __getitem__(self, name: str) -> Metric:
@@ -118,24 +120,16 @@ class MetricCollection:
         Raises:
             MetricInputError: the batch is not what the metrics read. No metric has then taken any of it.
         """
-        batch = Outputs(
-            self.output,
-            logits=logits,
-            probabilities=probabilities,
-            predictions=predictions,
-            target=target,
-            target_probabilities=target_probabilities,
-            sample_weight=sample_weight,
-            **extras,
-        )
-        self._check_readable(batch)
-        admitted = self._gate.admit(batch)
-        if admitted is None:
-            return
-        if admitted is not batch:
-            self._check_readable(admitted)  # on a device, rows left out are rows of weight 0
-        with torch.inference_mode(False), torch.no_grad():
-            self._observe(admitted)
+        given = {
+            "logits": logits, "probabilities": probabilities, "predictions": predictions, "target": target,
+            "target_probabilities": target_probabilities, "sample_weight": sample_weight, **extras,
+        }  # fmt: skip
+        given = {name: value for name, value in given.items() if value is not None or name in extras}
+        if not self._alone and (rows := self._gathering.take(given)):
+            self._gate.wave_through()
+            self._count(rows)
+        else:
+            self._take(Outputs(self.output, **given))
 
     def compute(self) -> dict[str, Tensor]:
         """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
@@ -150,6 +144,7 @@ class MetricCollection:
 
     def reset(self) -> None:
         """Forget everything measured."""
+        self._gathering.forget()
         for statistic in self._statistics.values():
             statistic.reset()
         for metric in self._metrics.values():
@@ -203,22 +198,36 @@ class MetricCollection:
 
     def to(self, device: torch.device | str) -> Self:
         """Move every state to a device."""
+        self._gathering.settle()
         for statistic in self._statistics.values():
             statistic.to(device)
         for metric in self._metrics.values():
             metric.to(device)
         return self
 
-    def _observe(self, batch: Outputs) -> None:
-        """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
-        for statistic in self._statistics.values():
-            statistic.check(batch)
-        self._observe_alone(batch)
-        for statistic in self._statistics.values():
-            statistic.update(batch)
+    def _take(self, batch: Outputs) -> None:
+        """Let a batch through the door and observe it."""
+        self._check_readable(batch)
+        admitted = self._gate.admit(batch)
+        if admitted is None:
+            return
+        if admitted is not batch:
+            self._check_readable(admitted)  # on a device, rows left out are rows of weight 0
+        with torch.inference_mode(False), torch.no_grad():
+            self._observe(admitted)
+
+    def _count(self, rows: int) -> None:
         for metric in self._metrics.values():
             metric.count()
-        self.rows += len(batch)
+        self.rows += rows
+
+    def _observe(self, batch: Outputs) -> None:
+        """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
+        self._gathering.check(batch)
+        if self._alone:
+            self._observe_alone(batch)
+        self._gathering.add(batch)
+        self._count(len(batch))
 
     def _observe_alone(self, batch: Outputs) -> None:
         """Update the metrics that measure on their own; if one of them refuses, put back those before it."""
@@ -267,7 +276,7 @@ class MetricCollection:
         return merged
 
     def _by_repr(self) -> dict[str, Statistic]:
-        return {repr(statistic): statistic for statistic in self._statistics.values()}
+        return {repr(statistic): statistic for statistic in self.statistics}
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         metrics, statistics = state.get("metrics", {}), state.get("statistics", {})
@@ -325,10 +334,13 @@ def _common_output(metrics: Iterable[Metric]) -> OutputFeature:
     return outputs.pop()
 
 
-def _share(metrics: Iterable[Metric]) -> dict[Any, Statistic]:
-    """Give every metric the one statistic of each identity that it needs."""
+def _share(metrics: Iterable[Metric]) -> tuple[dict[Any, Statistic], Gathering]:
+    """Give every metric the one statistic of each identity that it needs, and one gathering for them all."""
     shared: dict[Any, Statistic] = {}
-    for metric in metrics:
-        needs = metric.statistics()
-        metric.share({name: shared.setdefault(statistic.key, statistic) for name, statistic in needs.items()})
-    return shared
+    needs = [(metric, metric.statistics()) for metric in metrics]
+    for statistic in (statistic for _, named in needs for statistic in named.values()):
+        shared.setdefault(statistic.key, statistic)
+    gathering = Gathering(shared.values())
+    for metric, named in needs:
+        metric.share({name: shared[statistic.key] for name, statistic in named.items()}, gathering)
+    return shared, gathering

@@ -14,6 +14,7 @@ from torchmetrics.utilities.data import dim_zero_mean
 
 from ..exceptions import StateError
 from .checks import Gate
+from .gathering import Gathering
 from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
@@ -33,6 +34,7 @@ class Keeper(torchmetrics.Metric):
         self.undefined_reason: str | None = None
         self.kept_by_others = False
         self._kept: dict[str, Statistic] | None = None
+        self._gathering: Gathering | None = None
         self._gate = Gate()
 
     def statistics(self) -> Mapping[str, Statistic]:
@@ -41,13 +43,21 @@ class Keeper(torchmetrics.Metric):
 
     @property
     def kept(self) -> dict[str, Statistic]:
-        """Its statistics: its own, or those that a collection shares among its members."""
+        """Its statistics, of all rows so far: its own, or those that its collection shares among members."""
+        if self._gathering is not None:
+            self._gathering.settle()
+        return self._held
+
+    @property
+    def _held(self) -> dict[str, Statistic]:
+        """Its statistics, of which some rows may still be gathered."""
         if self._kept is None:
             self._kept = dict(self.statistics())
         return self._kept
 
-    def share(self, statistics: Mapping[str, Statistic]) -> None:
+    def share(self, statistics: Mapping[str, Statistic], gathering: Gathering | None = None) -> None:
         """Use these statistics in the place of its own; the collection that calls this updates them."""
+        self._gathering = gathering
         self._kept = dict(statistics)
         self.kept_by_others = True
         self._to_sync = False
@@ -109,6 +119,8 @@ class Keeper(torchmetrics.Metric):
         self._refuse_if_shared("reset")
         with torch.inference_mode(False):
             super().reset()
+        if self._gathering is not None and not self.kept_by_others:
+            self._gathering.forget()
         for statistic in (self._kept or {}).values():
             statistic.reset()
         self.forget()
@@ -138,14 +150,21 @@ class Keeper(torchmetrics.Metric):
     def alone(self) -> Self:
         """Return the same metric with nothing measured."""
         held, self._kept = self._kept, None
+        gathering, self._gathering = self._gathering, None
         try:
             copy = deepcopy(self)
         finally:
-            self._kept = held
+            self._kept, self._gathering = held, gathering
         copy.kept_by_others, copy._to_sync = False, True
         copy.reset()
         copy.forget()
         return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._gathering is not None:
+            self._gathering.settle()
+        state: dict[str, Any] = super().__getstate__()
+        return state
 
     def get_extra_state(self) -> dict[str, Any]:
         """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
@@ -190,6 +209,8 @@ class Keeper(torchmetrics.Metric):
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
         module = super()._apply(fn, *args, **kwargs)
         device = fn(torch.empty(0, device=self.device)).device
+        if self._gathering is not None:
+            self._gathering.settle()
         for statistic in (self._kept or {}).values():
             statistic.to(device)
         return module

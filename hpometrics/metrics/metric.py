@@ -14,6 +14,7 @@ from ..exceptions import MetricInputError, StateError
 from ..objective import Objective
 from .checks import Gate, NonFinite
 from .features import FEATURES, InputType, OutputFeature
+from .gathering import Gathering
 from .keeper import Keeper
 from .outputs import Outputs
 from .registry import printed_name, registered_types
@@ -168,7 +169,7 @@ class Metric(Keeper):
         if overrides_update(self):
             names = _extra_names(type(self).update)
             return names is not None and "sample_weight" in names
-        return all(statistic.weighted for statistic in self.kept.values())
+        return all(statistic.weighted for statistic in self._held.values())
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch that has passed the gate."""
@@ -176,10 +177,10 @@ class Metric(Keeper):
             weighed = {"sample_weight": batch.weight} if batch.weight is not None else {}
             type(self).update(self, batch[self.inputs], batch.answer, **self.wanted(batch.extras), **weighed)
             return
-        for statistic in self.kept.values():
-            statistic.check(batch)
-        for statistic in self.kept.values():
-            statistic.update(batch)
+        if self._gathering is None:
+            self._gathering = Gathering(self._held.values())
+        self._gathering.check(batch)
+        self._gathering.add(batch)
 
     @property
     def reader(self) -> Callable[..., Any] | None:
@@ -254,12 +255,21 @@ class Metric(Keeper):
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
-            # a state made in inference mode could not be added to later
-            with torch.inference_mode(False), torch.no_grad():
-                gated(*args, **kwargs)
+            if self._gathers(args, kwargs):
+                self._gate.wave_through()
+            else:  # a state made in inference mode could not be added to later
+                with torch.inference_mode(False), torch.no_grad():
+                    gated(*args, **kwargs)
             self.count()
 
         return wrapped
+
+    def _gathers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Gather a batch like the one before, for which no `Outputs` need be made; False of any other."""
+        if self._gathering is None or self.kept_by_others:
+            return False
+        named = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
+        return self._gathering.take(named) > 0
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
@@ -307,11 +317,16 @@ class MeanMetric(Metric):
 
     The mean is over rows, never over batches: values are summed in float64 and divided once, so the result
     does not depend on how the data was cut into batches.
+
+    One that gives a value per row, each from its own row alone, and refuses no value may say
+    `regroups = True`: small batches are then measured together and very large ones in blocks.
     """
+
+    regroups: ClassVar[bool] = False
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the weighted sum of its values and the sum of their weights."""
-        return {"mean": WeightedMean(self.name, self.contribution)}
+        return {"mean": WeightedMean(self.name, self.contribution, regroups=self.regroups)}
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason when nothing counted."""

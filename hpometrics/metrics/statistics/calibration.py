@@ -11,6 +11,7 @@ from torch import Tensor
 from ..features import BINARY, SET
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
+from .tally import tally
 
 
 class Confidence(NamedTuple):
@@ -35,6 +36,7 @@ class CalibrationBins(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"sums": "sum"}
     weighted: ClassVar[bool] = True
+    regroups = True
 
     def __init__(self, bins: int) -> None:
         super().__init__(bins=bins)
@@ -56,6 +58,7 @@ class ClassBins(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"sums": "sum"}
     weighted: ClassVar[bool] = True
+    regroups = True
 
     def __init__(self, bins: int) -> None:
         super().__init__(bins=bins)
@@ -111,11 +114,7 @@ def _bins_of(values: Tensor, bins: int) -> Tensor:
 def _summed(places: Tensor, values: tuple[Tensor | None, ...], weight: Tensor | None, size: int) -> Tensor:
     """Sum each of the values over the rows at each place, in float64; None is 1."""
     wide = [_times(None if of is None else of.double(), weight) for of in values]
-    if places.device.type == "cpu":
-        return torch.stack([torch.bincount(places, of, size).double() for of in wide])
-    ones = torch.ones_like(places, dtype=torch.float64)  # bincount on a device waits for the largest place
-    parts = [ones if of is None else of for of in wide]
-    return torch.stack([part.new_zeros(size).index_add_(0, places, part) for part in parts])
+    return torch.stack([tally(places, of, size).double() for of in wide])
 
 
 def _times(values: Tensor | None, weight: Tensor | None) -> Tensor | None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..outputs import Outputs
 from .confusion import Counts
 from .statistic import Reduction, Statistic, refuse_other_width
+from .tally import tally
 
 
 class ClassTotals(Statistic):
@@ -53,7 +54,7 @@ class ClassTotals(Statistic):
         target, preds, weight = batch.decided
         right = (target == preds).double() if weight is None else weight * (target == preds)
         tallies = [
-            torch.bincount(*pair, minlength=size)
+            tally(*pair, size) if size else torch.bincount(*pair)
             for pair in ((target, right), (preds, weight), (target, weight))
         ]
         longest = max(map(len, tallies))

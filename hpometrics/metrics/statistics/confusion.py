@@ -12,7 +12,9 @@ from torch import Tensor
 from ..features import BINARY, SET, OutputFeature
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
+from .tally import tally
 
+_EXACT = 1 << 24  # ones whose sum is exact in float32
 _FEW = 64  # up to here one bincount over class pairs beats index_add_ into the matrix
 
 
@@ -48,6 +50,7 @@ class Confusion(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"matrix": "sum"}
     weighted: ClassVar[bool] = True
+    regroups = True
 
     @property
     def matrix(self) -> Tensor:
@@ -84,8 +87,17 @@ class Confusion(Statistic):
         if self._state and classes < len(self._state["matrix"]):
             classes = len(self._state["matrix"])
         target, preds, weight = batch.decided
-        counted = _count(target * classes + preds, classes * classes, weight)
-        self.merge_state({"matrix": counted.view(classes, classes)})
+        _count_into(self._room(classes, target.device, weight), target * classes + preds, weight)
+        self._derived = {}
+
+    def _room(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
+        """The kept matrix, grown to so many classes; of sums from the first weight on."""
+        held = self._state.get("matrix")
+        if held is None:
+            held = torch.zeros(classes, classes, dtype=torch.int64, device=device)
+        held = held if weight is None else held.double()
+        self._state["matrix"] = _padded(held, classes)
+        return self._state["matrix"]
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Take in another matrix; the smaller one is padded."""
@@ -101,6 +113,7 @@ class LabelConfusion(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"counted": "sum"}
     weighted: ClassVar[bool] = True
+    regroups = True
 
     @property
     def counts(self) -> Counts:
@@ -109,8 +122,8 @@ class LabelConfusion(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
-        predicted, right = batch.predictions.bool(), batch.target.bool()
-        tp, positives, actual = (_rows(of, batch.weight) for of in (predicted & right, predicted, right))
+        predicted, right = batch.label_flags
+        tp, positives, actual = (_rows(of, batch.weight) for of in (predicted * right, predicted, right))
         fp, fn = positives - tp, actual - tp
         rows = len(batch) if batch.weight is None else batch.weight.sum()
         self.add(counted=torch.stack([tp, fp, fn, rows - tp - fp - fn]))
@@ -134,14 +147,19 @@ def _num_classes(batch: Outputs) -> int:
 
 def _rows(of: Tensor, weight: Tensor | None) -> Tensor:
     """How many rows hold, per label, or what they weigh."""
-    return of.sum(0) if weight is None else weight @ of.double()
+    if weight is not None:
+        return weight @ of.double()
+    exact = None if len(of) < _EXACT else torch.float64
+    return of.sum(0, dtype=exact).long()
 
 
-def _count(codes: Tensor, size: int, weight: Tensor | None) -> Tensor:
-    if size <= _FEW * _FEW:
-        return torch.bincount(codes, weight, minlength=size)
+def _count_into(matrix: Tensor, codes: Tensor, weight: Tensor | None) -> None:
+    """Count into what is kept: with many classes a matrix per batch would cost more than the batch."""
+    if len(matrix) <= _FEW:
+        matrix += tally(codes, weight, matrix.numel()).view_as(matrix)
+        return
     ones = torch.ones_like(codes) if weight is None else weight
-    return torch.zeros(size, dtype=ones.dtype, device=codes.device).index_add_(0, codes, ones)
+    matrix.view(-1).index_add_(0, codes, ones.to(matrix.dtype))
 
 
 def _padded(matrix: Tensor, size: int) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..features import SET
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
+from .tally import tally
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,12 @@ def _sides(bins: Tensor, batch: Outputs, size: int) -> tuple[Tensor, Tensor]:
     """Count positive and negative rows by bin; weights are never subtracted, which would leave crumbs."""
     of_one_class = bins.shape[1] > 1 and batch.feature.type != SET
     if batch.weight is None and of_one_class:
-        right = _tally(bins.gather(1, batch.index.unsqueeze(1)), None, size)
-        return right, _tally(bins, None, size) - right
+        right = _summed(bins.gather(1, batch.index.unsqueeze(1)), None, size)
+        return right, _summed(bins, None, size) - right
     target = torch.nn.functional.one_hot(batch.index, bins.shape[1]) if of_one_class else batch.index
     right = target.reshape(bins.shape).double()
     weight = 1.0 if batch.weight is None else batch.weight.unsqueeze(1)
-    return _tally(bins, right * weight, size), _tally(bins, (1 - right) * weight, size)
+    return _summed(bins, right * weight, size), _summed(bins, (1 - right) * weight, size)
 
 
 def roc_auc_of(positives: Tensor, negatives: Tensor) -> BinnedCurve:
@@ -107,11 +108,6 @@ def _mean(parts: Tensor, total: Tensor) -> Tensor:
     return parts.sum(-1) / total
 
 
-def _tally(bins: Tensor, weight: Tensor | None, size: int) -> Tensor:
-    """Sum the weights by bin; on a device without waiting for it."""
-    codes = bins.reshape(-1)
-    if codes.device.type == "cpu":
-        return torch.bincount(codes, None if weight is None else weight.reshape(-1), size).double()
-    sums = torch.zeros(size, dtype=torch.float64, device=codes.device)
-    ones = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.reshape(-1)
-    return sums.index_add_(0, codes, ones)
+def _summed(bins: Tensor, weight: Tensor | None, size: int) -> Tensor:
+    """Sum the weights by bin, in float64."""
+    return tally(bins.reshape(-1), None if weight is None else weight.reshape(-1), size).double()

@@ -19,14 +19,16 @@ class WeightedMean(Statistic):
     Args:
         owner: the name of the metric whose values these are.
         contribution: gives a batch's weighted sum and weight, both 0-d float64.
+        regroups: whether it may be asked for several batches as one, or for parts of one.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
     weighted: ClassVar[bool] = True
 
-    def __init__(self, owner: str, contribution: Contribution) -> None:
+    def __init__(self, owner: str, contribution: Contribution, *, regroups: bool = False) -> None:
         super().__init__(owner=owner)
         self._contribution = contribution
+        self.regroups = regroups
 
     @property
     def total(self) -> Tensor:
@@ -40,7 +42,7 @@ class WeightedMean(Statistic):
 
     def fresh(self) -> Self:
         """Return an empty one of the same owner."""
-        return type(self)(self.params["owner"], self._contribution)
+        return type(self)(self.params["owner"], self._contribution, regroups=self.regroups)
 
     def check(self, batch: Outputs) -> None:
         """Measure the batch; nothing is added yet, so that the owner may refuse it.

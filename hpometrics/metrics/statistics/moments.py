@@ -70,9 +70,7 @@ _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "square_percentage": lambda preds, target, error: (error / target).square(),
     "symmetric": _symmetric,
     "square_log": lambda preds, target, error: (preds.log1p() - target.log1p()).square(),
-    "square_log_clipped": lambda preds, target, error: (
-        preds.clamp(min=0).log1p() - target.log1p()
-    ).square(),
+    "square_log_clipped": lambda preds, target, error: (preds.clamp(min=0).log1p() - target.log1p()).square(),
 }
 
 
@@ -97,6 +95,7 @@ class Errors(Statistic):
 
     def __init__(self, measure: Measure) -> None:
         super().__init__(measure=measure)
+        self.regroups = not measure.startswith("square_log")  # which looks at the values of every batch
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of columns and, on the CPU, a number that has no log(1 + x).
@@ -148,6 +147,7 @@ class Moments(Statistic):
         "rows": "sum", "origin": "own", "mean": "own", "spread": "own", "cross": "own",
     }  # fmt: skip
     weighted: ClassVar[bool] = True
+    regroups = True
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of columns.

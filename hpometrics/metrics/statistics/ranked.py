@@ -142,6 +142,9 @@ def _order(values: Tensor) -> Tensor:
 def pooled_areas(scores: Scores) -> tuple[Tensor, Tensor]:
     """Area under the ROC curve and average precision of all columns as one, 0-d float64; nan if undefined."""
     values, positive, weight = pooled(scores)
+    if weight is not None:
+        counted = weight > 0
+        values, positive, weight = values[counted], positive[counted], weight[counted]
     right = values[positive]
     if not 0 < len(right) < len(values):
         nan = torch.tensor(torch.nan, dtype=torch.float64)

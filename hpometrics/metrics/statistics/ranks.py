@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
+from .tally import tally
 
 
 class Ranks(Statistic):
@@ -21,6 +22,7 @@ class Ranks(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"histogram": "sum"}
     weighted: ClassVar[bool] = True
+    regroups = True
 
     @property
     def histogram(self) -> Tensor:
@@ -38,13 +40,19 @@ class Ranks(Statistic):
     def update(self, batch: Outputs) -> None:
         """Rank one batch."""
         ranks = batch.block("true_rank", _true_rank)
-        self.add(histogram=torch.bincount(ranks, batch.weight, minlength=batch.scores.shape[1]))
+        self.add(histogram=tally(ranks, batch.weight, batch.scores.shape[1]))
 
 
 def _true_rank(batch: Outputs) -> Tensor:
     scores, index = batch.scores, batch.index.unsqueeze(1)
     true = scores.gather(1, index)
-    at_least = torch.ge(scores, true).float()  # floats sum several times faster than bools
+    above = _counted(torch.gt, scores, true)
+    if scores.device.type == "cpu" and _counted(torch.eq, scores, true).amax() == 1:
+        return above.long()
     before = torch.arange(scores.shape[1], device=scores.device) < index
-    tied_after = (scores == true).logical_and_(~before).float()
-    return (at_least.sum(1) - tied_after.sum(1)).long()
+    return above.long() + (scores == true).logical_and_(before).sum(1)  # of equals the lower index is first
+
+
+def _counted(compare: Callable[..., Tensor], scores: Tensor, true: Tensor) -> Tensor:
+    """In how many classes a row's scores compare so to the true one; floats add up faster than bools."""
+    return compare(scores, true, out=torch.empty_like(scores)).sum(1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,11 +13,12 @@ from torch import Tensor
 from ...exceptions import MetricInputError, StateError
 from ..features import CATEGORY, LOGITS
 from ..outputs import Outputs
+from .areas import Areas, ascending, counted_areas, weighted_areas
 from .statistic import Reduction, Statistic, refuse_other_width
 
 Stored = tuple[Tensor, Tensor, Tensor | None]
 _CHUNK = 1 << 18  # elements per stored chunk: filled once, never moved
-_COLUMNS = 16  # columns sorted at a time: bounds what is held beside the store
+_COLUMNS = 16  # columns sorted at a time, of fewer than 128 an eighth: bounds what is held beside the store
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Scores(Statistic):
         "scores": "own", "target": "own", "weight": "own", "are_logits": "own",
     }  # fmt: skip
     weighted: ClassVar[bool] = True
+    regroups = True
 
     def reset(self) -> None:
         """Forget every row."""
@@ -82,7 +84,7 @@ class Scores(Statistic):
     @property
     def target(self) -> Tensor:
         """The target of all rows, (N,) int64, of a set (N, L)."""
-        return self.derived("target", lambda own: torch.cat([target for _, target, _ in own.filled]))
+        return self.derived("target", lambda own: torch.cat([target for _, target, _ in own.filled]).long())
 
     @property
     def weight(self) -> Tensor | None:
@@ -123,7 +125,8 @@ class Scores(Statistic):
         self._are_logits = _gives_logits(batch)
         in_logs = self._are_logits and batch.feature.type == CATEGORY
         scores = batch.log_probabilities if in_logs else batch.scores
-        self._append(scores if scores.ndim == 2 else scores.unsqueeze(1), batch.index, batch.weight)
+        scores = scores if scores.ndim == 2 else scores.unsqueeze(1)
+        self._append(scores, _narrow(batch.target, scores.shape[1]), batch.weight)
         self._derived = {}
 
     def state(self) -> dict[str, Tensor]:
@@ -159,7 +162,8 @@ class Scores(Statistic):
                 f"{self}: scores of {width} classes and one kind merge, got {state['scores'].shape[1]}"
             )
         self._are_logits = are_logits
-        self._append(state["scores"], state["target"], state["weight"] if len(state["weight"]) else None)
+        target = _narrow(state["target"], width)
+        self._append(state["scores"], target, state["weight"] if len(state["weight"]) else None)
         self._derived = {}
 
     def to(self, device: torch.device | str) -> None:
@@ -219,80 +223,51 @@ def _gives_logits(batch: Outputs) -> bool:
 
 def _curves_of(own: Scores) -> Curves:
     if own.weight is None:
-        parts = _counted_curves(own)
+        areas = _counted(own)
     else:
-        parts = [_weighted_curves(*own.column(index)) for index in range(own.classes)]
-    positives, roc_auc, average_precision = torch.tensor(parts, dtype=torch.float64).T
+        areas = [weighted_areas(*own.column(index)) for index in range(own.classes)]
+    positives, roc_auc, average_precision = torch.tensor(areas, dtype=torch.float64).T
     return Curves(positives, roc_auc, average_precision)
 
 
-def _weighted_curves(scores: Tensor, positive: Tensor, weight: Tensor | None) -> tuple[float, float, float]:
-    """The same as `_curves_of_column`, with running sums of weights in the place of ranks."""
-    weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
-    order = scores.argsort(stable=True)
-    scores, weight, won = scores[order], weight[order], (weight * positive)[order]
-    left, right = (torch.searchsorted(scores, scores, side=side) for side in ("left", "right"))
-    nothing = weight.new_zeros(1)
-    sums = {True: torch.cat([nothing, won.cumsum(0)]), False: torch.cat([nothing, weight.cumsum(0)])}
-    n_pos, n = sums[True][-1], sums[False][-1]
-    if n_pos == 0 or n_pos == n:
-        return float(n_pos), float("nan"), float("nan") if n_pos == 0 else 1.0
-    lost = sums[False] - sums[True]
-    wins = (won * (lost[left] + lost[right])).sum() / 2
-    precision = (n_pos - sums[True][left]) / (n - sums[False][left]).clamp(min=torch.finfo(n.dtype).tiny)
-    return float(n_pos), float(wins / (n_pos * (n - n_pos))), float((won * precision).sum() / n_pos)
+def _counted(own: Scores) -> list[Areas]:
+    """Sort a few columns at a time, so that little is held beside the store."""
+    rows_of = _rows_by_class(own)
+    at_once = min(_COLUMNS, max(1, own.classes // 8))
+    areas = []
+    for first in range(0, own.classes, at_once):
+        columns = torch.cat([scores[:, first : first + at_once].t() for scores, _, _ in own.filled], dim=1)
+        positive = [ascending(column[rows_of(first + i)]) for i, column in enumerate(columns)]
+        areas += [counted_areas(*pair) for pair in zip(ascending(columns), positive, strict=True)]
+    return areas
 
 
-def _counted_curves(own: Scores) -> list[tuple[float, float, float]]:
-    filled, classes = own.filled, own.classes
-    rows_of = _rows_by_class(own.target, classes)
-    parts = []
-    for first in range(0, classes, _COLUMNS):
-        columns = torch.cat([scores[:, first : first + _COLUMNS].t() for scores, _, _ in filled], dim=1)
-        ordered = _sorted(columns)
-        parts += [
-            _curves_of_column(ordered[i], _sorted(columns[i, rows_of[first + i]]))
-            for i in range(len(columns))
-        ]
-    return parts
+def _rows_by_class(own: Scores) -> Callable[[int], Tensor]:
+    """What gives, for each class, the rows that are positive for it."""
+    labels = [target for _, target, _ in own.filled]
+    if labels[0].ndim == 2:
+        return lambda index: _true_places(torch.cat([label[:, index] for label in labels]))
+    joined = torch.cat(labels)
+    if own.classes == 1:
+        return lambda _: _true_places(joined)
+    rows = torch.split(_stable_order(joined), torch.bincount(joined, minlength=own.classes).tolist())
+    return lambda index: rows[index]
 
 
-def _rows_by_class(target: Tensor, classes: int) -> list[Tensor]:
-    """The rows that are positive for each class."""
-    if target.ndim == 2:
-        return [column.nonzero().squeeze(1) for column in target.T]
-    if classes == 1:
-        return [target.nonzero().squeeze(1)]
-    counts = torch.bincount(target, minlength=classes)
-    return list(torch.split(target.argsort(stable=True), counts.tolist()))
+def _true_places(flags: Tensor) -> Tensor:
+    if flags.device.type != "cpu":
+        return flags.nonzero().squeeze(1)
+    return torch.from_numpy(np.flatnonzero(flags.numpy().view(np.bool_)))
 
 
-def _sorted(values: Tensor) -> Tensor:
-    """Sort the last dimension; on the CPU by NumPy, whose vectorised sort is many times faster."""
-    if values.device.type != "cpu":
-        return values.sort(-1).values
-    ordered = values.numpy().copy()
-    ordered.sort(-1)
-    return torch.from_numpy(ordered)
+def _stable_order(labels: Tensor) -> Tensor:
+    if labels.device.type != "cpu":
+        return labels.argsort(stable=True)
+    return torch.from_numpy(labels.numpy().argsort(kind="stable"))  # a radix sort of 16-bit labels
 
 
-def _places(ordered: Tensor, values: Tensor, side: Literal["left", "right"]) -> Tensor:
-    """Where values belong in ascending ones; NumPy profits from values that ascend as well."""
-    if ordered.device.type != "cpu":
-        return torch.searchsorted(ordered, values, side=side)
-    return torch.from_numpy(np.searchsorted(ordered.numpy(), values.numpy(), side=side))
-
-
-def _curves_of_column(every: Tensor, positive: Tensor) -> tuple[float, float, float]:
-    """Positives, ROC AUC and average precision from all scores and the positive ones, both ascending.
-
-    The rank sum counts a tie as a half; the positives' pairs among themselves are taken off again. Average
-    precision is the mean, over positives, of the precision at their own score (ties share a threshold).
-    """
-    n, n_pos = len(every), len(positive)
-    if n_pos in (0, n):
-        return float(n_pos), float("nan"), float("nan") if n_pos == 0 else 1.0
-    below, up_to = _places(every, positive, "left"), _places(every, positive, "right")
-    wins = (below + up_to).sum().item() / 2 - n_pos * n_pos / 2
-    precision = (n_pos - _places(positive, positive, "left")).double() / (n - below)
-    return float(n_pos), wins / (n_pos * (n - n_pos)), precision.mean().item()
+def _narrow(target: Tensor, classes: int) -> Tensor:
+    """The labels in the smallest integers that hold them: they are kept beside every row of scores."""
+    if target.ndim == 2 or classes == 1:
+        return target.to(torch.uint8)
+    return target.to(torch.int16 if classes <= torch.iinfo(torch.int16).max else torch.int32)

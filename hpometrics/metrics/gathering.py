@@ -1,0 +1,127 @@
+"""Gathering: small batches are joined before they are counted and very large ones cut, for the same values.
+
+What an update costs is then what its rows cost: a batch of eight rows pays for eight rows of a large one, and
+the blocks of a very large one stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .likeness import Likeness
+from .outputs import Outputs
+from .statistics.statistic import Statistic
+
+_JOINED = 1 << 16  # elements that are gathered at most; a batch of half of them is not worth a copy
+_CUT = 1 << 17  # elements from which a batch is counted in blocks
+
+
+class Gathering:
+    """What stands between the door and the statistics of a metric or collection.
+
+    Statistics that do not `regroup` are given each batch as it came. The others are given the first batch of
+    a kind (same outputs, dtypes and widths) at once; small ones that follow are copied and counted together,
+    at the latest before anyone reads the statistics. A gathered batch has passed every check, so that to
+    count it later cannot fail. On a device, where rows are counted without waiting for them, nothing is
+    gathered.
+    """
+
+    def __init__(self, statistics: Iterable[Statistic]) -> None:
+        every = list(statistics)
+        self._direct = [statistic for statistic in every if not statistic.regroups]
+        self._regrouped = [statistic for statistic in every if statistic.regroups]
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what is gathered: the statistics are about to be reset."""
+        self._first: Outputs | None = None
+        self._likeness: Likeness | None = None
+        self._parts: list[tuple[Tensor, ...]] = []
+        self._rows = 0
+        self._most = 0
+
+    def take(self, named: Mapping[str, Any]) -> int:
+        """Take a small batch that at a glance is like the first of its kind, and sound.
+
+        Returns:
+            Its number of rows; 0 if it is not taken and must go through every check.
+
+        Raises:
+            MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
+        """
+        likeness, first = self._likeness, self._first
+        if likeness is None or first is None or not (rows := likeness.rows_of(named, self._most // 2)):
+            return 0
+        if self._direct:
+            self._pass_on(first.of(likeness.tensors_of(named)))
+        if self._regrouped:
+            self._keep(likeness.tensors_of(named), rows)
+        return rows
+
+    def check(self, batch: Outputs) -> None:
+        """Ask every statistic whether the batch fits; those that regroup once for a kind.
+
+        Raises:
+            MetricInputError: it does not fit; nothing has been counted.
+        """
+        for statistic in self._direct:
+            statistic.check(batch)
+        if self._first is None or self._first.kind != batch.kind:
+            self.settle()
+            for statistic in self._regrouped:
+                statistic.check(batch)
+
+    def add(self, batch: Outputs) -> None:
+        """Add a batch that every statistic has agreed to."""
+        for statistic in self._direct:
+            statistic.update(batch)
+        if self._first is None:
+            self._count(batch)
+            self._begin(batch)
+        elif len(batch) <= self._most // 2:
+            self._keep(batch.tensors, len(batch))
+        else:
+            self._count_kept()
+            self._count(batch)
+
+    def settle(self) -> None:
+        """Count what is gathered; whoever reads, moves or merges the statistics calls this first."""
+        self._count_kept()
+        self.forget()  # what the statistics hold may change before the next batch
+
+    def _begin(self, batch: Outputs) -> None:
+        """Note what the batches to be gathered are like; nothing of this one stays alive."""
+        if batch.kind is None or batch.target.device.type != "cpu":
+            return
+        self._most = max(1, _JOINED * len(batch) // max(1, batch.elements))
+        self._likeness = Likeness.of(batch)
+        self._first = batch.of(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
+
+    def _pass_on(self, batch: Outputs) -> None:
+        with torch.inference_mode(False), torch.no_grad():
+            for statistic in self._direct:
+                statistic.check(batch)
+            for statistic in self._direct:
+                statistic.update(batch)
+
+    def _keep(self, tensors: Iterable[Tensor], rows: int) -> None:
+        if self._rows + rows > self._most:
+            self._count_kept()
+        self._parts.append(tuple(tensor.clone() for tensor in tensors))
+        self._rows += rows
+
+    def _count_kept(self) -> None:
+        if not self._parts or self._first is None:
+            return
+        parts, self._parts, self._rows = self._parts, [], 0
+        with torch.inference_mode(False), torch.no_grad():
+            self._count(self._first.of(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _count(self, batch: Outputs) -> None:
+        for block in batch.blocks(_CUT) if batch.kind is not None else (batch,):
+            for statistic in self._regrouped:
+                statistic.update(block)

@@ -1,0 +1,197 @@
+"""Small batches are joined and large ones cut; nobody can tell but by the time it takes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from hpometrics import MINIMIZE, PREDICTIONS, Category, MeanMetric, MetricCollection, Set, get_metric
+from hpometrics.exceptions import MetricInputError, NonFiniteError
+from hpometrics.metrics.statistics.confusion import Confusion
+from hpometrics.testing import cut, draw
+
+NAMES = ("accuracy", "f1_macro", "hits@2", "roc_auc", "log_loss", "brier", "ece")
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The sizes of the batches that the confusion matrix is updated with."""
+    sizes: list[int] = []
+    update = Confusion.update
+    monkeypatch.setattr(
+        Confusion, "update", lambda own, batch: (sizes.append(len(batch)), update(own, batch))
+    )
+    return sizes
+
+
+def panel_of(*batches, metrics=NAMES, output=None):
+    """A collection that was given these batches."""
+    panel = MetricCollection(metrics, output=output or Category(4))
+    for batch in batches:
+        panel.update(**batch)
+    return panel
+
+
+def test_small_batches_are_counted_together(counted):
+    """The first batch of a kind is counted at once, those that follow when somebody reads."""
+    panel = panel_of(*cut(draw(Category(4), 80), [8] * 10))
+    assert counted == [8]
+    panel.compute()
+    assert counted == [8, 72]
+
+
+def test_what_is_held_is_bounded(counted):
+    """Before they exceed 2^16 elements the gathered rows are counted: here 16384 rows of 4 scores."""
+    batch = draw(Category(4), 1000)
+    panel = panel_of(*[batch] * 40)
+    assert counted == [1000, 16000, 16000]
+    assert panel.rows == 40000
+
+
+def test_a_very_large_batch_is_counted_in_blocks(counted):
+    """Blocks of 2^17 elements stay in the cache."""
+    panel_of(draw(Category(4), 100_000))
+    assert counted == [32768, 32768, 32768, 1696]
+
+
+@pytest.mark.parametrize("output", [Category(4), Set(3)], ids=lambda output: output.type)
+def test_the_values_are_those_of_one_batch(output):
+    """Joined, cut or whole: the same counts, and sums that differ by rounding only."""
+    names = ("accuracy", "f1_macro", "roc_auc", "average_precision", "log_loss")
+    batch = draw(output, 60_000, 0.5)
+    whole = panel_of(batch, metrics=names, output=output).compute()
+    sizes = [7] * 100 + [50_000] + [30] * 300
+    parts = panel_of(*cut(batch, [*sizes, 60_000 - sum(sizes)]), metrics=names, output=output).compute()
+    for name in whole:
+        assert parts[name].item() == pytest.approx(whole[name].item(), rel=1e-12)
+
+
+READERS = {
+    "compute": lambda panel: panel,
+    "a member": lambda panel: panel,
+    "pickle": lambda panel: pickle.loads(pickle.dumps(panel)),
+    "deepcopy": copy.deepcopy,
+    "to": lambda panel: panel.to("cpu"),
+    "state_dict": lambda panel: _loaded(panel),
+    "merge": lambda panel: _merged(panel),
+}
+
+
+def _loaded(panel):
+    loaded = panel.fresh()
+    loaded.load_state_dict(panel.state_dict())
+    return loaded
+
+
+def _merged(panel):
+    merged = panel.fresh()
+    merged.merge(panel)
+    return merged
+
+
+@pytest.mark.parametrize("how", READERS)
+def test_whoever_reads_sees_every_row(how):
+    """Gathered rows are counted before a copy, a move, a merge, a state, or a look at one member."""
+    batches = cut(draw(Category(4), 50, 0.5), [10] * 5)
+    expected = panel_of(*batches).compute()
+    panel = READERS[how](panel_of(*batches))
+    if how == "a member":
+        assert panel["accuracy"].compute() == expected["accuracy"]
+    assert {k: v.item() for k, v in panel.compute().items()} == pytest.approx(
+        {k: v.item() for k, v in expected.items()}, rel=1e-12
+    )
+
+
+def test_a_reset_forgets_what_is_gathered():
+    """Rows that were never counted are gone as well."""
+    first, *rest = cut(draw(Category(4), 50, 0.9), [10] * 5)
+    panel = panel_of(first, *rest)
+    panel.reset()
+    panel.update(**first)
+    assert panel.compute() == panel_of(first).compute()
+    assert panel.rows == 10
+
+
+SPOILED = {
+    "nan": (
+        lambda b: b["logits"].__setitem__((3, 1), torch.nan),
+        NonFiniteError,
+        "hold 1 values that are nan",
+    ),
+    "a label": (lambda b: b["target"].__setitem__(2, 4), MetricInputError, r"lie in 0\.\.3, got values from"),
+    "a row less": (lambda b: b.update(target=b["target"][1:]), MetricInputError, "shapes never broadcast"),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_small_batch_is_refused_at_once(what, alone):
+    """Values are looked at before a batch is gathered; a refused one leaves no trace."""
+    spoil, error, message = SPOILED[what]
+    good = cut(draw(Category(4), 50, 0.5), [10] * 5)
+    bad = {name: tensor.clone() for name, tensor in good[3].items()}
+    spoil(bad)
+    measure = get_metric("accuracy", Category(4)) if alone else MetricCollection(["accuracy"], Category(4))
+    for batch in good[:3]:
+        measure.update(**batch)
+    with pytest.raises(error, match=message):
+        measure.update(**bad)
+    for batch in good[3:]:
+        measure.update(**batch)
+    value = measure.compute() if alone else measure.compute()["accuracy"]
+    assert value == panel_of(*good, metrics=["accuracy"]).compute()["accuracy"]
+
+
+def test_what_is_gathered_is_a_copy():
+    """The caller may write to its buffers and ask for gradients."""
+    metric, buffer = get_metric("log_loss", Category(4)), torch.empty(8, 4, requires_grad=True)
+    batches = cut(draw(Category(4), 40, 0.5), [8] * 5)
+    for batch in batches:
+        with torch.no_grad():
+            buffer.copy_(batch["logits"])
+        metric.update(logits=buffer, target=batch["target"])
+    assert metric.compute().item() == pytest.approx(
+        panel_of(*batches, metrics=["log_loss"]).compute()["log_loss"].item(), rel=1e-6
+    )
+
+
+class Asked(MeanMetric):
+    """Notes how many rows it is asked for at a time."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def get_current_value(self, preds, target):
+        self.sizes.append(len(preds))
+        return (preds - target).abs()
+
+
+class AskedTogether(Asked):
+    """The same, of which rows may be regrouped."""
+
+    regroups = True
+
+
+@pytest.mark.parametrize(("cls", "sizes"), [(Asked, [4, 4, 4]), (AskedTogether, [4, 8])])
+def test_a_mean_says_whether_its_rows_may_be_regrouped(cls, sizes):
+    """By default a metric of one's own sees the batches that it was given."""
+    metric = cls()
+    for row in torch.arange(12.0).view(3, 4):
+        metric.update(row, torch.zeros(4))
+    assert metric.compute() == 5.5
+    assert metric.sizes == sizes
+
+
+def test_batches_of_another_kind_are_not_joined(counted):
+    """Weights, another precision, other outputs: what was gathered is counted first."""
+    small, weighted = draw(Category(4), 8), {**draw(Category(4), 8), "sample_weight": torch.ones(8)}
+    halves = {**small, "logits": small["logits"].half()}
+    panel_of(small, small, weighted, weighted, halves, small)
+    assert counted == [8, 8, 8, 8, 8, 8]
