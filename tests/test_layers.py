@@ -52,8 +52,8 @@ MODULES = modules()
 
 
 def room(module: str) -> str:
-    """The folder or file right below the package; a command of a folder stands above all: nothing uses it."""
-    return "__main__" if module.endswith(".__main__") else module.partition(".")[0]
+    """The folder or file right below the package."""
+    return module.partition(".")[0]
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpometrics.metrics.catalogue.__main__ import with_table
+from hpometrics.guide.markdown import with_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf8")

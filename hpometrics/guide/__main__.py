@@ -1,4 +1,4 @@
-"""Write anew what is generated from the registry: `python -m hpometrics.metrics.catalogue [DIRECTORY]`."""
+"""Write anew what is generated from the registry: `python -m hpometrics.guide [DIRECTORY]`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from ...guide.index import build_index
-from ...guide.markdown import page, with_table
-from .. import store
+from ..metrics import store
+from .index import build_index
+from .markdown import page, with_table
 
 
 def main(directory: str = ".") -> None:

@@ -64,7 +64,7 @@ def choose(asked: Iterable[str], output: OutputFeature, roles: Roles, source: So
     left_out: list[str] = []
     for word in asked:
         grouped = group_named(word, output.type) is not None
-        for metric in expand([word], output):
+        for metric in expand([_of_words(word, output)], output):
             found = find_metric(MetricName.parse(str(metric)), output.type)
             if derivable(found.inputs, given, output):
                 names[found.name] = grouped and names.get(found.name, True)
@@ -77,6 +77,11 @@ def choose(asked: Iterable[str], output: OutputFeature, roles: Roles, source: So
                 )
     grouped_names = frozenset(name for name, grouped in names.items() if grouped)
     return _checked(Choice(tuple(names), grouped_names, tuple(left_out)), output, source)
+
+
+def _of_words(word: str, output: OutputFeature) -> str:
+    """Give the default of strings, which is what a file of texts holds."""
+    return "words" if word == "default" and output.type == TEXT else word
 
 
 def _checked(choice: Choice, output: OutputFeature, source: Source) -> Choice:

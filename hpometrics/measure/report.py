@@ -52,9 +52,25 @@ def _text(measured: Measured) -> str:
         "left out": ", ".join(measured.left_out),
     }
     lines += [f"{word:<8}   {note}" for word, note in notes.items() if note]
-    lines += ["", _table(measured) if len(measured.values) > 1 else _column(measured.values[ALL])]
+    lines += ["", _table(measured) if _is_even(measured) else _columns(measured)]
     lines += [f" {line}" for line in _undefined(measured)]
     return "\n".join(lines)
+
+
+def _is_even(measured: Measured) -> bool:
+    """Whether there are tasks with the same values; a curve has other points for each."""
+    names = {tuple(value.name for value in values) for values in measured.values.values()}
+    return len(measured.values) > 1 and len(names) == 1
+
+
+def _columns(measured: Measured) -> str:
+    """Print the tasks one below the other."""
+    if len(measured.values) == 1:
+        return _column(measured.values[ALL])
+    parts = [
+        f"{task}   {measured.rows[task]} rows\n{_column(values)}" for task, values in measured.values.items()
+    ]
+    return "\n\n".join(parts)
 
 
 def _column(values: list[Value]) -> str:

@@ -25,8 +25,11 @@ class Delimited:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            self.columns = tuple(next(csv.reader(file, delimiter=self._delimiter), ()))
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                self.columns = tuple(next(csv.reader(file, delimiter=self._delimiter), ()))
+        except UnicodeDecodeError as err:
+            raise _not_utf8(path, err) from None
         check_names(self)
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
@@ -69,8 +72,11 @@ class Delimited:
     def _rows(self) -> Iterator[Any]:
         with self.path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.reader(file, delimiter=self._delimiter)
-            next(rows, None)
-            yield rows
+            try:
+                next(rows, None)
+                yield rows
+            except UnicodeDecodeError as err:
+                raise _not_utf8(self.path, err) from None
 
 
 class JsonLines:
@@ -120,10 +126,13 @@ class JsonLines:
         raise PredictionsError(f"{self.path}: column {name!r} holds what are no numbers")
 
     def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        with self.path.open(encoding="utf-8-sig") as file:
-            for line, text in enumerate(file, 1):
-                if text.strip():
-                    yield line, self._object(line, text)
+        try:
+            with self.path.open(encoding="utf-8-sig") as file:
+                for line, text in enumerate(file, 1):
+                    if text.strip():
+                        yield line, self._object(line, text)
+        except UnicodeDecodeError as err:
+            raise _not_utf8(self.path, err) from None
 
     def _object(self, line: int, text: str) -> dict[str, Any]:
         try:
@@ -135,6 +144,20 @@ class JsonLines:
                 f"{self.path}:{line}: a line is an object {{...}}, got {text.strip()[:40]}"
             )
         return row
+
+
+def _not_utf8(path: Path, err: UnicodeDecodeError) -> PredictionsError:
+    with path.open("rb") as file:
+        line = next((i for i, raw in enumerate(file, 1) if not _is_utf8(raw)), 1)
+    return PredictionsError(f"{path}:{line}: is no UTF-8 ({err.reason}); save the file as UTF-8")
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _from_arrow(block: Any, texts: Collection[str]) -> Chunk:

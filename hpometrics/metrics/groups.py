@@ -1,7 +1,8 @@
 """Groups: one word for several metrics, wherever a list of metrics is written.
 
-`default` is a short choice for each output feature. `all` is every metric of the feature that has a
-direction and can be built as it is: no parameter to give, no further input or package. A family, such as
+`default` is a short choice for each output feature, `words` the one for texts given as strings. `all` is
+every metric of the feature that has a direction and can be built as it is: no parameter to give, no further
+input or package; of a text, it reads token ids and strings side by side. A family, such as
 `rouge`, `calibration` or `regression`, is what its metrics declare (`family`) or the module that they are
 written in; a metric that needs a choice (`average=`) is in it with each choice that gives one number.
 
@@ -34,16 +35,21 @@ DEFAULT = {
     "timeseries": "mae rmse smape",
     "sequence": "token_accuracy sequence_accuracy perplexity",
     "text": "token_accuracy sequence_accuracy perplexity",
+    "image": "psnr ssim",
+    "audio": "snr si_sdr",
+    "boxes": "map",
+    "mask": "pixel_accuracy iou(average=macro) dice(average=macro)",
+    "clusters": "adjusted_rand adjusted_mutual_information v_measure",
 }
-"""The only choice of metrics that is written by hand."""
+WORDS = {"text": "accuracy f1 bleu_4 rouge_l(measure=f) chrf"}
+"""The only choices of metrics that are written by hand."""
 
 _SUFFIX = "_family"
-_OWN = ("all", "default")
+_CHOICES = {"default": DEFAULT, "words": WORDS}
+_OWN = ("all", *_CHOICES)
 
 
-def expand(
-    metrics: Iterable[T | str | MetricName], output: OutputFeature | str | None
-) -> list[T | str | MetricName]:
+def expand(metrics: Iterable[T], output: OutputFeature | str | None) -> list[T | MetricName]:
     """Put the members of every group in its place; what is no group stays as it is, each metric once.
 
     Args:
@@ -57,7 +63,7 @@ def expand(
     ['mape', 'mae', 'rmse', 'r2']
     """
     feature_type = None if output is None else parse_feature(output).type
-    found: list[T | str | MetricName] = []
+    found: list[T | MetricName] = []
     for metric in metrics:
         group = group_named(metric, feature_type)
         members = [metric] if group is None else _placed(group, members_of(group.metric, feature_type))
@@ -80,7 +86,8 @@ def group_names(feature_type: str | None = None) -> list[str]:
     """Every group, sorted; of one feature when asked."""
     families = _families(feature_type)
     plain = {name for name in families if not _is_metric(name, feature_type)}
-    return sorted({*_OWN, *plain, *(f"{name}{_SUFFIX}" for name in families)})
+    own = [name for name in _OWN if feature_type in (None, *_CHOICES.get(name, [feature_type]))]
+    return sorted({*own, *plain, *(f"{name}{_SUFFIX}" for name in families)})
 
 
 def members_of(group: str, feature_type: str | None) -> list[MetricName]:
@@ -91,12 +98,12 @@ def members_of(group: str, feature_type: str | None) -> list[MetricName]:
     """
     if feature_type is None:
         raise MetricNameError(f"the group {group!r} is another list for each output feature; give output=")
-    if group == "default":
-        if feature_type not in DEFAULT:
+    if group in _CHOICES:
+        if feature_type not in _CHOICES[group]:
             raise MetricNameError(
-                f"there is no group 'default' for a {feature_type} output; name its metrics"
+                f"there is no group {group!r} for a {feature_type} output; name its metrics"
             )
-        return [MetricName.parse(name) for name in DEFAULT[feature_type].split()]
+        return [MetricName.parse(name) for name in _CHOICES[group][feature_type].split()]
     entries = all_entries(feature_type)
     if group == "all":
         members = [MetricName(entry.name) for entry in entries if _is_ready(entry)]

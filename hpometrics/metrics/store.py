@@ -62,11 +62,12 @@ def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
 
 
 def alias_meaning(alias: str, feature_type: str | None) -> str | None:
-    """What an alias means, for a feature or for the first one that has it."""
+    """What an alias means for a feature, or for most of those that have it."""
     known = ChainMap(live_aliases, index_aliases())
     if feature_type is not None:
         return known.get((alias, feature_type))
-    return next((meaning for (name, _), meaning in known.items() if name == alias), None)
+    meanings = sorted(meaning for (name, _), meaning in known.items() if name == alias)
+    return max(meanings, key=meanings.count, default=None)
 
 
 def observed_of(entry: MetricEntry) -> Observed | None:

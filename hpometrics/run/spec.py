@@ -110,8 +110,8 @@ def engine(*, output: OutputFeature | str | None = None, **facts: Any) -> Callab
 
     >>> @engine(output="category(num_classes=10)")
     ... def train(params, run): ...
-    >>> engine_facts(train)["output"]
-    Category(num_classes=10)
+    >>> print(engine_facts(train)["output"])
+    category(num_classes=10)
     """
     feature = None if output is None else parse_feature(output)
 

@@ -265,7 +265,7 @@ def test_texts_are_measured_by_what_reads_texts(tmp_path):
     with pytest.raises(PredictionsError, match="predictions of a text output"):
         values(path, "text", ("token_accuracy",))
     with pytest.raises(PredictionsError, match=r"none of the metrics can be measured: .*--feature text"):
-        values(path, "text", ("default",))
+        values(path, "text", ("sequence",))
 
 
 def test_all_metrics_of_a_file(drawn, tmp_path):
@@ -332,3 +332,27 @@ def test_every_error_is_ours(tmp_path):
     assert issubclass(PredictionsError, (HpometricsError, ValueError))
     with pytest.raises(FileNotFoundError):
         measure_file(Request(tmp_path / "nowhere.csv", "binary"))
+
+
+def test_a_file_in_another_encoding_is_refused_with_its_line(tmp_path):
+    """In CSV and in JSON lines alike."""
+    (tmp_path / "x.csv").write_bytes(b"target,prediction\na,a\nb,\xff\n")
+    (tmp_path / "x.jsonl").write_bytes(b'{"target": "a", "prediction": "a"}\n{"target": "\xff"}\n')
+    with pytest.raises(PredictionsError, match=r"x\.csv:3: is no UTF-8"):
+        measure_file(Request(tmp_path / "x.csv", "category"))
+    with pytest.raises(PredictionsError, match=r"x\.jsonl:2: is no UTF-8"):
+        measure_file(Request(tmp_path / "x.jsonl", "category"))
+
+
+def test_the_default_of_a_file_of_texts_reads_strings(tmp_path):
+    """Token metrics would find no token ids there."""
+    path = write(tmp_path / "x.csv", {"reference": ["a b c", "d e"], "prediction": ["a b", "d e"]})
+    found = measure_file(Request(path, "text"))
+    assert [value.name for value in found.values["all"]][:3] == ["accuracy", "f1", "bleu_4"]
+
+
+def test_a_curve_of_each_task_has_its_own_points(tmp_path):
+    """The tasks are then printed one below the other."""
+    columns = {"target": [1, 0, 0, 1, 1], "probability": [0.9, 0.6, 0.3, 0.2, 0.1], "task": list("aabbb")}
+    text = report(measure_file(Request(write(tmp_path / "x.csv", columns), "binary", ("roc_curve", "f1"))))
+    assert "a   2 rows" in text and "all   5 rows" in text

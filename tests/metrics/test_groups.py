@@ -6,6 +6,7 @@ import pytest
 from sample_metrics import Gap
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import NUMBER, Number
 from hpometrics.metrics.groups import DEFAULT, expand, group_named, group_names, members_of
 from hpometrics.metrics.names import MetricName
@@ -101,8 +102,8 @@ def test_a_group_of_an_unknown_output_is_refused():
     """Its members are others for each output."""
     with pytest.raises(MetricNameError, match=r"the group 'default' is another list .* give output="):
         expand(["default"], None)
-    with pytest.raises(MetricNameError, match="no group 'default' for a clusters output"):
-        expand(["default"], "clusters")
+    with pytest.raises(MetricNameError, match="no group 'default' for a ranking output"):
+        expand(["default"], "ranking")
 
 
 def test_a_group_without_ready_members_names_them(registry):
@@ -124,3 +125,12 @@ def test_a_group_is_no_metric():
 def test_members_are_names():
     """So that a collection reads them as it reads any name."""
     assert all(isinstance(name, MetricName) for name in expand(["all"], "binary"))
+
+
+def test_words_are_the_default_of_texts_given_as_strings():
+    """Each of them measures strings; an output without texts has no such group."""
+    panel = MetricCollection(["words"], output="text")
+    panel.update(predictions=["a b", "c d e f"], target=["a b", "c d e g"])
+    assert not any(value.isnan() for value in panel.compute().values())
+    with pytest.raises(MetricNameError, match="no group 'words' for a number output"):
+        expand(["words"], "number")

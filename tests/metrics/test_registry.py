@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from typing import Literal
 
@@ -426,3 +427,27 @@ def test_a_torchmetrics_class_name_is_no_alias():
     """Case is part of a name; the near one is suggested."""
     with pytest.raises(UnknownMetricError, match=r"no metric 'Accuracy'.*Did you mean 'accuracy'\?"):
         find_metric("Accuracy", CATEGORY)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("BinaryF1Score", "f1_score"), ("MulticlassAUROC", "roc_auc"),
+        ("AveragePrecision", "average_precision"), ("MinkowskiDistance", "minkowski"),
+        ("MeanIoU", "mean_iou"), ("acc", "accuracy"), ("AP", "average_precision"), ("mAP", "map"),
+        ("roc_auc_score", "roc_auc"), ("medae", "median_absolute_error"), ("ndcg_score", "ndcg"),
+        ("quadratic_weighted_kappa", "cohen_kappa(weights=quadratic)"), ("f2", "fbeta(beta=2)"),
+        ("R2", "r2"), ("Perplexity", "perplexity"), ("WordErrorRate", "word_error_rate"),
+    ],
+)  # fmt: skip
+def test_a_spelling_of_another_library_leads_to_ours(written, meant):
+    """Class names of torchmetrics, functions of scikit-learn, and what people say."""
+    with pytest.raises(UnknownMetricError, match=re.escape(f"Did you mean {meant!r}?")):
+        find_metric(written)
+
+
+def test_an_alias_of_several_outputs_means_what_most_of_them_mean():
+    """Where no output is known: `jaccard_score` is not the overlap of boxes or masks."""
+    assert str(find_metric("jaccard_score").name) == "jaccard"
+    with pytest.raises(MetricNameError, match="iou of mask needs average="):
+        find_metric("jaccard_score", "mask")

@@ -48,7 +48,7 @@ class BinaryBrier(MeanMetric):
         return (probabilities - outcome.to(probabilities.dtype)).square()
 
 
-@register_metric("brier", [CATEGORY], aliases=["brier_score"])
+@register_metric("brier", [CATEGORY], aliases=["neg_brier_score", "brier_score"])
 class Brier(MeanMetric):
     """Mean over rows of the squared gaps between predicted probabilities and outcome, summed over classes.
 

@@ -73,10 +73,11 @@ class Concordance(MomentMetric):
     def compute(self) -> Tensor:
         """Compare the cross moment with spreads and offset, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := self.unvarying(moments)) is not None:
-            return self.undefined(reason)
+        spread = moments.spread(PREDS) + moments.spread(TARGET)
+        if moments.rows <= 0 or (moments.rows < 2 and bool((spread == 0).any())):
+            return self.undefined(f"{self.name} needs at least 2 rows, got {moments.rows:g}")
         offset = moments.rows * (moments.mean(PREDS) - moments.mean(TARGET)).square()
-        size = moments.spread(PREDS) + moments.spread(TARGET) + offset
+        size = spread + offset
         if bool((size == 0).any()):
             return self.undefined("every prediction and every target of a column is the same number")
         return (2 * moments.cross / size).mean()
@@ -95,8 +96,8 @@ class OrderMetric(Metric):
     def compute(self) -> Tensor:
         """Correlate each column with its target; average the columns."""
         preds, target, weight = self.statistic(Pooled).rows
-        if weight.sum() < 2:
-            return self.undefined(f"{self.name} needs at least 2 rows, got {float(weight.sum()):g}")
+        if len(weight) < 2:
+            return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
         for what, values in (("prediction", preds), ("target", target)):
             if bool((values == values[0]).all(0).any()):
                 return self.undefined(f"{self.name} compares orders, and every {what} is the same number")

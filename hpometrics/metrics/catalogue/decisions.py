@@ -14,6 +14,8 @@ from ..statistics.ranks import Ranks
 from ..statistics.statistic import Statistic
 from .averaging import ConfusionMetric
 
+_NO_ROW = "no row counted"
+
 
 @register_metric(
     "accuracy", [CATEGORY, BINARY], aliases={"accuracy_micro": "accuracy", "accuracy_score": "accuracy"}
@@ -41,7 +43,7 @@ class Accuracy(ConfusionMetric):
 
     def compute(self) -> Tensor:
         """Divide the diagonal by all rows."""
-        return self.counts.tp.sum() / self.counts.support.sum()
+        return _share(self, self.counts.tp.sum(), self.counts.support.sum())
 
 
 @register_metric("zero_one_loss", [CATEGORY, BINARY], aliases=["error_rate", "misclassification_rate"])
@@ -66,7 +68,7 @@ class ZeroOneLoss(ConfusionMetric):
 
     def compute(self) -> Tensor:
         """Divide what is off the diagonal by all rows."""
-        return self.counts.fn.sum() / self.counts.support.sum()
+        return _share(self, self.counts.fn.sum(), self.counts.support.sum())
 
 
 @register_metric("accuracy", [SET], aliases=["exact_match", "subset_accuracy", "accuracy_score"])
@@ -146,7 +148,7 @@ class LabelAccuracy(ConfusionMetric):
         """Divide the right ones by all."""
         counts = self.counts
         right, wrong = (counts.tp + counts.tn).sum(), (counts.fp + counts.fn).sum()
-        return right / (right + wrong)
+        return _share(self, right, right + wrong)
 
 
 @register_metric("hamming", [CATEGORY, BINARY, SET], aliases=["hamming_loss", "hamming_distance"])
@@ -175,8 +177,8 @@ class Hamming(ConfusionMetric):
         counts = self.counts
         if self.output.type == SET:
             wrong, right = (counts.fp + counts.fn).sum(), (counts.tp + counts.tn).sum()
-            return wrong / (wrong + right)
-        return counts.fn.sum() / counts.support.sum()
+            return _share(self, wrong, wrong + right)
+        return _share(self, counts.fn.sum(), counts.support.sum())
 
 
 @register_metric(
@@ -213,6 +215,8 @@ class BalancedAccuracy(ConfusionMetric):
     def compute(self) -> Tensor:
         """Average the recalls of the classes in the target."""
         recalls = _recalls(self)
+        if not len(recalls):
+            return self.undefined(_NO_ROW)
         if not self.adjusted:
             return recalls.mean()
         if len(recalls) < 2:
@@ -244,7 +248,8 @@ class GeometricMean(ConfusionMetric):
 
     def compute(self) -> Tensor:
         """Average the logarithms of the recalls of the classes in the target."""
-        return _recalls(self).log().mean().exp()
+        recalls = _recalls(self)
+        return recalls.log().mean().exp() if len(recalls) else self.undefined(_NO_ROW)
 
 
 @register_metric("hits", [CATEGORY], aliases=["top_k_accuracy", "hits_at_k"])
@@ -289,7 +294,12 @@ class Hits(Metric):
     def compute(self) -> Tensor:
         """Add up the first k places."""
         histogram = self.statistic(Ranks).histogram
-        return histogram[: self.k].sum() / histogram.sum()
+        return _share(self, histogram[: self.k].sum(), histogram.sum())
+
+
+def _share(metric: Metric, part: Tensor, whole: Tensor) -> Tensor:
+    """A part of all rows; nan with the reason where every row weighs nothing."""
+    return part / whole if whole > 0 else metric.undefined(_NO_ROW)
 
 
 def _recalls(metric: ConfusionMetric) -> Tensor:

@@ -146,9 +146,10 @@ class D2Tweedie(Metric):
     def compute(self) -> Tensor:
         """Compare both, per column; average the columns."""
         dispersion, left = self.statistic(Dispersion), self.statistic(Residual).total
-        if dispersion.rows < 2:
+        flat = bool((dispersion.total <= 0).any())
+        if flat and dispersion.rows < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {dispersion.rows:g}")
-        if bool((dispersion.total <= 0).any()):
+        if flat:
             return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
         return (1 - left / dispersion.total).mean()
 

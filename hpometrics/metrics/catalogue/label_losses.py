@@ -129,9 +129,8 @@ class BinaryWeightedCrossEntropy(LabelLoss):
         loss = _surprise(logits, yes)
         loss = torch.where(yes, self.positive_class_weight * loss, loss)
         loss = (1 - self.robust_lambda) * loss + self.robust_lambda / 2
-        entropy = logits.sigmoid() * functional.softplus(-logits) + (-logits).sigmoid() * functional.softplus(
-            logits
-        )
+        of_yes, of_no = functional.softplus(-logits), functional.softplus(logits)
+        entropy = of_yes.neg().exp() * of_yes + of_no.neg().exp() * of_no
         return loss + self.confidence_penalty * (1 - entropy / math.log(2)).clamp(min=0)
 
 
@@ -168,7 +167,8 @@ class SigmoidFocal(LabelLoss):
     def of(self, logits: Tensor, yes: Tensor) -> Tensor:
         """Measure each row, or each label of each row."""
         surprise = _surprise(logits, yes)
-        loss = torch.where(yes, -logits, logits).sigmoid().pow(self.gamma) * surprise
+        missed = -torch.expm1(-surprise)  # 1 - p_t
+        loss = missed.pow(self.gamma) * surprise
         return loss if self.alpha < 0 else torch.where(yes, self.alpha * loss, (1 - self.alpha) * loss)
 
 

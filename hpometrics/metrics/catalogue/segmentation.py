@@ -60,6 +60,7 @@ class Iou(MaskRatio):
     Deviates: torchmetrics' MeanIoU is a mean over images, as `image_iou` is.
     Source: Everingham et al. 2010, International Journal of Computer Vision 88(2).
 
+    >>> import torch
     >>> metric = Iou(average="macro")
     >>> metric.update(torch.tensor([[[0, 1], [1, 1]]]), torch.tensor([[[0, 0], [1, 1]]]))
     >>> round(metric.compute().item(), 4)  # (1/2 + 2/3) / 2
@@ -97,6 +98,7 @@ class Dice(MaskRatio):
     Deviates: torchmetrics' DiceScore averages over images unless it is given aggregation_level="global".
     Source: Dice 1945, Ecology 26(3).
 
+    >>> import torch
     >>> metric = Dice(class_=1)
     >>> metric.update(torch.tensor([[[0, 1], [1, 1]]]), torch.tensor([[[0, 0], [1, 1]]]))
     >>> metric.compute().item()  # 2 * 2 / (3 + 2)
@@ -122,6 +124,7 @@ class PixelAccuracy(ConfusionMetric):
     Formula: right pixels / pixels
     Source: Long, Shelhamer & Darrell 2015, CVPR.
 
+    >>> import torch
     >>> metric = PixelAccuracy()
     >>> metric.update(torch.tensor([[[0, 1], [1, 1]]]), torch.tensor([[[0, 0], [1, 1]]]))
     >>> metric.compute().item()
@@ -149,6 +152,7 @@ class MeanPixelAccuracy(ConfusionMetric):
     Formula: mean over classes of tp / (tp + fn)
     Source: Long, Shelhamer & Darrell 2015, CVPR.
 
+    >>> import torch
     >>> metric = MeanPixelAccuracy()
     >>> metric.update(torch.tensor([[[0, 1], [1, 1]]]), torch.tensor([[[0, 0], [1, 1]]]))
     >>> metric.compute().item()  # (1/2 + 1) / 2

@@ -31,10 +31,13 @@ class MomentMetric(Metric):
 
     def unvarying(self, moments: Moments, *which: int) -> str | None:
         """Say why a share of variation does not exist: too few rows, or a column that never changes."""
-        if moments.rows < 2:
-            return f"{self.name} needs at least 2 rows, got {moments.rows:g}"
+        too_few = f"{self.name} needs at least 2 rows, got {moments.rows:g}"
+        if moments.rows <= 0:
+            return too_few
         for of in which:
             flat = (moments.spread(of) == 0).nonzero().flatten().tolist()
+            if flat and moments.rows < 2:
+                return too_few
             if flat:
                 what = "target" if of == TARGET else "prediction"
                 where = f" in column {flat[0]}" if len(moments.spread(of)) > 1 else ""
@@ -207,8 +210,8 @@ class RAE(Metric):
     def compute(self) -> Tensor:
         """Compare absolute errors with the target's gaps from its mean, per column; average the columns."""
         preds, target, weight = self.statistic(Pooled).rows
-        if weight.sum() < 2:
-            return self.undefined(f"{self.name} needs at least 2 rows, got {float(weight.sum()):g}")
+        if len(weight) < 2:
+            return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
         shifted = target - target[0]
         gaps = weight @ (shifted - weight @ shifted / weight.sum()).abs()
         if bool((target == target[0]).all(0).any()):

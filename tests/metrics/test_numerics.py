@@ -1,0 +1,190 @@
+"""Numbers that are hard to get right: each case a line with the value that is right by definition."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import r2_score, roc_auc_score
+from torch import Tensor
+
+from hpometrics.metrics.features import OutputFeature, parse_feature
+from hpometrics.metrics.outputs import Outputs
+from hpometrics.metrics.registry import get_metric
+
+MANY = 2**24
+"""Up to here float32 counts every whole number; a step of 1 beyond is lost."""
+
+
+def measured(name: str, feature: str, *batches: dict[str, Any]) -> float:
+    """The value of a metric over batches."""
+    metric = get_metric(name, parse_feature(feature))
+    for batch in batches:
+        metric.update(**batch)
+    return float(metric.compute())
+
+
+def errors(value: float, times: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """A batch of equal errors."""
+    return {
+        "predictions": torch.full((times,), value, dtype=dtype),
+        "target": torch.zeros(times, dtype=dtype),
+    }
+
+
+def rows(kind: str, outputs: Any, target: Any, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """A batch of outputs of one kind."""
+    return {kind: torch.tensor(outputs, dtype=dtype), "target": torch.tensor(target)}
+
+
+def numbers(mean: float, deviation: float, noise: float) -> dict[str, Tensor]:
+    """Predictions that miss normal targets by normal errors; a noise of 0 is a prediction of its own."""
+    rng = np.random.default_rng(0)
+    target = mean + deviation * rng.standard_normal(1000)
+    missed = target + noise * rng.standard_normal(1000)
+    guessed = mean + deviation * rng.standard_normal(1000)
+    made = missed if noise else guessed
+    return {"predictions": torch.tensor(made), "target": torch.tensor(target)}
+
+
+VALUES: list[tuple[str, str, str, list[dict[str, Any]], float]] = [
+    ("count past 2^24", "mae", "number", [errors(1, MANY), errors(0.5, 5000)], (MANY + 2500) / (MANY + 5000)),
+    (
+        "squares past 2^24",
+        "mse",
+        "number",
+        [errors(1, MANY), errors(100, 5000)],
+        (MANY + 5e7) / (MANY + 5000),
+    ),
+    ("0.1 a hundred thousand times", "mae", "number", [errors(0.1, 1000, torch.float64)] * 100, 0.1),
+    ("uneven batches", "mae", "number", [errors(1, 32), errors(1, 32), errors(1, 32), errors(5, 4)], 1.16),
+    ("root of the pooled mean", "rmse", "number", [errors(0, 3), errors(1, 1)], 0.5),
+    ("70 000 halves", "mse", "number", [errors(1, 70_000, torch.float16)], 1.0),
+    ("a half of 300, squared", "mse", "number", [errors(300, 4, torch.float16)], 90_000.0),
+    ("an int32 of 1e5, squared", "mse", "number", [errors(100_000, 4, torch.int32)], 1e10),
+    ("uint8 0 less 255", "mae", "number", [rows("predictions", [0], [255], torch.uint8)], 255.0),
+    ("bfloat16 a thousand times", "mae", "number", [errors(1, 1, torch.bfloat16)] * 1000, 1.0),
+    ("all tied", "roc_auc", "binary", [rows("logits", [1, 1, 1, 1], [0, 1, 0, 1])], 0.5),
+    ("three tied", "roc_auc", "binary", [rows("logits", [1, 2, 2, 2, 3, 3], [0, 0, 0, 1, 1, 1])], 8 / 9),
+    ("a sigmoid would tie", "roc_auc", "binary", [rows("logits", [18, 25, 32, 40], [0, 0, 1, 1])], 1.0),
+    ("scores that huddle", "roc_auc", "binary", [rows("probabilities", [0.99801, 0.99802], [0, 1])], 1.0),
+    ("one class", "roc_auc", "binary", [rows("logits", [1, 2], [1, 1])], math.nan),
+    ("one class, all right", "mcc", "binary", [rows("predictions", [1, 1], [1, 1], torch.int64)], math.nan),
+    ("sure and wrong", "log_loss", "binary", [rows("logits", [-1000], [1])], 1000.0),
+    ("sure and right", "log_loss", "category", [rows("logits", [[1e4, 0, -1e4]], [0])], 0.0),
+    ("all items tied", "roc_auc", "category", [rows("logits", [[1, 1], [1, 1]], [0, 1])], 0.5),
+    ("perfect", "perplexity", "text", [rows("logits", [[[99, 0, 0], [0, 0, 99]]], [[0, 2]])], 1.0),
+    ("even", "perplexity", "text", [rows("logits", [[[0.0] * 50, [0.0] * 50]], [[7, 3]])], 50.0),
+]
+"""What goes wrong, metric, output, batches, and what is right."""
+
+
+@pytest.mark.parametrize(
+    ("name", "feature", "batches", "right"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES]
+)
+def test_the_value_is_right(name: str, feature: str, batches: list[dict[str, Any]], right: float):
+    """A value that float32 sums, absolute tolerances or a mean of means get wrong is right to 1e-6."""
+    assert measured(name, feature, *batches) == pytest.approx(right, rel=1e-6, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "noise"), [(1e6, 1, 0.1), (1e4, 1, 0.1), (0, 1e-3, 0), (0, 1e-4, 0), (4096, 1, 0.5)]
+)
+@pytest.mark.parametrize("size", [1000, 37])
+def test_r2_knows_no_scale(mean: float, deviation: float, noise: float, size: int):
+    """R2 far from 0, and of tiny targets, is that of scikit-learn in float64."""
+    batch = numbers(mean, deviation, noise)
+    parts = [{k: v[i : i + size] for k, v in batch.items()} for i in range(0, 1000, size)]
+    right = r2_score(batch["target"], batch["predictions"])
+    assert measured("r2", "number", *parts) == pytest.approx(right, rel=1e-9)
+    if noise:
+        right = np.corrcoef(batch["target"], batch["predictions"])[0, 1]
+        assert measured("pearson", "number", *parts) == pytest.approx(right, rel=1e-9)
+
+
+def test_the_ranks_of_scores_that_huddle():
+    """Scores within [0.998, 0.999] are told apart."""
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 2, 2000)
+    scores = 0.998 + 1e-3 * np.clip(0.3 * target + 0.7 * rng.random(2000), 0, 1)
+    batch = {"probabilities": torch.tensor(scores), "target": torch.tensor(target)}
+    assert measured("roc_auc", "binary", batch) == pytest.approx(roc_auc_score(target, scores), abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4, 10, 17, 64, 65, 300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_rows_have_equal_probabilities(classes: int, dtype: torch.dtype):
+    """Wherever a row lies, and however many lie beside it, its log-softmax is the same to the last bit."""
+    row = 4 * torch.randn(1, classes, dtype=dtype, generator=torch.Generator().manual_seed(classes))
+    output = parse_feature("category")
+    alone = _log_probabilities(output, row)
+    for size in (2, 7, 63, 64, 65, 100, 1001):
+        assert torch.equal(_log_probabilities(output, row.expand(size, classes)), alone.expand(size, classes))
+
+
+def _log_probabilities(output: OutputFeature, logits: Tensor) -> Tensor:
+    batch = Outputs(output, logits=logits, target=torch.zeros(len(logits), dtype=torch.int64))
+    return batch.log_probabilities
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision", "eer", "ks", "roc_auc_ovo", "fpr_at_tpr"])
+def test_rows_tie_in_every_cut(name: str):
+    """Equal float32 rows of different batches tie, so that ranks are the same however the data was cut."""
+    random = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(23, 10, generator=random).repeat(9, 1)[:201]
+    target = torch.randint(10, (201,), generator=random)
+    values = {
+        sizes: measured(
+            name,
+            "category",
+            *(
+                {"logits": part, "target": right}
+                for part, right in zip(logits.split(sizes), target.split(sizes), strict=True)
+            ),
+        )
+        for sizes in (201, 100, 70, 64, 7, 1)
+    }
+    assert values == dict.fromkeys(values, pytest.approx(values[201], abs=1e-12))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("r2", "pearson", "spearman", "concordance", "explained_variance"),
+        *("rse", "rae", "d2_absolute_error", "d2_pinball", "d2_tweedie"),
+    ],
+)
+@pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e30])
+def test_only_the_ratio_of_weights_counts(name: str, factor: float):
+    """Weights that add up to less than 2 rows, or to 1e30, give the value of weights near 1."""
+    batch = numbers(10, 1, 0.5)
+    weight = torch.rand(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.1
+    right = measured(name, "number", {**batch, "sample_weight": weight})
+    got = measured(name, "number", {**batch, "sample_weight": factor * weight})
+    assert got == pytest.approx(right, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision", "gini"])
+@pytest.mark.parametrize("output", ["binary", "category(num_classes=2)"])
+def test_rows_that_weigh_nothing_are_no_rows(name: str, output: str):
+    """A micro average over rows of weight 0 is nan, not the worst value there is."""
+    logits = torch.tensor([0.1, 0.2, 0.3])
+    batch = {"logits": logits if output == "binary" else torch.stack([-logits, logits], 1)}
+    batch |= {"target": torch.tensor([0, 1, 0]), "sample_weight": torch.zeros(3)}
+    assert math.isnan(measured(f"{name}(average=micro)", output, batch))
+
+
+@pytest.mark.parametrize("output", ["binary", "category(num_classes=2)"])
+@pytest.mark.parametrize(
+    "name", ["accuracy", "zero_one_loss", "hamming", "balanced_accuracy", "geometric_mean", "log_loss"]
+)
+def test_it_is_said_that_no_row_counted(name: str, output: str):
+    """Rows that all weigh nothing give nan, and the reason."""
+    metric = get_metric(name, output)
+    logits = torch.zeros(3) if output == "binary" else torch.zeros(3, 2)
+    metric.update(logits=logits, target=torch.tensor([0, 1, 0]), sample_weight=torch.zeros(3))
+    assert math.isnan(float(metric.compute()))
+    assert metric.undefined_reason == "no row counted"
