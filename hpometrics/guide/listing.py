@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from ..exceptions import MetricNameError
 from ..metrics.entry import MetricEntry
@@ -12,6 +13,8 @@ from ..metrics.features import check_feature_type
 from ..metrics.registry import all_entries, suggestion
 from ..sweep.table import ARROWS, aligned
 from .words import alike, direction, features_of, form
+
+_WIDE = 100  # columns from which a table is readable
 
 HEAD = ("name", "objective", "reads", "features", "meaning")
 
@@ -57,8 +60,10 @@ def metrics_table(asked: Filter, width: int | None = None) -> str:
     rows = [_row(group) for group in alike(chosen)]
     if not rows:
         return "no metric is like that"
-    text = aligned([HEAD, *rows], align="<") if width is None else _drawn(rows, width)
-    return f"{text}\n{_count(chosen)}"
+    if width is None:
+        return f"{aligned([HEAD, *rows], align='<')}\n{_count(chosen)}"
+    text = _drawn(rows, width) if width >= _WIDE else _stacked(rows, width)
+    return "\n".join([text, *wrap(_count(chosen), width)])
 
 
 def metrics_json(asked: Filter) -> str:
@@ -112,7 +117,16 @@ def _drawn(rows: Sequence[Sequence[str]], width: int) -> str:
         table.add_column(title, no_wrap=not wraps, overflow="fold", min_width=12 if wraps else None)
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    console = Console(width=max(width, 100), color_system=None, highlight=False)
+    console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as drawn:
         console.print(table)
     return "\n".join(line.rstrip() for line in drawn.get().rstrip().splitlines())
+
+
+def _stacked(rows: Sequence[Sequence[str]], width: int) -> str:
+    """Write the facts of a metric above its meaning, for a terminal too narrow for a table."""
+    lines: list[str] = []
+    for name, way, reads, features, meaning in rows:
+        lines += wrap(f"{name}  {way}, reads {reads}; {features}", width, subsequent_indent="    ")
+        lines += wrap(meaning, width, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines)

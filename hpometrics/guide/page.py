@@ -24,9 +24,11 @@ def metric_text(name: str, feature: str | None = None, width: int | None = None)
 
     Raises:
         UnknownMetricError: there is none of that name.
-        MetricNameError: the name does not follow the grammar.
+        MetricNameError: the name does not follow the grammar, or has a parameter that is not the metric's.
     """
     asked = MetricName.parse(name)
+    if asked.params or asked.k is not None:
+        find_metric(asked, feature)
     named = [entry for entry in all_entries(feature) if entry.name == asked.metric]
     if named:
         return _pages(named, "", width)

@@ -81,7 +81,7 @@ def param(one: Param, entry: MetricEntry) -> str:
 
 def aliases(entry: MetricEntry) -> str:
     """Name its aliases, with what each means where that is more than the metric's name."""
-    told = (entry.aliases or {}).items()
+    told = sorted((entry.aliases or {}).items())
     return ", ".join(alias if meaning == entry.name else f"{alias} = {meaning}" for alias, meaning in told)
 
 

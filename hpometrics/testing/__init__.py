@@ -31,6 +31,7 @@ from .laws import (
     check_row_order,
     check_soft_labels,
     check_state_dict,
+    check_weightless,
     check_weights,
 )
 from .subjects import Subject, all_subjects, subjects_of
@@ -62,6 +63,7 @@ __all__ = [
     "check_row_order",
     "check_soft_labels",
     "check_state_dict",
+    "check_weightless",
     "check_weights",
     "cut",
     "draw",

@@ -260,6 +260,22 @@ def check_weights(subject: Subject) -> None:
     _same(subject, subject.measure(repeated), parts, "rows weighed in two batches", 1e-9)
 
 
+def check_weightless(subject: Subject) -> None:
+    """Rows that all weigh nothing are no rows: nan, one number of it with a reason."""
+    batch = subject.draw(6)
+    metric = subject.make()
+    try:
+        metric.update(**batch, sample_weight=torch.zeros(size_of(batch)))
+    except MetricInputError as err:
+        if "weigh" not in str(err):
+            raise LawBroken(f"{subject} refuses weights without saying so: {err}") from err
+        return
+    value = value_of(metric)
+    if not value.isnan().all() or not (value.ndim or metric.undefined_reason):
+        said = metric.undefined_reason or "without a reason"
+        raise LawBroken(f"{subject} is {value.tolist()} of rows that weigh nothing, {said}; must be nan")
+
+
 def check_soft_labels(subject: Subject) -> None:
     """Soft labels that are sure give the value of the hard ones; who cannot read them says so."""
     batch = subject.draw(40)
@@ -309,6 +325,7 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_inference_mode,
     check_company,
     check_weights,
+    check_weightless,
     check_soft_labels,
     check_device,
 )

@@ -79,3 +79,11 @@ def test_what_does_not_exist_is_said():
     with pytest.raises(MetricNameError, match=r"no family 'calibratio'. Did you mean 'calibration'"):
         Filter(family="calibratio").chosen()
     assert metrics_table(Filter("number", "logits")) == "no metric is like that"
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_gets_no_line_that_is_too_long(width):
+    """Below the width of a table the meaning stands under the name."""
+    text = metrics_table(Filter(feature="clusters"), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "\nadjusted_rand  maximize ^, reads predictions; clusters\n    Rand index" in text

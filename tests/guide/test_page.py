@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 import yaml
 
-from hpometrics.exceptions import UnknownMetricError
+from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.guide.page import metric_text, usage
 from hpometrics.guide.words import alike, evidence, form, takes
 from hpometrics.metrics import store
@@ -70,7 +70,7 @@ def test_a_page_says_all_there_is(told):
         "  features   number",
         "  shape      preds, target: (N,).",
         "  also takes lengths= (needed), mask=, target_probabilities= (soft labels)",
-        "  aliases    said, distance",
+        "  aliases    distance, said",
         "  raises     MetricInputError: never.",
         "  deviates   elsewhere it is half of that.",
         "  source     Somebody 1999.",
@@ -141,3 +141,9 @@ def test_entries_that_differ_in_the_output_only_stand_together():
     groups = alike(all_entries())
     assert sorted(str(entry) for group in groups for entry in group) == sorted(map(str, all_entries()))
     assert all(len({(e.name, e.path, e.summary) for e in group}) == 1 for group in groups)
+
+
+def test_a_parameter_that_is_none_is_refused():
+    """A page is not shown for a name that could not be built."""
+    with pytest.raises(MetricNameError, match=r"average is one of binary, micro, macro, weighted, got 'bad'"):
+        metric_text("f1(average=bad)", "binary")

@@ -258,8 +258,11 @@ class CorpusBleu(Metric):
         return {"counts": BleuCounts(self.tokenize, self.lowercase)}
 
     def compute(self) -> Tensor:
-        """Pool, then divide."""
-        predicted, nearest, *counts = self.statistic(BleuCounts).total.tolist()
+        """Pool, then divide; nan with a reason when no row weighs anything."""
+        pooled = self.statistic(BleuCounts)
+        if pooled.counted_nothing:
+            return self.undefined("no row counted")
+        predicted, nearest, *counts = pooled.total.tolist()
         matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
         bleu = brevity(predicted, nearest) * _geometric_mean(matched, possible, self.smooth)
         return torch.tensor(bleu * (100 if self.scale == "percent" else 1), dtype=torch.float64)

@@ -152,7 +152,10 @@ class Chrf(Metric):
 
     def compute(self) -> Tensor:
         """Pool, then take the F-score."""
-        totals = self.statistic(ChrfCounts).total.cpu().numpy()[None]
+        counts = self.statistic(ChrfCounts)
+        if counts.counted_nothing:
+            return self.undefined("no row counted")
+        totals = counts.total.cpu().numpy()[None]
         share = float(f_score(totals, self.beta)[0])
         return torch.tensor(share * (100 if self.scale == "percent" else 1), dtype=torch.float64)
 

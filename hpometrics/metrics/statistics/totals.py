@@ -17,7 +17,7 @@ class RowTotals(Statistic):
     Counts are whole numbers and therefore summed without error, in any order.
     """
 
-    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum"}
+    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "rows": "sum"}
     weighted: ClassVar[bool] = True
 
     def columns(self, batch: Outputs) -> Tensor:
@@ -37,12 +37,18 @@ class RowTotals(Statistic):
         columns = self._measured(batch)
         if batch.weight is not None:
             columns = columns * batch.weight.unsqueeze(1)
-        self.add(total=columns.sum(0))
+        weight = columns.new_ones(len(columns)) if batch.weight is None else batch.weight
+        self.add(total=columns.sum(0), rows=weight.sum())
 
     @property
     def total(self) -> Tensor:
         """The sum of each column: shape (D,)."""
         return self._state["total"]
+
+    @property
+    def counted_nothing(self) -> bool:
+        """Whether no row weighs anything."""
+        return not self._state["rows"] > 0
 
     def _measured(self, batch: Outputs) -> Tensor:
         return batch.block(repr(self), self.columns)
