@@ -262,7 +262,7 @@ def test_texts_are_measured_by_what_reads_texts(tmp_path):
     assert {"accuracy", "bleu_4", "wer"} <= found
     assert "token_accuracy" not in found
     assert any(told.startswith("token_accuracy (") for told in measured.left_out)
-    with pytest.raises(PredictionsError, match="predictions of a text output"):
+    with pytest.raises(PredictionsError, match="predictions cannot be had from texts"):
         values(path, "text", ("token_accuracy",))
     with pytest.raises(PredictionsError, match=r"none of the metrics can be measured: .*--feature text"):
         values(path, "text", ("sequence",))
