@@ -11,7 +11,7 @@ import torch
 
 from ..exceptions import HpometricsError
 from ..metrics.entry import NOISE, MetricEntry, Observed
-from ..metrics.metric import MeanMetric, Metric
+from ..metrics.metric import Metric
 from ..testing import Subject, subjects_of
 from ..testing.subjects import fed, value_of
 
@@ -54,8 +54,7 @@ def _tried(subject: Subject) -> Observed:
         reason="" if scalar else "its value is more than one number",
         statistics=tuple(dict.fromkeys(type(statistic).__name__ for statistic in held)),
         memory=_memory(metric, subject),
-        weighted=isinstance(metric, MeanMetric)
-        or (bool(held) and all(getattr(statistic, "weighted", False) for statistic in held)),
+        weighted=metric.takes_weights,
         needs=_needs(subject),
     )
 

@@ -19,7 +19,7 @@ from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName
 from ..metrics.outputs import Outputs, class_dim
-from .draws import Batch, Draw, cut, draw, rows_of, size_of
+from .draws import Batch, Draw, cut, rows_of, size_of
 from .subjects import Subject, all_subjects, fed, value_of
 
 NOISE = (0.0, 0.3, 0.9)
@@ -234,9 +234,9 @@ def check_inference_mode(subject: Subject) -> None:
 
 
 def check_company(subject: Subject) -> None:
-    """In a collection of all metrics of its feature a metric has the value it has alone."""
-    company = tuple(s for s in all_subjects(subject.output.type) if s.source is draw)
-    company = company if subject.source is draw else (subject,)
+    """In a collection of all metrics that measure the same batches a metric has the value it has alone."""
+    others = (other for other in all_subjects(subject.output.type) if not other.entry.requires)
+    company = tuple(other for other in others if other.source is subject.source) or (subject,)
     batches = _company_batches(subject.output, subject.source)
     together = _values_together(tuple(s.name for s in company), subject.output, subject.source)
     alone = subject.measure(*batches)

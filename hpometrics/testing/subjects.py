@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -76,12 +76,15 @@ def all_subjects(feature_type: str | None = None) -> tuple[Subject, ...]:
     return tuple(subject for entry in all_entries(feature_type) for subject in subjects_of(entry))
 
 
-@cache
 def draw_of(cls: type[Metric]) -> Draw:
     """Where batches for a metric come from: its own static method `draw_batch`, or the usual `draw`."""
     own = getattr(cls, "draw_batch", None)
-    if own is None:
-        return draw
+    return draw if own is None else _seeded(own)
+
+
+@cache
+def _seeded(own: Callable[..., Batch]) -> Draw:
+    """One draw for all metrics that share a method, so that they can be told to measure the same batches."""
 
     def drawn(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
         batch: Batch = own(output, rows, noise, torch.Generator().manual_seed(seed))

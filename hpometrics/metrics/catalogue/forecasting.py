@@ -178,7 +178,7 @@ class MSIS(ScaledMean):
         super().__init__(season=season)
         self.alpha = inner_share("msis", alpha)
 
-    def get_current_value(  # type: ignore[override]
+    def get_current_value(  # type: ignore[override]  # it needs extras
         self,
         preds: Tensor,
         target: Tensor,

@@ -63,7 +63,7 @@ class IntervalCoverage(IntervalMean):
 
     objective: ClassVar[Any] = None
 
-    def get_current_value(  # type: ignore[override]
+    def get_current_value(  # type: ignore[override]  # it needs extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
         """Measure each value."""
@@ -97,7 +97,7 @@ class IntervalCoverageError(IntervalMean):
         super().__init__()
         self.alpha = inner_share("interval_coverage_error", alpha)
 
-    def get_current_value(  # type: ignore[override]
+    def get_current_value(  # type: ignore[override]  # it needs extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
         """Measure each value."""
@@ -135,7 +135,7 @@ class IntervalWidth(IntervalMean):
 
     objective = MINIMIZE
 
-    def get_current_value(  # type: ignore[override]
+    def get_current_value(  # type: ignore[override]  # it needs extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
         """Measure each value."""
@@ -172,7 +172,7 @@ class IntervalScore(IntervalMean):
         super().__init__()
         self.alpha = inner_share("interval_score", alpha)
 
-    def get_current_value(  # type: ignore[override]
+    def get_current_value(  # type: ignore[override]  # it needs extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
         """Measure each value."""
