@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..exceptions import MetricInputError
+from ..metrics.derivations import derivable
 from ..metrics.features import TEXT, InputType, OutputFeature
 from ..metrics.groups import expand, group_named
 from ..metrics.names import MetricName
-from ..metrics.outputs import derivable
 from ..metrics.registry import find_metric, get_metric
 from .roles import Roles
 from .source import PredictionsError, Source

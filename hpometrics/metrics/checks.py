@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
+from .derivations import class_dim
 from .features import (
     BINARY,
     CATEGORY,
@@ -30,7 +31,7 @@ from .features import (
     InputType,
     OutputFeature,
 )
-from .outputs import Outputs, class_dim
+from .outputs import Outputs
 
 NonFinite = Literal["error", "propagate", "ignore"]
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from .derivations import (
+    Decided,
+    counted_of,
+    decided_of,
+    derivable,
+    distance,
+    index_of,
+    log_probabilities_of,
+    num_classes_of,
+    predicted_flags_of,
+    predictions_of,
+    probabilities_of,
+    underivable,
+    widen,
+)
 from .features import (
-    BINARY,
-    CATEGORY,
     LOGITS,
-    MASK,
     PREDICTIONS,
     PROBABILITIES,
-    SEQUENCE,
-    SET,
-    TEXT,
     InputType,
     OutputFeature,
 )
@@ -28,25 +37,7 @@ from .records import records_in, references_of, texts_of
 
 T = TypeVar("T")
 
-_IDS = (
-    "pass token ids (logits= or predictions=, and target=) with the texts beside them as texts= and "
-    "references=, or name metrics of texts, such as those of the group 'words'"
-)
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
-
-_SIGMOID = (BINARY, SET)
-_SOFTMAX = (CATEGORY, SEQUENCE, TEXT, MASK)
-_BY_POSITION = (SEQUENCE, TEXT, MASK)
-_SHORT = 64  # classes up to which log_softmax over the first dimension of a copy is faster
-_WHOLE = 64  # a multiple of every width that a processor computes at once
-
-
-class Decided(NamedTuple):
-    """Target and predicted class of each position that counts, flat int64; weights if there are any."""
-
-    target: Tensor
-    preds: Tensor
-    weight: Tensor | None
 
 
 class Outputs:
@@ -231,7 +222,7 @@ class Outputs:
             MetricInputError: it cannot; the message names the reader, what came and what to do.
         """
         if kind not in self.records and not derivable(kind, frozenset(self.given), self.feature):
-            raise MetricInputError(f"{reader} reads {kind}: {_underivable(kind, self.given, self.feature)}")
+            raise MetricInputError(f"{reader} reads {kind}: {underivable(kind, self.given, self.feature)}")
 
     def block(self, name: str, make: Callable[[Outputs], T]) -> T:
         """Return what is kept under this name, made by `make(self)` the first time it is asked for."""
@@ -248,18 +239,18 @@ class Outputs:
             MetricInputError: only probabilities or predictions were given: logits cannot be had from them.
         """
         if LOGITS not in self.given:
-            raise MetricInputError(_underivable(LOGITS, self.given, self.feature))
+            raise MetricInputError(underivable(LOGITS, self.given, self.feature))
         return self.block("logits", lambda batch: widen(batch.given[LOGITS]))
 
     @property
     def probabilities(self) -> Tensor:
         """Sigmoid (binary, set) or softmax (category, sequence, text) of the logits, unless given."""
-        return self.block("probabilities", _probabilities)
+        return self.block("probabilities", probabilities_of)
 
     @property
     def predictions(self) -> Tensor:
         """The decided values: 0 or 1, a class index, token ids, or real numbers, unless given."""
-        return self.block("predictions", _predictions)
+        return self.block("predictions", predictions_of)
 
     @property
     def log_probabilities(self) -> Tensor:
@@ -268,7 +259,7 @@ class Outputs:
         From given probabilities, values below the dtype's machine epsilon are taken as epsilon, as
         scikit-learn does.
         """
-        return self.block("log_probabilities", _log_probabilities)
+        return self.block("log_probabilities", log_probabilities_of)
 
     @property
     def scores(self) -> Tensor:
@@ -278,35 +269,32 @@ class Outputs:
     @property
     def index(self) -> Tensor:
         """The target as int64."""
-        return self.block("index", _index)
+        return self.block("index", index_of)
 
     @property
     def counted(self) -> Tensor:
         """Which positions count, bool in the target's shape: those whose target is not `ignore_index`."""
-        return self.block("counted", _counted)
+        return self.block("counted", counted_of)
 
     @property
     def decided(self) -> Decided:
         """Target and predicted class of every position that counts, with their weights."""
-        return self.block("decided", _decided)
+        return self.block("decided", decided_of)
 
     @property
     def label_flags(self) -> tuple[Tensor, Tensor]:
         """Predicted and right labels of a set, (N, L) float32 of 0 and 1, which add up faster than bools."""
-        return self.block("label_flags", lambda batch: (_predicted_flags(batch), batch.target.float()))
+        return self.block("label_flags", lambda batch: (predicted_flags_of(batch), batch.target.float()))
 
     @property
     def wrong_labels(self) -> Tensor:
         """How many labels of each row of a set are decided wrongly, (N,) float32."""
-        return self.block("wrong_labels", lambda batch: _distance(*batch.label_flags))
+        return self.block("wrong_labels", lambda batch: distance(*batch.label_flags))
 
     @property
     def num_classes(self) -> int | None:
         """The number of classes that scores show; None if only predictions were given, or for yes or no."""
-        if self.feature.type not in _SOFTMAX:
-            return None
-        where = class_dim(self.feature)
-        return next((x.shape[where] for kind, x in self.given.items() if kind is not PREDICTIONS), None)
+        return num_classes_of(self)
 
 
 def _kind_of(batch: Outputs) -> Kind | None:
@@ -320,41 +308,6 @@ def _kind_of(batch: Outputs) -> Kind | None:
     if any(tensor.shape[:1] != rows or not rows for _, tensor in named):
         return None
     return tuple((name, tensor.dtype, tensor.shape[1:], tensor.device) for name, tensor in named)
-
-
-def class_dim(feature: OutputFeature) -> int:
-    """The dimension of logits and probabilities that runs over classes or labels."""
-    return 1 if feature.type == MASK else -1
-
-
-def derivable(kind: InputType, given: frozenset[InputType], feature: OutputFeature) -> bool:
-    """Say whether a model output can be had from those given."""
-    if kind in given:
-        return True
-    if feature.type not in (*_SIGMOID, *_SOFTMAX):
-        return False
-    return kind is not LOGITS and bool(
-        given & ({LOGITS} if kind is PROBABILITIES else {LOGITS, PROBABILITIES})
-    )
-
-
-def _index(batch: Outputs) -> Tensor:
-    if "target" in batch.records:
-        raise MetricInputError(f"token ids are wanted, got texts; {_IDS}")
-    return batch.target.long()
-
-
-def _underivable(kind: InputType, given: Mapping[InputType, Tensor], feature: OutputFeature) -> str:
-    if not given:
-        return f"{kind} cannot be had from texts; {_IDS}"
-    ways = {
-        LOGITS: "pass logits=",
-        PROBABILITIES: "pass logits= or probabilities=",
-        PREDICTIONS: "pass logits=, probabilities= or predictions=",
-    }
-    softmaxed = feature.type in (*_SIGMOID, *_SOFTMAX)
-    todo = ways[kind] if softmaxed else f"pass {kind}="
-    return f"{kind} of a {feature.type} output cannot be had from {' and '.join(given)}; {todo}"
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -371,106 +324,3 @@ def as_tensor(value: Any) -> Tensor:
         raise MetricInputError(
             f"a batch is a tensor, an array or a list of numbers, got {type(value).__name__}: {err}"
         ) from err
-
-
-def widen(values: Tensor) -> Tensor:
-    """Raise half precision to float32 and whole numbers to float64; float32 and float64 stay."""
-    if values.dtype in (torch.float16, torch.bfloat16):
-        return values.float()
-    return values if values.is_floating_point() else values.double()
-
-
-def _probabilities(batch: Outputs) -> Tensor:
-    if PROBABILITIES in batch.given:
-        return widen(batch.given[PROBABILITIES])
-    if LOGITS not in batch.given or batch.feature.type not in (*_SIGMOID, *_SOFTMAX):
-        raise MetricInputError(_underivable(PROBABILITIES, batch.given, batch.feature))
-    if batch.feature.type in _SIGMOID:
-        return batch.logits.sigmoid()
-    return batch.log_probabilities.exp()
-
-
-def _predictions(batch: Outputs) -> Tensor:
-    if PREDICTIONS in batch.given:
-        return batch.given[PREDICTIONS]
-    if batch.feature.type in _SOFTMAX and batch.given:
-        return _largest(batch.scores, class_dim(batch.feature))
-    if batch.feature.type in _SIGMOID:
-        return _decide(batch)
-    raise MetricInputError(_underivable(PREDICTIONS, batch.given, batch.feature))
-
-
-def _largest(scores: Tensor, dim: int) -> Tensor:
-    """Where the largest score is, the first of equals; NumPy finds it up to ten times faster."""
-    if scores.device.type != "cpu":
-        return scores.argmax(dim)
-    return torch.from_numpy(scores.numpy().argmax(dim))
-
-
-def _counted(batch: Outputs) -> Tensor:
-    ignored: int | None = getattr(batch.feature, "ignore_index", None)
-    return torch.ones_like(batch.index, dtype=torch.bool) if ignored is None else batch.index != ignored
-
-
-def _decided(batch: Outputs) -> Decided:
-    """On a device positions that do not count get weight 0: to drop them would be to wait for the mask."""
-    target, preds, weight = batch.index, batch.predictions.long(), batch.weight
-    if batch.feature.type not in _BY_POSITION:
-        return Decided(target, preds, weight)
-    counted = batch.counted
-    if weight is not None:
-        weight = weight.view(-1, *[1] * (target.ndim - 1)).expand(target.shape)
-    if target.device.type == "cpu":
-        return Decided(target[counted], preds[counted], None if weight is None else weight[counted])
-    weight = counted.double() if weight is None else weight * counted
-    return Decided(target.where(counted, 0).flatten(), preds.flatten(), weight.flatten())
-
-
-def _distance(predicted: Tensor, right: Tensor) -> Tensor:
-    return (predicted - right).square_().sum(1)
-
-
-def _decide(batch: Outputs) -> Tensor:
-    """Compare in logit space where there are logits: the sigmoid of a large one is exactly 1."""
-    return (batch.scores > _threshold(batch)).long()
-
-
-def _threshold(batch: Outputs) -> float:
-    threshold: float = batch.feature.threshold  # type: ignore[attr-defined]  # binary, set
-    if LOGITS not in batch.given:
-        return threshold
-    return torch.logit(torch.tensor(threshold, dtype=torch.float64)).item()
-
-
-def _predicted_flags(batch: Outputs) -> Tensor:
-    if PREDICTIONS in batch.given:
-        return batch.given[PREDICTIONS].float()
-    scores = batch.scores
-    return torch.gt(scores, _threshold(batch), out=torch.empty_like(scores)).float()
-
-
-def _log_probabilities(batch: Outputs) -> Tensor:
-    if batch.feature.type not in _SOFTMAX:
-        raise MetricInputError(
-            f"log probabilities are of a class per row, not of a {batch.feature.type} output"
-        )
-    if LOGITS not in batch.given:
-        probabilities = batch.probabilities
-        return probabilities.clamp(min=torch.finfo(probabilities.dtype).eps).log()
-    logits = batch.logits
-    if logits.ndim == 2 and logits.shape[1] <= _SHORT and logits.device.type == "cpu":
-        return _log_softmax_by_column(logits)
-    return logits.log_softmax(class_dim(batch.feature))
-
-
-def _log_softmax_by_column(logits: Tensor) -> Tensor:
-    """Log-softmax over few classes, several times faster class by class.
-
-    The rows are filled up to whole vectors: rows left over would be computed one by one, which rounds
-    differently, and equal rows of different batches would no longer tie.
-    """
-    rows, classes = logits.shape
-    columns = logits.new_empty(classes, -(-rows // _WHOLE) * _WHOLE)
-    columns[:, :rows] = logits.t()
-    columns[:, rows:] = 0
-    return columns.log_softmax(0)[:, :rows].t()

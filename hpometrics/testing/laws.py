@@ -15,10 +15,11 @@ from torch import Tensor
 
 from ..exceptions import HpometricsError, MetricInputError
 from ..metrics.collection import MetricCollection
+from ..metrics.derivations import class_dim
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName
-from ..metrics.outputs import Outputs, class_dim
+from ..metrics.outputs import Outputs
 from .draws import Batch, Draw, cut, rows_of, size_of
 from .subjects import Subject, all_subjects, fed, value_of
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.derivations import derivable, widen
 from hpometrics.metrics.features import (
     LOGITS,
     PREDICTIONS,
@@ -18,7 +19,7 @@ from hpometrics.metrics.features import (
     Text,
     Vector,
 )
-from hpometrics.metrics.outputs import Outputs, as_tensor, derivable, widen
+from hpometrics.metrics.outputs import Outputs, as_tensor
 
 CLASSES = [Category(3), Sequence(3), Text(3)]
 YES_NO = [Binary(), Set(3)]

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, StateError
-from ..outputs import Outputs, class_dim
+from ..derivations import class_dim
+from ..outputs import Outputs
 
 T = TypeVar("T")
 Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides merge_state
