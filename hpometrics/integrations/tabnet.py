@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, MetricNameError, ObjectiveError, UnknownMetricError
-from ..metrics.checks import Gate
 from ..metrics.features import (
     BINARY,
     CATEGORY,
@@ -31,6 +30,7 @@ from ..metrics.features import (
     Set,
     Vector,
 )
+from ..metrics.gate import Gate
 from ..metrics.outputs import Outputs, as_tensor
 from ..metrics.registry import FoundMetric, find_metric, get_metric
 from ..objective import MAXIMIZE

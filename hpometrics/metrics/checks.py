@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,8 +33,6 @@ from .features import (
 )
 from .outputs import Outputs
 
-NonFinite = Literal["error", "propagate", "ignore"]
-
 _FACT = {
     CATEGORY: "num_classes",
     MASK: "num_classes",
@@ -46,7 +44,6 @@ _FACT = {
 }
 _WITH_CLASSES = (CATEGORY, SEQUENCE, TEXT, MASK)
 _OF_LABELS = (*_WITH_CLASSES, BINARY, SET)
-_BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
 _TARGET_DIMS = {
     BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES: 2, SEQUENCE: 2, TEXT: 2, MASK: 3,
 }  # fmt: skip
@@ -113,9 +110,7 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
     if batch.soft is not None:
         yield _finite(batch.soft, "target_probabilities")
         yield from _probability_checks(batch.soft, "target_probabilities", batch.feature)
-    if batch.weight is not None:
-        yield _finite(batch.weight, "sample_weight")
-        yield _weight_check(batch.weight)
+    yield from weight_checks(batch)
     if not batch.has_target:
         return
     if batch.target.is_floating_point():
@@ -124,113 +119,19 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
         yield from _label_checks(batch.target, "target", batch)
 
 
+def weight_checks(batch: Outputs) -> Iterator[Check]:
+    """The questions about the weights of the rows, if there are any."""
+    weight, rule = batch.weight, "sample_weight is from 0"
+    if weight is not None:
+        yield _finite(weight, "sample_weight")
+        yield Check(read((weight < 0).any()), rule, lambda: f"{rule}, got {weight.min():.3g}")
+
+
 def labels_of(batch: Outputs, name: str) -> tuple[bool, float]:
     """Whether what a batch holds under a name are labels, and the largest that they may be."""
     is_label = name in (PREDICTIONS, "target") and batch.feature.type in _OF_LABELS
     top = _top_label(batch) if is_label else None
     return is_label, math.inf if top is None else top
-
-
-class Gate:
-    """The door of a collection or metric: eager on the CPU, gathered on a device.
-
-    Args:
-        non_finite: what becomes of a batch that holds nan or infinite values: `error` refuses it,
-            `propagate` makes the value nan with the reason, `ignore` leaves out the rows concerned.
-    """
-
-    def __init__(self, non_finite: NonFinite = "error") -> None:
-        if non_finite not in get_args(NonFinite):
-            raise MetricInputError(
-                f"non_finite is one of {', '.join(get_args(NonFinite))}; got {non_finite!r}"
-            )
-        self.non_finite = non_finite
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget what was gathered."""
-        self._flags: list[Tensor] = []
-        self._rules: list[str] = []
-        self._batches = 0
-        self._complaint: str | None = None
-        self._left_out: Tensor | int = 0
-
-    @property
-    def left_out(self) -> int:
-        """How many rows were left out because they held nan or infinite values."""
-        return int(self._left_out)
-
-    def recall(self, complaint: str | None) -> None:
-        """Take over the complaint of another gate whose batches were merged in."""
-        self._complaint = self._complaint or complaint
-
-    def wave_through(self) -> None:
-        """Count a batch that was found to be like the one before, and sound."""
-        self._batches += 1
-
-    def admit(self, batch: Outputs) -> Outputs | None:
-        """Let a batch in: return the rows of it that count, or None if there is none.
-
-        Raises:
-            MetricInputError: its shapes or (on the CPU) its values are not what the feature's metrics read.
-        """
-        check_shapes(batch)
-        batch = self._counting(batch)
-        if not len(batch):
-            return None
-        if batch.target.device.type != "cpu":
-            self._gather(value_checks(batch))
-            return batch
-        bad = next((check for check in value_checks(batch) if check.bad), None)
-        if bad is not None and (self.non_finite != "propagate" or bad.error is not NonFiniteError):
-            raise bad.error(bad.explain())
-        if bad is not None:
-            self.recall(f"batch {self._batches}: {bad.explain()}")
-        self._batches += 1
-        return None if bad is not None else batch
-
-    def _counting(self, batch: Outputs) -> Outputs:
-        """Leave out rows to be ignored, and with the policy `ignore` those that are not finite."""
-        ignored: int | None = getattr(batch.feature, "ignore_index", None)
-        if ignored is not None and batch.feature.type in _BY_ROW and batch.has_target:
-            batch = _only(batch, batch.target != ignored)
-        if self.non_finite == "ignore" and len(batch):
-            finite = _finite_rows(batch)
-            self._left_out = self._left_out + (~finite).sum()
-            batch = _only(batch, finite)
-        return batch
-
-    def _gather(self, checks: Iterator[Check]) -> None:
-        """Keep flags and rules only: nothing of the batch stays alive."""
-        for check in checks:
-            self._flags.append(torch.as_tensor(check.bad))
-            self._rules.append(f"batch {self._batches}: {check.rule}")
-        self._batches += 1
-
-    def verdict(self) -> str | None:
-        """Read the gathered flags, once for all (this waits for the device); the first complaint, if any."""
-        if self._flags:
-            bad = torch.stack([flag.to(self._flags[0].device) for flag in self._flags]).tolist()
-            self.recall(next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None))
-            self._flags, self._rules = [], []
-        return self._complaint
-
-
-def _only(batch: Outputs, keep: Tensor) -> Outputs:
-    """The rows to be kept; on a device, where counting them would wait, the others get weight 0."""
-    if keep.device.type != "cpu":
-        return batch.masked(keep)
-    return batch if bool(keep.all()) else batch.rows(keep)
-
-
-def _finite_rows(batch: Outputs) -> Tensor:
-    values = [*batch.given.values(), batch.target, batch.soft, batch.weight]
-    rows = [
-        x.isfinite().reshape(len(batch), -1).all(1)
-        for x in values
-        if x is not None and x.dtype.is_floating_point
-    ]
-    return torch.stack([torch.ones(len(batch), dtype=torch.bool, device=batch.target.device), *rows]).all(0)
 
 
 def _check_soft(soft: Tensor, batch: Outputs) -> None:
@@ -308,12 +209,7 @@ def _finite(values: Tensor, name: str) -> Check:
     on_host = values.device.type == "cpu"
     if on_host and math.isfinite(values.sum().item()):  # one cheap pass; an overflow is looked at again
         return Check(False, rule, explain)
-    return Check(_read((~values.isfinite()).any()), rule, explain, NonFiniteError)
-
-
-def _weight_check(weight: Tensor) -> Check:
-    rule = "sample_weight is from 0"
-    return Check(_read((weight < 0).any()), rule, lambda: f"{rule}, got {weight.min():.3g}")
+    return Check(read((~values.isfinite()).any()), rule, explain, NonFiniteError)
 
 
 def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> Iterator[Check]:
@@ -322,7 +218,7 @@ def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> It
         yield Check(True, rule, lambda: f"{rule}, got {values.dtype}")
         return
     hint = "if these are logits, pass them as logits="
-    low, high = map(_read, values.aminmax())
+    low, high = map(read, values.aminmax())
     hint = hint if name == "probabilities" else "soft labels are probabilities"
     within = f"{feature.type} {name} lie in [0, 1]"
     yield Check(
@@ -332,7 +228,7 @@ def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> It
     )
     if feature.type in _WITH_CLASSES:
         where = class_dim(feature)
-        off = _read((values.sum(where, dtype=torch.float64) - 1).abs().amax())
+        off = read((values.sum(where, dtype=torch.float64) - 1).abs().amax())
         tolerance = max(1e-4, 4 * values.shape[where] * torch.finfo(values.dtype).eps)
         sums = f"each row of {feature.type} {name} sums to 1"
         yield Check(off > tolerance, sums, lambda: f"{sums}, one is off by {float(off):.3g}; {hint}")
@@ -343,21 +239,21 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
     if values.is_floating_point():
         whole = f"{name} of a {feature.type} output are whole numbers"
         hint = "pass scores as logits= or probabilities="
-        fractions = _read((values != values.round()).any())
+        fractions = read((values != values.round()).any())
         yield Check(fractions, whole, lambda: f"{whole}, got {values.dtype} with fractions; {hint}")
     if values.dtype is torch.bool:
         return
     ignored: int | None = getattr(feature, "ignore_index", None)
     if ignored is not None and name == "target":
         values = values.masked_fill(values == ignored, 0)
-    low, high = map(_read, values.aminmax())
+    low, high = map(read, values.aminmax())
     top = _top_label(batch)
     within = f"{name} of a {feature.type} output lie in 0..{'' if top is None else top}"
     outside = (low < 0) if top is None else (low < 0) | (high > top)
     yield Check(outside, within, lambda: f"{within}, got values from {float(low):g} to {float(high):g}")
 
 
-def _read(value: Tensor) -> Any:
+def read(value: Tensor) -> Any:
     """On the CPU the plain number, which compares faster; on a device the tensor, which does not wait."""
     return value.item() if value.device.type == "cpu" else value
 

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, MetricNameError, StateError
 from ..objective import Objective
-from .checks import Gate, NonFinite
+from .batches import batch_of
 from .features import OutputFeature, parse_feature
+from .gate import Gate, NonFinite
 from .gathering import Gathering
 from .groups import expand
 from .keeper import world_size
@@ -129,7 +130,7 @@ class MetricCollection:
             self._gate.wave_through()
             self._count(rows)
         else:
-            self._take(Outputs(self.output, **given))
+            self._take(batch_of(self.output, **given))
 
     def compute(self) -> dict[str, Tensor]:
         """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
@@ -223,6 +224,8 @@ class MetricCollection:
 
     def _observe(self, batch: Outputs) -> None:
         """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
+        for metric in self._alone:
+            metric.prepare(batch)
         self._gathering.check(batch)
         if self._alone:
             self._observe_alone(batch)
@@ -339,7 +342,9 @@ def _share(metrics: Iterable[Metric]) -> tuple[dict[Any, Statistic], Gathering]:
     shared: dict[Any, Statistic] = {}
     needs = [(metric, metric.statistics()) for metric in metrics]
     for statistic in (statistic for _, named in needs for statistic in named.values()):
-        shared.setdefault(statistic.key, statistic)
+        held = shared.setdefault(statistic.key, statistic)
+        if held is not statistic:
+            held.join(statistic)
     gathering = Gathering(shared.values())
     for metric, named in needs:
         metric.share({name: shared[statistic.key] for name, statistic in named.items()}, gathering)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..exceptions import MetricInputError, MetricNameError
 
@@ -49,8 +49,14 @@ class OutputFeature:
     type: ClassVar[str]
 
     def __str__(self) -> str:
-        facts = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
-        return self.type + (f"({', '.join(f'{name}={value}' for name, value in facts)})" if facts else "")
+        facts = [
+            (f.name, getattr(self, f.name))
+            for f in fields(self)
+            if f.repr and getattr(self, f.name) != f.default
+        ]
+        return self.type + (
+            f"({', '.join(f'{name}={_printed(value)}' for name, value in facts)})" if facts else ""
+        )
 
     def _check_count(self, name: str) -> None:
         value = getattr(self, name)
@@ -67,6 +73,10 @@ class OutputFeature:
             raise MetricInputError(
                 f"{self.type}: threshold is a probability between 0 and 1 (exclusive), got {value!r}"
             )
+
+
+def _printed(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)
@@ -182,15 +192,71 @@ class Text(OutputFeature):
             raise MetricInputError(f"{self.type}: ignore_index is a token id, got {self.ignore_index!r}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranking(OutputFeature):
-    """Scores of items per user. Shape: logits (scores), target (users, items)."""
+    """Scores of items per user (or per query); a relevant item should rank high.
+
+    Each user with a relevant item counts once in an average. Seen items are never ranked, equal scores rank
+    in the order of their columns, and -inf says that an item is no candidate.
+
+    Shape: logits (scores) (users, items); target (users, items), sparse or lists of item ids. Beside a list
+    of candidates, `items` (users, candidates) of item ids, both are (users, candidates). Side data is given
+    here, once:
+
+    Args:
+        num_items: the size of the catalogue.
+        num_users: users in training; where left out, the rows of `seen`.
+        relevance_threshold: items whose grade is above it are relevant.
+        num_negatives: so many items that are neither relevant nor seen are drawn for each user, and only they
+            and the relevant ones are ranked (sampled evaluation).
+        seed: of that draw.
+        per_user: whether the value of each user is kept, see `MetricCollection.per_user`.
+        seen: training interactions, users x items (dense, sparse, lists of ids), masked out; needs `users=`.
+        item_popularity: (items,) interactions of each item; where left out, counted from `seen`.
+        item_groups, user_groups: (items,), (users,) whole numbers from 0; -1 where unknown.
+        item_features: (items, features).
+        propensity: (items,) the chance that a relevant item is observed, in (0, 1].
+    """
 
     type: ClassVar[str] = RANKING
     num_items: int | None = None
+    num_users: int | None = None
+    relevance_threshold: float = 0.0
+    num_negatives: int | None = None
+    seed: int = 0
+    per_user: bool = False
+    seen: Any = field(default=None, repr=False)
+    item_popularity: Any = field(default=None, repr=False)
+    item_groups: Any = field(default=None, repr=False)
+    user_groups: Any = field(default=None, repr=False)
+    item_features: Any = field(default=None, repr=False)
+    propensity: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self._check_count("num_items")
+        for name in ("num_items", "num_users", "num_negatives"):
+            self._check_count(name)
+        self._check_index("seed")
+        if not (isinstance(self.relevance_threshold, (int, float)) and self.relevance_threshold >= 0):
+            raise MetricInputError(
+                f"{self.type}: relevance_threshold is a grade from 0, got {self.relevance_threshold!r}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ranking) and all(
+            getattr(self, f.name) == getattr(other, f.name)
+            if f.repr
+            else getattr(self, f.name) is getattr(other, f.name)
+            for f in fields(self)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, *(getattr(self, f.name) for f in fields(self) if f.repr)))
+
+    def __deepcopy__(self, memo: Any) -> Ranking:
+        return self  # frozen, and its side data is large
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -278,7 +344,7 @@ def parse_feature(text: str | OutputFeature) -> OutputFeature:
     if str(name.bare) != str(name) or name.k is not None:
         raise MetricInputError(f"{text!r}: an output feature has no split, task, feature or @k")
     feature = FEATURES[check_feature_type(name.metric)]
-    known = [f.name for f in fields(feature)]
+    known = [f.name for f in fields(feature) if f.repr]
     for key, _ in name.params:
         if key not in known:
             raise MetricInputError(

@@ -69,6 +69,8 @@ class Gathering:
             MetricInputError: it does not fit; nothing has been counted.
         """
         for statistic in self._direct:
+            statistic.prepare(batch)
+        for statistic in self._direct:
             statistic.check(batch)
         if self._first is None or self._first.kind != batch.kind:
             self.settle()

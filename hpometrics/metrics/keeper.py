@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_mean
 
 from ..exceptions import StateError
-from .checks import Gate
+from .gate import Gate
 from .gathering import Gathering
 from .statistics.statistic import Statistic
 

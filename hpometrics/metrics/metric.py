@@ -12,8 +12,9 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, StateError
 from ..objective import Objective
-from .checks import Gate, NonFinite
+from .batches import batch_of
 from .features import FEATURES, InputType, OutputFeature
+from .gate import Gate, NonFinite
 from .gathering import Gathering
 from .keeper import Keeper
 from .outputs import Outputs
@@ -143,7 +144,7 @@ class Metric(Keeper):
                 f"{self.name}: {self.inputs} are given twice, by position and as {self.inputs}="
             )
         given = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
-        batch = Outputs(self.output, target=target, **given)
+        batch = batch_of(self.output, target=target, **given)
         self.refuse_unwanted(batch.extras)
         self.require(batch)
         return batch
@@ -170,6 +171,9 @@ class Metric(Keeper):
             names = _extra_names(type(self).update)
             return names is not None and "sample_weight" in names
         return all(statistic.weighted for statistic in self._held.values())
+
+    def prepare(self, batch: Outputs) -> None:
+        """Tell the batch what will be asked of it; everyone has told it before anything is measured."""
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch that has passed the gate."""

@@ -16,6 +16,7 @@ from ..metrics.features import (
     CLUSTERS,
     MASK,
     NUMBER,
+    RANKING,
     SEQUENCE,
     SET,
     TEXT,
@@ -24,6 +25,7 @@ from ..metrics.features import (
     Category,
     Mask,
     OutputFeature,
+    Ranking,
     Sequence,
     Set,
     Text,
@@ -34,6 +36,23 @@ from ..metrics.features import (
 Batch = dict[str, Any]
 Draw = Callable[[OutputFeature, int, float, int], Batch]
 
+_ITEMS, _USERS = 20, 1000
+
+
+def _rankings() -> Ranking:
+    """A small catalogue: item 0 is the most popular, and each user has seen one of the first three."""
+    popularity = 1000 / torch.arange(1, _ITEMS + 1, dtype=torch.float64)
+    return Ranking(
+        num_items=_ITEMS,
+        seen=[[user % 3] for user in range(_USERS)],
+        item_popularity=popularity.round(),
+        item_groups=(torch.arange(_ITEMS) >= 6).long(),
+        user_groups=torch.arange(_USERS) % 2,
+        item_features=torch.nn.functional.one_hot(torch.arange(_ITEMS) % 7),
+        propensity=(popularity / popularity.max()).sqrt(),
+    )
+
+
 OUTPUTS: Mapping[str, OutputFeature] = {
     CATEGORY: Category(4),
     SET: Set(3),
@@ -42,6 +61,7 @@ OUTPUTS: Mapping[str, OutputFeature] = {
     SEQUENCE: Sequence(7),
     TEXT: Text(7),
     MASK: Mask(4),
+    RANKING: _rankings(),
 }
 """The output that the laws draw for a feature type; one without facts where none is listed."""
 
@@ -151,6 +171,22 @@ def _clusters(output: OutputFeature, rows: int, noise: float, random: torch.Gene
     return {"predictions": torch.tensor([7, -3, 10**12, 0])[found], "target": target}
 
 
+def _ranking(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    """Up to three items are relevant to a user, popular or not; a wrong answer recommends what is popular.
+
+    Users of odd number are answered wrongly more often. Scores are multiples of 1/64, which half precision
+    holds.
+    """
+    users = torch.arange(rows) % _USERS
+    grades = torch.randint(1, 4, (rows, 3), generator=random)
+    places = 3 + torch.stack([torch.randperm(_ITEMS - 3, generator=random)[:3] for _ in range(rows)])
+    target = torch.zeros(rows, _ITEMS, dtype=torch.int64).scatter_(1, places, grades)
+    order = torch.stack([torch.randperm(_ITEMS, generator=random) for _ in range(rows)]) / 64
+    popular = (_ITEMS - torch.arange(_ITEMS)) / 8 + order / 4
+    wrong = _uniform((rows, 1), random) < noise * torch.where(users % 2 == 1, 1.0, 0.5).unsqueeze(1)
+    return {"logits": torch.where(wrong, popular, target + order), "target": target, "users": users}
+
+
 def _uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
     return torch.rand(*shape, generator=random, dtype=torch.float64)
 
@@ -166,4 +202,5 @@ _RECIPES: Mapping[str, Callable[[OutputFeature, int, float, torch.Generator], Ba
     TEXT: _sequence,
     MASK: _mask,
     CLUSTERS: _clusters,
+    RANKING: _ranking,
 }

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError
-from hpometrics.metrics.checks import Gate, value_checks
+from hpometrics.metrics.checks import value_checks
 from hpometrics.metrics.features import (
     Binary,
     Category,
@@ -20,6 +20,7 @@ from hpometrics.metrics.features import (
     Vector,
     parse_feature,
 )
+from hpometrics.metrics.gate import Gate
 from hpometrics.metrics.outputs import Outputs
 from hpometrics.testing import OUTPUTS, cut, draw
 

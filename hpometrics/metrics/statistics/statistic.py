@@ -52,6 +52,12 @@ class Statistic:
         """True until the first row."""
         return not self._state
 
+    def join(self, other: Self) -> None:
+        """Take over what another statistic of the same identity is wanted for, such as its cut-offs."""
+
+    def prepare(self, batch: Outputs) -> None:
+        """Tell the batch what will be asked of it; called for every statistic before any checks it."""
+
     def check(self, batch: Outputs) -> None:
         """Refuse a batch that does not fit what is kept; called for every statistic before any is updated.
 

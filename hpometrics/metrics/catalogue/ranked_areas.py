@@ -1,0 +1,1 @@
+"""Areas of rankings: how sure a relevant item stands before another one."""

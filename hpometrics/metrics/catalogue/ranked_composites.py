@@ -1,0 +1,1 @@
+"""Composites of ranking metrics: several in one number, for each user."""

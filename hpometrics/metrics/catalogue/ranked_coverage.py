@@ -1,0 +1,1 @@
+"""Coverage of ranked lists: how many items and users the lists reach, and how evenly."""

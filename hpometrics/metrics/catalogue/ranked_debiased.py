@@ -1,0 +1,1 @@
+"""Debiased ranking metrics: hits weigh more where relevance is rarely observed."""

@@ -1,0 +1,1 @@
+"""Diversity of ranked lists: how different the items of one list are."""

@@ -1,0 +1,1 @@
+"""Fairness of ranked lists: whether groups of items and of users are served alike."""

@@ -1,0 +1,1 @@
+"""Novelty of ranked lists: how little known the items are."""

@@ -1,0 +1,1 @@
+"""Order of ranked lists: where the relevant items stand."""

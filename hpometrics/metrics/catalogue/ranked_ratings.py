@@ -1,0 +1,1 @@
+"""Errors against ratings: scores taken for predicted ratings."""

@@ -1,0 +1,245 @@
+"""RankingBatch: a batch of scores over items, with what is relevant; its lists and areas, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from ..features import LOGITS, InputType, OutputFeature, Ranking
+from ..outputs import Outputs, as_tensor
+from .areas import right_pairs
+from .candidates import sample_candidates
+from .interactions import Interactions
+from .lists import Lists
+from .queries import side_by_side
+from .reading import read_items, read_scores, read_scoring, read_seen, read_target, read_users
+from .relevance import DenseRelevance, Relevance
+from .scoring import GivenScores, Scoring, tiles
+from .side import SideData
+from .topk import top_k
+
+T = TypeVar("T")
+Areas = tuple[Tensor, Tensor, Tensor]
+
+
+class RankingBatch(Outputs):
+    """One batch of a `Ranking`: scores, or the factors that they are products of, and what is relevant.
+
+    Args:
+        feature: the output, with its side data.
+        logits: scores (rows, items); `scores` is the same.
+        target: grades (rows, items), or relevant items in any form of `Interactions`.
+        items: (rows, candidates) the item of each column of each row, -1 or `num_items` for none.
+        users: (rows,) the number of each user, for seen items, groups and values by user.
+        queries: (pairs,) the query of each score, for scores and target (pairs,); a row is then a query.
+            torchmetrics' `indexes` is the same.
+        user_factors, item_factors: (rows, d) and (items, d) in the place of scores.
+        sample_weight: how much each row counts.
+        extras: whatever else; it reaches the metrics that ask for it.
+
+    Raises:
+        MetricInputError: shapes that do not belong together, item ids out of range, or something missing.
+    """
+
+    __slots__ = ("_depth", "_hidden", "_scoring", "items", "relevance", "side", "users")
+
+    feature: Ranking
+    relevance: Relevance
+    items: Tensor | None
+    users: Tensor | None
+    _hidden: Interactions | None
+
+    def __init__(
+        self,
+        feature: OutputFeature,
+        *,
+        logits: Any = None,
+        scores: Any = None,
+        target: Any = None,
+        items: Any = None,
+        users: Any = None,
+        queries: Any = None,
+        indexes: Any = None,
+        user_factors: Any = None,
+        item_factors: Any = None,
+        sample_weight: Any = None,
+        **extras: Any,
+    ) -> None:
+        if not isinstance(feature, Ranking):
+            raise MetricInputError(f"a batch of rankings is of Ranking(), got {feature}")
+        given = read_scores(logits, scores, extras)
+        queries = indexes if queries is None else queries
+        if queries is not None:
+            given, target, users = side_by_side(given, target, queries)
+        self._begin(feature, read_scoring(given, user_factors, item_factors, items), extras)
+        self.weight = None if sample_weight is None else as_tensor(sample_weight).double()
+        rows, total = self._scoring.shape[0], self.side.num_items
+        self.users = None if users is None else read_users(users, rows)
+        self.items = (
+            None if items is None else read_items(as_tensor(items).long(), self._scoring.shape, total)
+        )
+        self.relevance, self.target = read_target(
+            target, self._scoring, self.items, feature.relevance_threshold, total
+        )
+        masks = feature.seen is not None and self.items is None  # candidates are the caller's choice
+        self._hidden = read_seen(self.side.seen, self.users) if masks else None
+        if feature.num_negatives is not None and self.items is None:
+            self._sample(feature.num_negatives)
+        if isinstance(self._scoring, GivenScores):
+            self.given[LOGITS] = self._scoring.scores
+
+    def _begin(self, feature: Ranking, scoring: Scoring, extras: dict[str, Any]) -> None:
+        self.feature, self._scoring, self.extras = feature, scoring, extras
+        self.side = SideData.of(feature, scoring.device)
+        self.given: dict[InputType, Tensor] = {}
+        self.records: dict[str, list[Any]] = {}
+        self.soft: Tensor | None = None
+        self._blocks: dict[str, Any] = {}
+        self._kind, self._depth = False, 0
+
+    @property
+    def width(self) -> int:
+        """How many columns the scores have: all items, or the candidates."""
+        return self._scoring.shape[1]
+
+    @property
+    def num_items(self) -> int:
+        """The size of the catalogue.
+
+        Raises:
+            MetricInputError: only candidates are scored, and the output does not say it.
+        """
+        known = self.side.num_items
+        if known is None and self.items is not None:
+            raise MetricInputError(
+                "the size of the catalogue is wanted, candidates do not show it; give Ranking(num_items=...)"
+            )
+        return self.width if known is None else known
+
+    @property
+    def valid(self) -> Tensor:
+        """Which rows have a relevant item, (rows,) bool."""
+        return self.relevance.counts > 0
+
+    def reach(self, k: int) -> None:
+        """Ask for lists of at least k items, before anyone reads them."""
+        self._depth = max(self._depth, k)
+
+    @property
+    def lists(self) -> Lists:
+        """The best items of each row, as deep as anyone has asked for, found by one pass over the scores."""
+        held: Lists | None = self._blocks.get("lists")
+        if held is None or held.depth < self._depth:
+            self._blocks["lists"] = held = self._ranked(max(1, self._depth))
+        return held
+
+    @property
+    def areas(self) -> Areas:
+        """Pairs in the right order, relevant items and others of each row, see `right_pairs`."""
+        return self._once("areas", self._counted)
+
+    @property
+    def rated(self) -> Areas:
+        """Row, score and grade of each relevant entry, for errors against ratings."""
+        return self._once("rated", self._rated)
+
+    @property
+    def ordered(self) -> Tensor:
+        """Whether all scores can be ordered, a flag: neither nan nor inf among them."""
+        tops = [part.amax() < torch.inf for part in self._scoring.inputs if part.numel()]
+        return torch.stack(tops).all() if tops else torch.ones((), dtype=torch.bool)
+
+    @property
+    def logits(self) -> Tensor:
+        """All scores, (rows, columns), -inf for what is not ranked."""
+        return self._once("logits", lambda: torch.cat([scores.clone() for _, scores in self.tiles()]))
+
+    @property
+    def answer(self) -> Tensor:
+        """All grades, (rows, columns) float32."""
+        return self._once("answer", lambda: self.relevance.dense(0, len(self)))
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        return self.block(name, lambda _: make())
+
+    def tiles(self) -> Iterator[tuple[int, Tensor]]:
+        """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked."""
+        return tiles(self._scoring, self._hidden, None if self.items is None else self.items < 0)
+
+    def require(self, kind: InputType, reader: str) -> None:
+        """Make sure that a model output is given: a ranking has scores and nothing else.
+
+        Raises:
+            MetricInputError: another one is wanted.
+        """
+        if kind is not LOGITS:
+            raise MetricInputError(f"{reader} reads {kind}: a ranking output has scores")
+
+    def rows(self, keep: Tensor) -> Self:
+        """Return the batch of those rows where `keep` is true."""
+        part, which = self._copied(), keep.nonzero().squeeze(1)
+        part._scoring = self._scoring.only(which)
+        part.relevance = self.relevance.only(which)
+        part._hidden = None if self._hidden is None else self._hidden.rows(which)
+        for name in ("users", "items", "weight", "target"):
+            value = getattr(self, name)
+            setattr(part, name, None if value is None else value[which])
+        if LOGITS in self.given:
+            part.given = {LOGITS: part._scoring.scores}  # type: ignore[attr-defined]  # given scores
+        return part
+
+    def masked(self, keep: Tensor) -> Self:
+        """Return the same rows, of which those that are not to be kept weigh nothing; nobody waits for it."""
+        part = self._copied()
+        part.weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
+        part._scoring = GivenScores(torch.where(keep.unsqueeze(1), self._scoring.rows(0, len(self)), 0.0))
+        return part
+
+    def _copied(self) -> Self:
+        part = object.__new__(type(self))
+        for name in (*Outputs.__slots__, *RankingBatch.__slots__):
+            setattr(part, name, getattr(self, name))
+        part._blocks = {}
+        return part
+
+    def _sample(self, num_negatives: int) -> None:
+        """Draw candidates by the seed, and score only them."""
+        drawn = sample_candidates(
+            self.relevance.entries, self.num_items, num_negatives,
+            seen=self._hidden, users=self.users, seed=self.feature.seed,
+        )  # fmt: skip
+        self.items, self.target, self._hidden = drawn.items, drawn.target, None
+        self.relevance = DenseRelevance(drawn.target, 0.0)
+        self._scoring = self._scoring.of(drawn.items)
+
+    def _ranked(self, depth: int) -> Lists:
+        values, columns, grades = [], [], []
+        for start, scores in self.tiles():
+            best, where = top_k(scores, depth)
+            values.append(best)
+            columns.append(where)
+            grades.append(self.relevance.at(start, where))
+        none = torch.zeros(0, depth, device=self.target.device)
+        value, column, grade = (torch.cat(parts or [none]) for parts in (values, columns, grades))
+        items = column.long()
+        if self.items is not None:
+            items = self.items.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
+        return Lists(value, column, items, grade, self.relevance.counts, self.relevance.ideal(depth))
+
+    def _counted(self) -> Areas:
+        entries = self.relevance.entries
+        none = torch.zeros(0, dtype=torch.float64, device=self.target.device)
+        parts = [(none, none, none)]
+        for start, scores in self.tiles():
+            parts.append(right_pairs(scores, entries.part(start, start + len(scores))))
+        right, positives, others = (torch.cat(column) for column in zip(*parts, strict=True))
+        return right, positives, others
+
+    def _rated(self) -> Areas:
+        entries = self.relevance.entries
+        row = entries.row_of
+        return row, self._scoring.pairs(row, entries.items), entries.sizes

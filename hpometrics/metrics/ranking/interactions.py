@@ -1,0 +1,206 @@
+"""Interactions: which items belong to each row, and how much, one row behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+
+_FORMS = (
+    "a matrix of rows x items (dense, torch.sparse or scipy.sparse), a list with the item ids of each row "
+    "(or a mapping of item id to grade), or packed as (offsets, items) or (offsets, items, grades)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Items of each row, as in a CSR matrix.
+
+    Attributes:
+        offsets: (rows + 1,) int64; row r owns the entries from `offsets[r]` up to `offsets[r + 1]`.
+        items: (entries,) int64.
+        grades: (entries,) float32; None where each entry counts 1.
+
+    >>> Interactions.of([[2, 0], [], {1: 3.0}], "target").offsets.tolist()
+    [0, 2, 2, 3]
+    """
+
+    offsets: Tensor
+    items: Tensor
+    grades: Tensor | None = None
+
+    @classmethod
+    def of(cls, given: Any, name: str, num_items: int | None = None) -> Interactions:
+        """Read any of the forms of sparse data.
+
+        Args:
+            given: the data.
+            name: what it is called where it came from, for messages.
+            num_items: ids lie below it; unchecked where it is not known.
+
+        Raises:
+            MetricInputError: another form, an id out of range, or an item twice in a row.
+        """
+        if isinstance(given, Interactions):
+            return given
+        made = _read(given, name)
+        made._check(name, num_items)
+        return made
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def counts(self) -> Tensor:
+        """The number of entries of each row, (rows,) int64."""
+        return self.offsets.diff()
+
+    @property
+    def row_of(self) -> Tensor:
+        """The row of each entry, (entries,) int64."""
+        rows = torch.arange(len(self), device=self.offsets.device)
+        return rows.repeat_interleave(self.counts, output_size=len(self.items))
+
+    @property
+    def sizes(self) -> Tensor:
+        """The grade of each entry, 1 where none was given, (entries,) float32."""
+        return torch.ones(len(self.items), device=self.items.device) if self.grades is None else self.grades
+
+    def rows(self, which: Tensor) -> Interactions:
+        """Return the rows of these numbers, in their order; a row may be asked for more than once."""
+        counts = self.counts[which]
+        offsets = _offsets(counts)
+        inside = torch.arange(int(offsets[-1]), device=which.device)
+        take = inside + (self.offsets[which] - offsets[:-1]).repeat_interleave(counts)
+        return Interactions(offsets, self.items[take], None if self.grades is None else self.grades[take])
+
+    def part(self, start: int, stop: int) -> Interactions:
+        """Return the rows from `start` up to `stop`, without a copy of their entries."""
+        low, high = int(self.offsets[start]), int(self.offsets[stop])
+        grades = None if self.grades is None else self.grades[low:high]
+        return Interactions(self.offsets[start : stop + 1] - low, self.items[low:high], grades)
+
+    def where(self, keep: Tensor) -> Interactions:
+        """Return the same rows with those of their entries where `keep`, (entries,) bool, is true."""
+        counts = torch.zeros(len(self), dtype=torch.int64, device=keep.device)
+        counts.index_add_(0, self.row_of, keep.long())
+        grades = None if self.grades is None else self.grades[keep]
+        return Interactions(_offsets(counts), self.items[keep], grades)
+
+    def to(self, device: torch.device | str) -> Interactions:
+        """Return the same on a device."""
+        grades = None if self.grades is None else self.grades.to(device)
+        return Interactions(self.offsets.to(device), self.items.to(device), grades)
+
+    def _check(self, name: str, num_items: int | None) -> None:
+        if self.offsets.ndim != 1 or self.items.ndim != 1 or len(self.offsets) < 1:
+            raise MetricInputError(f"{name}: packed offsets and items have one dimension each")
+        if (
+            int(self.offsets[0]) != 0
+            or int(self.offsets[-1]) != len(self.items)
+            or bool((self.counts < 0).any())
+        ):
+            raise MetricInputError(
+                f"{name}: offsets rise from 0 to the number of items, {len(self.items)}; "
+                f"got {self.offsets.tolist()}"[:300]
+            )
+        if self.grades is not None and self.grades.shape != self.items.shape:
+            raise MetricInputError(f"{name}: {len(self.items)} items have {len(self.grades)} grades")
+        if self.grades is not None and not bool(self.grades.isfinite().all()):
+            raise MetricInputError(f"{name}: grades are finite numbers, not nan or infinite")
+        if len(self.items):
+            self._check_items(name, num_items)
+
+    def _check_items(self, name: str, num_items: int | None) -> None:
+        low, high = (int(x) for x in self.items.aminmax())
+        if low < 0 or (num_items is not None and high >= num_items):
+            raise MetricInputError(
+                f"{name}: item ids lie in 0..{'' if num_items is None else num_items - 1}, "
+                f"got values from {low} to {high}"
+            )
+        rows = self.row_of
+        keys = rows * (high + 1) + self.items
+        if bool((keys.diff() > 0).all()):
+            return
+        ordered = keys.sort().values
+        twice = ordered[:-1][ordered.diff() == 0]
+        if len(twice):
+            row, item = divmod(int(twice[0]), high + 1)
+            raise MetricInputError(
+                f"{name}: item {item} stands twice in row {row}; each item of a row is given once"
+            )
+
+
+def _read(given: Any, name: str) -> Interactions:
+    if hasattr(given, "tocsr"):
+        return _from_scipy(given)
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        given = torch.from_numpy(given)
+    if isinstance(given, Tensor) and given.layout is not torch.strided:
+        return _from_sparse(given)
+    if isinstance(given, Tensor) and given.ndim == 2:
+        return _from_dense(given)
+    if isinstance(given, tuple) and len(given) in (2, 3):
+        offsets, items, *grades = (torch.as_tensor(part) for part in given)
+        return Interactions(_ids(offsets, name), _ids(items, name), grades[0].float() if grades else None)
+    if isinstance(given, list):
+        return _from_lists(given, name)
+    shape = f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else ""
+    raise MetricInputError(f"{name} is {_FORMS}; got {type(given).__name__}{shape}")
+
+
+def _from_dense(matrix: Tensor) -> Interactions:
+    places = matrix.nonzero()
+    counts = torch.bincount(places[:, 0], minlength=len(matrix))
+    plain = matrix.dtype is torch.bool
+    grades = None if plain else matrix[places[:, 0], places[:, 1]].float()
+    return Interactions(_offsets(counts), places[:, 1].contiguous(), grades)
+
+
+def _from_sparse(matrix: Tensor) -> Interactions:
+    csr = matrix.to_sparse_csr() if matrix.layout is not torch.sparse_csr else matrix
+    return Interactions(csr.crow_indices().long(), csr.col_indices().long(), csr.values().float())
+
+
+def _from_scipy(matrix: Any) -> Interactions:
+    csr = matrix.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    parts = (torch.from_numpy(np.asarray(part)) for part in (csr.indptr, csr.indices, csr.data))
+    offsets, items, grades = parts
+    return Interactions(offsets.long(), items.long(), grades.float())
+
+
+def _from_lists(rows: Sequence[Any], name: str) -> Interactions:
+    graded = [isinstance(row, Mapping) for row in rows]
+    listed = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
+    try:
+        counts = torch.tensor([len(row) for row in listed], dtype=torch.int64)
+        items = torch.tensor(list(chain.from_iterable(listed)))
+    except (TypeError, ValueError) as err:
+        raise MetricInputError(f"{name} is {_FORMS}; got a list with something else in it: {err}") from err
+    grades = torch.tensor(list(_grades(rows))) if any(graded) else None
+    return Interactions(_offsets(counts), _ids(items, name), grades)
+
+
+def _grades(rows: Sequence[Any]) -> Iterator[float]:
+    for row in rows:
+        yield from map(float, row.values()) if isinstance(row, Mapping) else (1.0 for _ in row)
+
+
+def _ids(values: Tensor, name: str) -> Tensor:
+    if values.numel() and (values.is_floating_point() or values.dtype is torch.bool):
+        raise MetricInputError(f"{name}: item ids and offsets are whole numbers, got {values.dtype}")
+    return values.long()
+
+
+def _offsets(counts: Tensor) -> Tensor:
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

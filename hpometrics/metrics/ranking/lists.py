@@ -1,0 +1,131 @@
+"""Lists: the best items of each row of a batch, with what of them is relevant, and the same cut at each k."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+class Lists:
+    """The ranked lists of a batch, to the depth of the largest cut-off that anyone asked for.
+
+    Args:
+        values: (rows, depth) float32 scores, falling; -inf behind the end of a list.
+        columns: (rows, depth) int64, where the items stand in the scores; -1 behind the end.
+        items: (rows, depth) int64 item ids; -1 behind the end. In a full evaluation these are the columns.
+        grades: (rows, depth) float32, how relevant each item is, 0 if not.
+        relevant: (rows,) int64, how many items are relevant to each row.
+        ideal: (rows, depth) float32, the largest grades of each row, falling, 0 behind them.
+    """
+
+    def __init__(
+        self, values: Tensor, columns: Tensor, items: Tensor, grades: Tensor, relevant: Tensor, ideal: Tensor
+    ) -> None:
+        self.values, self.columns, self.items = values, columns, items
+        self.grades, self.relevant, self.ideal = grades, relevant, ideal
+        self._cuts: dict[tuple[int, ...], Cut] = {}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def depth(self) -> int:
+        """The length of the lists."""
+        return self.values.shape[1]
+
+    @cached_property
+    def real(self) -> Tensor:
+        """Where a list has an item, (rows, depth) bool."""
+        return self.items >= 0
+
+    @cached_property
+    def hits(self) -> Tensor:
+        """Where an item of a list is relevant, (rows, depth) bool."""
+        return self.grades > 0
+
+    @cached_property
+    def found(self) -> Tensor:
+        """How many relevant items each list has at each cut-off, (rows, depth) float64."""
+        return self.hits.cumsum(1, dtype=torch.float64)
+
+    @cached_property
+    def places(self) -> Tensor:
+        """The ranks 1, 2, ... depth, float64."""
+        return torch.arange(1, self.depth + 1, device=self.values.device, dtype=torch.float64)
+
+    @cached_property
+    def discounts(self) -> Tensor:
+        """The weight 1 / log2(rank + 1) of each rank, (depth,) float64."""
+        return 1 / (self.places + 1).log2()
+
+    @cached_property
+    def valid(self) -> Tensor:
+        """Which rows have a relevant item, (rows,) bool."""
+        return self.relevant > 0
+
+    def of_valid(self, values: Tensor) -> Tensor:
+        """Put nan, which leaves a row out of an average, where nothing is relevant."""
+        return values.masked_fill(~self.valid.unsqueeze(1), torch.nan)
+
+    def of_items(self, facts: Tensor) -> Tensor:
+        """Facts (items, ...) of each item of the lists, (rows, depth, ...); 0 behind their end."""
+        found = facts[self.items.clamp(min=0)]
+        return found.masked_fill(~self.real.view(*self.real.shape, *[1] * (found.ndim - 2)), 0)
+
+    def cut(self, cutoffs: tuple[int, ...]) -> Cut:
+        """Cut the lists at several k; the same cut is made once."""
+        if cutoffs not in self._cuts:
+            self._cuts[cutoffs] = Cut(self, cutoffs)
+        return self._cuts[cutoffs]
+
+    def part(self, start: int, stop: int) -> Lists:
+        """Return the lists of some rows."""
+        own = (self.values, self.columns, self.items, self.grades, self.relevant, self.ideal)
+        return Lists(*(tensor[start:stop] for tensor in own))
+
+
+class Cut:
+    """The lists of a batch, cut at several k at once; each tensor has a column per k.
+
+    Args:
+        lists: the lists.
+        cutoffs: each k, from 1 up to the depth of the lists.
+    """
+
+    def __init__(self, lists: Lists, cutoffs: tuple[int, ...]) -> None:
+        self.lists = lists
+        device = lists.values.device
+        self._last = torch.tensor(cutoffs, device=device) - 1
+        self.k = (self._last + 1).double()
+        """Each k, (cutoffs,) float64."""
+        self._within = (lists.places.unsqueeze(1) <= self.k).double()
+
+    @cached_property
+    def found(self) -> Tensor:
+        """How many relevant items a list of each k has, (rows, cutoffs) float64."""
+        return self.sum(self.lists.hits)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """How many items a list of each k has, (rows, cutoffs) float64; fewer than k at its end."""
+        return self.sum(self.lists.real)
+
+    @cached_property
+    def relevant(self) -> Tensor:
+        """How many items are relevant to each row, (rows, 1) float64."""
+        return self.lists.relevant.double().unsqueeze(1)
+
+    @cached_property
+    def best_found(self) -> Tensor:
+        """How many relevant items an ideal list of each k has, (rows, cutoffs) float64."""
+        return torch.minimum(self.relevant, self.k)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Add up what belongs to each place, (rows, depth) or (depth,), within a list of each k."""
+        return values.double() @ self._within
+
+    def last(self, values: Tensor) -> Tensor:
+        """Take what a running value, (rows, depth), is at each k."""
+        return values[:, self._last]

@@ -1,0 +1,158 @@
+"""Reading: what an update of a ranking was given, checked and brought to scores, candidates and relevance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from ..outputs import as_tensor
+from .interactions import Interactions
+from .relevance import DenseRelevance, Relevance, SparseRelevance
+from .scoring import FactorScores, GivenScores, Scoring
+
+_OTHER = ("probabilities", "predictions", "target_probabilities")
+
+
+def read_scores(logits: Any, scores: Any, others: dict[str, Any]) -> Tensor | None:
+    """The scores under either of their names; None where there are none.
+
+    Raises:
+        MetricInputError: they are given twice, or another output is given, which a ranking does not have.
+    """
+    for name in _OTHER:
+        if others.pop(name, None) is not None:
+            raise MetricInputError(f"a ranking has scores, of which only the order counts; got {name}=")
+    if logits is not None and scores is not None:
+        raise MetricInputError("scores are given twice, as logits= and as scores=; leave one out")
+    given = logits if scores is None else scores
+    return None if given is None else as_tensor(given)
+
+
+def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, items: Any) -> Scoring:
+    """Where the scores of the batch come from.
+
+    Raises:
+        MetricInputError: neither scores nor both factors, or of shapes that do not belong together.
+    """
+    given = {"scores": scores, "user_factors": user_factors, "item_factors": item_factors}
+    told = [name for name, value in given.items() if value is not None]
+    if told not in (["scores"], ["user_factors", "item_factors"]):
+        raise MetricInputError(
+            "a ranking is measured by scores=, (users, items), or by user_factors= and item_factors=; got "
+            + (" and ".join(told) or "none of them")
+        )
+    if scores is not None:
+        if scores.ndim != 2 or scores.is_complex() or not scores.is_floating_point():
+            raise MetricInputError(
+                f"scores are real numbers of shape (users, items), got {scores.dtype} {tuple(scores.shape)}"
+            )
+        return GivenScores(scores)
+    users, catalogue = as_tensor(user_factors), as_tensor(item_factors)
+    if users.ndim != 2 or catalogue.ndim != 2 or users.shape[1] != catalogue.shape[1]:
+        raise MetricInputError(
+            "user_factors are (users, d) and item_factors (items, d), got "
+            f"{tuple(users.shape)} and {tuple(catalogue.shape)}"
+        )
+    return FactorScores(users, catalogue, None if items is None else as_tensor(items).long())
+
+
+def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> Tensor:
+    """The item of each column of each row, -1 where a place only fills up.
+
+    Raises:
+        MetricInputError: another shape than that of the scores, or an id out of range.
+    """
+    if tuple(items.shape) != shape:
+        raise MetricInputError(f"items name the item of each score, shape {shape}; got {tuple(items.shape)}")
+    if items.device.type == "cpu" and items.numel():
+        low, high = (int(x) for x in items.aminmax())
+        if low < -1 or (num_items is not None and high > num_items):
+            raise MetricInputError(
+                f"items lie in 0..{'' if num_items is None else num_items - 1}, or are -1 for none; "
+                f"got values from {low} to {high}"
+            )
+    return items if num_items is None else items.masked_fill(items == num_items, -1)
+
+
+def read_target(
+    target: Any, scoring: Scoring, items: Tensor | None, threshold: float, num_items: int | None
+) -> tuple[Relevance, Tensor]:
+    """What is relevant; beside it the target itself where it is dense, else as many zeros as it has rows.
+
+    Raises:
+        MetricInputError: none is given, or it does not belong to the scores.
+    """
+    if target is None:
+        raise MetricInputError("an update needs target=, what is relevant to each row; got scores alone")
+    rows, width = scoring.shape
+    if isinstance(target, np.ndarray) or (isinstance(target, Tensor) and target.layout is torch.strided):
+        dense = as_tensor(target)
+        if tuple(dense.shape) != (rows, width):
+            raise MetricInputError(
+                f"the target of scores of shape {(rows, width)} has the same shape, or is sparse; "
+                f"got {tuple(dense.shape)}"
+            )
+        if dense.device != scoring.device:
+            raise MetricInputError(
+                f"scores are on {scoring.device}, the target on {dense.device}; move one of them"
+            )
+        return DenseRelevance(dense, threshold), dense
+    limit = num_items if num_items is not None else width if items is None else None
+    entries = Interactions.of(target, "target", limit).to(scoring.device)
+    if len(entries) != rows:
+        raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
+    if entries.grades is not None:
+        entries = entries.where(entries.grades > threshold)
+    counts = entries.counts
+    if items is not None:
+        entries = _placed(entries, items)
+    return SparseRelevance(entries, width, counts), torch.zeros(rows, device=scoring.device)
+
+
+def read_users(users: Any, rows: int) -> Tensor:
+    """The number of the user of each row.
+
+    Raises:
+        MetricInputError: not one whole number per row.
+    """
+    numbers = as_tensor(users)
+    if tuple(numbers.shape) != (rows,) or numbers.is_floating_point():
+        raise MetricInputError(
+            f"users are whole numbers, one per row, shape ({rows},); got {numbers.dtype} of "
+            f"{tuple(numbers.shape)}"
+        )
+    return numbers.long()
+
+
+def read_seen(seen: Interactions, users: Tensor | None) -> Interactions:
+    """The seen items of each row.
+
+    Raises:
+        MetricInputError: users are not given, or one of them is not known.
+    """
+    if users is None:
+        raise MetricInputError("seen items are masked by user; pass users=, the user of each row")
+    if users.device.type == "cpu" and len(users):
+        low, high = (int(x) for x in users.aminmax())
+        if low < 0 or high >= len(seen):
+            raise MetricInputError(f"seen has users 0..{len(seen) - 1}, got users from {low} to {high}")
+    return seen.rows(users)
+
+
+def _placed(entries: Interactions, items: Tensor) -> Interactions:
+    """Turn item ids into the columns of each row's candidates; what is no candidate has no column."""
+    rows, width = items.shape
+    if not items.numel() or not len(entries.items):
+        return entries.where(torch.zeros(len(entries.items), dtype=torch.bool, device=items.device))
+    most = torch.maximum(items.amax(), entries.items.amax()) + 2
+    first = torch.arange(rows, device=items.device).unsqueeze(1) * most
+    ordered, order = (first + items + 1).view(-1).sort()
+    wanted = entries.row_of * most + entries.items + 1
+    near = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
+    there = ordered[near] == wanted
+    kept = entries.where(there)
+    return Interactions(kept.offsets, order[near[there]] % width, kept.grades)

@@ -1,0 +1,134 @@
+"""Relevance: what is relevant to each row of a batch, dense or sparse, and how much."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .interactions import Interactions
+
+
+class Relevance(Protocol):
+    """The relevant entries of a batch by row and column; a grade that is not relevant counts 0."""
+
+    @property
+    def counts(self) -> Tensor:
+        """How many items are relevant to each row, (rows,) int64, those that have no column included."""
+
+    def at(self, start: int, columns: Tensor) -> Tensor:
+        """Give the grades of columns (n, k) of the rows from `start`; of column -1 the grade is 0."""
+
+    def ideal(self, k: int) -> Tensor:
+        """The k largest grades of each row, falling, 0 behind them: (rows, k) float32."""
+
+    def dense(self, start: int, stop: int) -> Tensor:
+        """The grades of rows over all columns, (stop - start, width) float32."""
+
+    @property
+    def entries(self) -> Interactions:
+        """The relevant columns of each row with their grades."""
+
+    def only(self, which: Tensor) -> Relevance:
+        """Return the relevance of some rows alone."""
+
+
+class DenseRelevance:
+    """Relevance given as a matrix of grades, of which those above a threshold are relevant."""
+
+    def __init__(self, target: Tensor, threshold: float) -> None:
+        self._target, self._threshold = target, threshold
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """How many items are relevant to each row."""
+        return (self._target > self._threshold).sum(1)
+
+    def at(self, start: int, columns: Tensor) -> Tensor:
+        """Give the grades of columns of the rows from `start`."""
+        found = self._target[start : start + len(columns)].gather(1, columns.clamp(min=0)).float()
+        return torch.where((columns >= 0) & (found > self._threshold), found, 0.0)
+
+    def ideal(self, k: int) -> Tensor:
+        """The k largest grades of each row; on a device, where entries are not counted, by `torch.topk`."""
+        if self._target.device.type == "cpu":
+            return _ideal(self.entries, k)
+        width = min(k, self._target.shape[1])
+        best = self._target.float().topk(width, dim=1).values
+        best = torch.where(best > self._threshold, best, 0.0)
+        return torch.nn.functional.pad(best, (0, k - width))
+
+    def dense(self, start: int, stop: int) -> Tensor:
+        """The grades of rows over all columns."""
+        part = self._target[start:stop].float()
+        return part if self._threshold == 0 else torch.where(part > self._threshold, part, 0.0)
+
+    @cached_property
+    def entries(self) -> Interactions:
+        """The relevant columns of each row."""
+        found = Interactions.of(self._target, "target")
+        return found.where(found.sizes > self._threshold)
+
+    def only(self, which: Tensor) -> DenseRelevance:
+        """Return the relevance of some rows alone."""
+        return DenseRelevance(self._target[which], self._threshold)
+
+
+class SparseRelevance:
+    """Relevance given as entries; `counts` may exceed them, where relevant items have no column.
+
+    A reusable buffer holds the grades of some rows over all columns: entries are written into it, read at the
+    columns asked for, and taken out again, so that nobody pays for the columns in between.
+    """
+
+    def __init__(self, entries: Interactions, width: int, counts: Tensor) -> None:
+        self.entries, self.counts, self._width = entries, counts, width
+        self._buffer = torch.empty(0)
+
+    def at(self, start: int, columns: Tensor) -> Tensor:
+        """Give the grades of columns of the rows from `start`."""
+        rows = len(columns)
+        part = self.entries.part(start, start + rows)
+        if self._buffer.numel() < rows * self._width:
+            self._buffer = torch.zeros(rows * self._width, device=columns.device)
+        places = part.row_of * self._width + part.items
+        self._buffer[places] = part.sizes
+        first = torch.arange(rows, device=columns.device).unsqueeze(1) * self._width
+        found = self._buffer[first + columns.clamp(min=0)]
+        self._buffer[places] = 0.0
+        return found.masked_fill_(columns < 0, 0.0)
+
+    def ideal(self, k: int) -> Tensor:
+        """The k largest grades of each row."""
+        return _ideal(self.entries, k, self.counts)
+
+    def dense(self, start: int, stop: int) -> Tensor:
+        """The grades of rows over all columns."""
+        part = self.entries.part(start, stop)
+        full = torch.zeros(stop - start, self._width, device=part.items.device)
+        full[part.row_of, part.items] = part.sizes
+        return full
+
+    def only(self, which: Tensor) -> SparseRelevance:
+        """Return the relevance of some rows alone."""
+        return SparseRelevance(self.entries.rows(which), self._width, self.counts[which])
+
+
+def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:
+    """The k largest grades of each row; a relevant item that has no column counts 1."""
+    own = entries.counts
+    counts = own if counts is None else counts
+    places = torch.arange(k, device=own.device)
+    best = (places < counts.unsqueeze(1)).float()
+    if entries.grades is None or not len(entries.items):
+        return best
+    order = entries.grades.argsort(descending=True, stable=True)
+    row = entries.row_of[order]
+    by_row = row.argsort(stable=True)
+    row, order = row[by_row], order[by_row]
+    place = torch.arange(len(row), device=row.device) - entries.offsets[row]
+    near = place < k
+    best[row[near], place[near]] = entries.grades[order[near]]
+    return best

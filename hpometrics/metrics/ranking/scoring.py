@@ -1,0 +1,133 @@
+"""Scoring: where the scores of a batch come from, given or made from factors, a tile of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .interactions import Interactions
+
+_TILE = 1 << 19  # scores in a tile: they stay in the cache, and nothing grows with rows x items
+_TILE_ON_DEVICE = 1 << 28
+
+
+class Scoring(Protocol):
+    """Scores of rows over columns."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the scores are."""
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What the scores are made of."""
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Give the scores of some rows, float32 or float64; they may be the caller's own."""
+
+    def pairs(self, row: Tensor, column: Tensor) -> Tensor:
+        """Give single scores."""
+
+    def only(self, which: Tensor) -> Scoring:
+        """Return the scores of some rows alone."""
+
+    def of(self, items: Tensor) -> Scoring:
+        """Return the scores of some items of each row, (rows, candidates); -1 is no item."""
+
+
+class GivenScores:
+    """Scores that were handed in, (rows, columns)."""
+
+    def __init__(self, scores: Tensor) -> None:
+        self.scores = scores
+        self.inputs = (scores,)
+        self.shape = (scores.shape[0], scores.shape[1])
+        self.device = scores.device
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Give the scores of some rows; what is no float32 or float64 is widened."""
+        part = self.scores[start:stop]
+        return part if part.dtype in (torch.float32, torch.float64) else part.float()
+
+    def pairs(self, row: Tensor, column: Tensor) -> Tensor:
+        """Give single scores."""
+        return self.scores[row, column]
+
+    def only(self, which: Tensor) -> GivenScores:
+        """Return the scores of some rows alone."""
+        return GivenScores(self.scores[which])
+
+    def of(self, items: Tensor) -> GivenScores:
+        """Return the scores of some items of each row."""
+        return GivenScores(self.scores.gather(1, items.clamp(min=0)))
+
+
+class FactorScores:
+    """Scores that are inner products of factors: of (rows, d) and (items, d), or of each row's candidates."""
+
+    def __init__(self, users: Tensor, items: Tensor, candidates: Tensor | None = None) -> None:
+        self._users, self._items, self._candidates = users, items, candidates
+        self.inputs = (users, items, -users, -items)
+        self.shape = (len(users), len(items) if candidates is None else candidates.shape[1])
+        self.device = users.device
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Multiply the factors of some rows."""
+        part = self._users[start:stop]
+        if self._candidates is None:
+            return part @ self._items.T
+        near = self._items[self._candidates[start:stop].clamp(min=0)]
+        return torch.einsum("rd,rcd->rc", part, near)
+
+    def pairs(self, row: Tensor, column: Tensor) -> Tensor:
+        """Multiply pairs of factors."""
+        item = column if self._candidates is None else self._candidates[row, column].clamp(min=0)
+        return (self._users[row] * self._items[item]).sum(1)
+
+    def only(self, which: Tensor) -> FactorScores:
+        """Return the scores of some rows alone."""
+        near = None if self._candidates is None else self._candidates[which]
+        return FactorScores(self._users[which], self._items, near)
+
+    def of(self, items: Tensor) -> FactorScores:
+        """Return the scores of some items of each row."""
+        return FactorScores(self._users, self._items, items)
+
+
+def tiles(
+    scoring: Scoring, hidden: Interactions | None, padding: Tensor | None
+) -> Iterator[tuple[int, Tensor]]:
+    """Cut the scores into tiles of rows, with -inf where an item is hidden or a place only fills up.
+
+    Args:
+        scoring: where scores come from.
+        hidden: columns of each row that are not to be ranked.
+        padding: (rows, columns) bool, places that are no item.
+
+    Yields:
+        The first row of a tile, and its scores; they hold until the next tile is asked for.
+    """
+    rows, width = scoring.shape
+    most = _TILE if scoring.device.type == "cpu" else _TILE_ON_DEVICE
+    height = max(1, most // max(1, width))
+    buffer: Tensor | None = None
+    for start in range(0, rows, height):
+        stop = min(rows, start + height)
+        scores = scoring.rows(start, stop)
+        if hidden is not None or padding is not None:
+            if buffer is None:
+                buffer = scores.new_empty(min(height, rows), width)
+            scores = buffer[: stop - start].copy_(scores)
+        if hidden is not None:
+            part = hidden.part(start, stop)
+            scores.view(-1)[part.row_of * width + part.items] = -torch.inf
+        if padding is not None:
+            scores.masked_fill_(padding[start:stop], -torch.inf)
+        yield start, scores

@@ -1,0 +1,117 @@
+"""Side data: what is known of users and items beside the scores, read once from the output feature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from ..features import Ranking
+from .interactions import Interactions
+
+G = TypeVar("G", Tensor, Interactions)
+
+
+class SideData:
+    """The side data of a `Ranking`, each checked and brought to its form the first time it is read.
+
+    Raises:
+        MetricInputError: reading one that was not given, naming the argument of `Ranking`, or one of another
+            size than the rest.
+    """
+
+    def __init__(self, output: Ranking, device: torch.device | str = "cpu") -> None:
+        self._output, self._device = output, torch.device(device)
+
+    @classmethod
+    def of(cls, output: Ranking, device: torch.device | str = "cpu") -> SideData:
+        """Return the side data of an output on a device, the same object each time."""
+        held: dict[str, SideData] = output.__dict__.setdefault("_side_data", {})
+        return held.setdefault(str(device), cls(output, device))
+
+    @cached_property
+    def seen(self) -> Interactions:
+        """The training interactions, users x items: never recommended again."""
+        return self._given("seen", lambda given: Interactions.of(given, "seen", self._output.num_items))
+
+    @cached_property
+    def num_items(self) -> int | None:
+        """The number of items, where it was said or side data of items show it."""
+        if self._output.num_items is not None:
+            return self._output.num_items
+        for name in ("item_popularity", "item_groups", "item_features"):
+            if getattr(self._output, name) is not None:
+                return len(getattr(self, name))
+        return None
+
+    @cached_property
+    def item_popularity(self) -> Tensor:
+        """How often each item was interacted with, (items,) float64; counted from `seen` where not given."""
+        if self._output.item_popularity is None and self._output.seen is not None:
+            most = self.num_items or int(self.seen.items.max()) + 1
+            return torch.bincount(self.seen.items, minlength=most).double()
+        return self._given("item_popularity", lambda given: self._per_item(given, "item_popularity").double())
+
+    @cached_property
+    def item_groups(self) -> Tensor:
+        """The group of each item from 0, -1 where it is unknown, (items,) int64."""
+        return self._given(
+            "item_groups", lambda given: _groups(self._per_item(given, "item_groups"), "item_groups")
+        )
+
+    @cached_property
+    def user_groups(self) -> Tensor:
+        """The group of each user from 0, -1 where it is unknown, (users,) int64."""
+        return self._given("user_groups", lambda given: _groups(torch.as_tensor(given), "user_groups"))
+
+    @cached_property
+    def item_features(self) -> Tensor:
+        """The features of each item, (items, features) float32."""
+        return self._given("item_features", lambda given: self._per_item(given, "item_features", 2).float())
+
+    @cached_property
+    def propensity(self) -> Tensor:
+        """The chance that a relevant item is observed, (items,) float64 above 0."""
+        found = self._given("propensity", lambda given: self._per_item(given, "propensity").double())
+        if not bool((found > 0).all()):
+            raise MetricInputError(f"propensity lies above 0, got {float(found.min()):.3g}")
+        return found
+
+    @cached_property
+    def num_users(self) -> int:
+        """The number of users in training."""
+        if self._output.num_users is not None:
+            return self._output.num_users
+        return len(self.seen)
+
+    def _given(self, name: str, read: Callable[[Any], G]) -> G:
+        given = getattr(self._output, name)
+        if given is None:
+            raise MetricInputError(
+                f"{name} is wanted and was not given; give it once, as Ranking({name}=...)"
+            )
+        return read(given).to(self._device)
+
+    def _per_item(self, given: Any, name: str, dims: int = 1) -> Tensor:
+        values = torch.as_tensor(np.asarray(given) if not isinstance(given, Tensor) else given)
+        items = self._output.num_items
+        if values.ndim != dims or (items is not None and len(values) != items):
+            wanted = f"({items if items is not None else 'items'},{' features' if dims == 2 else ''})"
+            raise MetricInputError(f"{name} has shape {wanted}, got {tuple(values.shape)}")
+        if values.is_floating_point() and not bool(values.isfinite().all()):
+            raise MetricInputError(f"{name} holds nan or infinite values")
+        return values
+
+
+def _groups(values: Tensor, name: str) -> Tensor:
+    if values.ndim != 1 or values.is_floating_point() or (len(values) and int(values.min()) < -1):
+        raise MetricInputError(
+            f"{name} are whole numbers from 0 in one dimension, -1 where the group is unknown; got "
+            f"{values.dtype} of shape {tuple(values.shape)}"
+        )
+    return values.long()

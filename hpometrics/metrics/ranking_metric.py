@@ -1,0 +1,220 @@
+"""Base classes of ranking metrics: over lists of each k, over all scores, over ratings.
+
+`ListMetric` is the fast way: a formula over the lists of a batch, at all its cut-offs at once. The other four
+are for metrics of your own that want plain tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError
+from .features import LOGITS, InputType
+from .metric import Metric, overrides_update
+from .outputs import Outputs
+from .ranking.batch import RankingBatch
+from .ranking.blocks import Block, MetricBlock, Tile, blocks_of
+from .ranking.lists import Cut
+from .statistics.statistic import Statistic
+from .statistics.user_means import UserMeans, rankings_in
+
+_TILE_BLOCKS = "tile blocks"
+
+
+class BaseMetric(Metric):
+    """A ranking metric without cut-off that measures tensors: scores and grades of some rows at a time.
+
+    Give `update(preds, target, **kwargs)` and `compute()` over `add_state`; both tensors are (rows, columns),
+    dense, -inf for what is not ranked. `update` is called for a tile of rows at a time, with `users` (rows,)
+    and `items` (rows, columns), both None where they are not known, and the blocks that the class asks for.
+
+    A class asks for blocks by `blocks = {...}` or `_REQUIRED_COMPONENTS = {...}`.
+    """
+
+    inputs: ClassVar[InputType] = LOGITS
+    blocks: ClassVar[Iterable[Block | str]] = ()
+    _REQUIRED_COMPONENTS: ClassVar[Iterable[Block | str]] = ()
+    k: int | None = None
+
+    @classmethod
+    def wanted_blocks(cls) -> tuple[Block | str, ...]:
+        """The blocks that the class asks for."""
+        return (*cls.blocks, *cls._REQUIRED_COMPONENTS)
+
+    def observe(self, batch: Outputs) -> None:
+        """Add a batch that has passed the gate."""
+        if not overrides_update(self):
+            super().observe(batch)
+            return
+        self.prepare(batch)
+        for tile in tiles_of(rankings_in(batch)):
+            type(self).update(self, tile.preds, tile.target, **self.given(tile))
+
+    def given(self, tile: Tile) -> dict[str, Any]:
+        """The keyword arguments for a tile: users, items and blocks."""
+        batch, rows = tile.batch, slice(tile.start, tile.start + len(tile.preds))
+        made = batch.block(f"{_TILE_BLOCKS} {tile.start}", _nothing)
+        blocks = blocks_of(self.wanted_blocks(), tile, self.k or 1, made)
+        users = None if batch.users is None else batch.users[rows]
+        items = None if batch.items is None else batch.items[rows]
+        return {"users": users, "items": items, **self.wanted(batch.extras), **blocks}
+
+
+class TopKMetric(BaseMetric):
+    """A ranking metric over lists of k items; else as `BaseMetric`. Blocks of lists are cut at `k`."""
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise MetricInputError(f"{type(self).__name__}: k is a whole number from 1, got {k!r}")
+        self.k: int = k
+
+    def prepare(self, batch: Outputs) -> None:
+        """Ask for lists of k items."""
+        rankings_in(batch).reach(self.k)
+
+
+class UserAverageTopKMetric(TopKMetric):
+    """A metric that gives each user a value from a list of k items; the mean over users is its own.
+
+    Users without a relevant item are left out.
+
+    >>> from hpometrics import MAXIMIZE
+    >>> class Precision(UserAverageTopKMetric):
+    ...     objective = MAXIMIZE
+    ...
+    ...     def compute_scores(self, preds, target, top_k_rel, **kwargs):
+    ...         return top_k_rel.sum(dim=1).float() / self.k
+    """
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the sum of the users' values."""
+        return {"users": UserMeans(self.name, self.of_batch, (self.k,))}
+
+    def compute(self) -> Tensor:
+        """Divide once; nan with a reason where no user has a relevant item."""
+        return mean_over_users(self, self.k)
+
+    def compute_scores(self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any) -> Tensor:
+        """Measure users.
+
+        Args:
+            preds: (users, columns) scores, -inf for what is not ranked.
+            target: (users, columns) float32 grades.
+            top_k_rel: (users, k) float32, 1 where an item of the list is relevant; 0 behind its end.
+            kwargs: the blocks asked for; `users`, `items`.
+
+        Returns:
+            One value per user, (users,).
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} needs compute_scores(preds, target, top_k_rel, **kwargs)"
+        )
+
+    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
+        """Measure the users of a batch, a tile at a time; nan for those without a relevant item."""
+        parts = [self._of_tile(tile) for tile in tiles_of(batch)]
+        values = torch.cat(parts) if parts else torch.zeros(0, device=batch.target.device)
+        return values.double().masked_fill(~batch.valid, torch.nan).unsqueeze(1)
+
+    def _of_tile(self, tile: Tile) -> Tensor:
+        relevant = blocks_of([MetricBlock.TOP_K_BINARY_RELEVANCE], tile, self.k, {})
+        values = self.compute_scores(tile.preds, tile.target, *relevant.values(), **self.given(tile))
+        if values.shape != (len(tile.preds),):
+            raise MetricInputError(
+                f"{self.name}: compute_scores gives one value per user, shape ({len(tile.preds)},); "
+                f"got {tuple(values.shape)}"
+            )
+        return values
+
+
+class ListMetric(TopKMetric):
+    """A metric whose value for a user is a formula over lists; all cut-offs are measured at once.
+
+    A subclass gives `values`; its parameters but k say which formula it is.
+    """
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
+        return {"users": UserMeans(self.formula, self.of_batch, (self.k,))}
+
+    def compute(self) -> Tensor:
+        """Divide once; nan with a reason where no user has a value."""
+        return mean_over_users(self, self.k)
+
+    def values(self, cut: Cut) -> Tensor:
+        """Measure each user at each k.
+
+        Returns:
+            (users, cut-offs) float64; nan for a user who has no value.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs values(cut)")
+
+    @property
+    def formula(self) -> str:
+        """Its name without the cut-off."""
+        return self.name.rpartition("@")[0] or self.name
+
+    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
+        """Measure a batch at several cut-offs; users without a relevant item have no value."""
+        return batch.lists.of_valid(self.values(batch.lists.cut(cutoffs)))
+
+
+class RatingMetric(BaseMetric):
+    """An error against ratings: the scores of relevant entries are taken for predicted ratings.
+
+    A subclass gives `compute_errors(preds, target)`, elementwise.
+    """
+
+    def __init__(self, average: Literal["user", "pooled"], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.average = average
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the sum of errors, of users or of all ratings."""
+        return {"errors": UserMeans(self.name, self.of_batch)}
+
+    def compute(self) -> Tensor:
+        """Divide once; nan with a reason where nothing was rated."""
+        return mean_over_users(self, None)
+
+    def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
+        """Measure each rating: both tensors and the result are (ratings,)."""
+        raise NotImplementedError(f"{type(self).__name__} needs compute_errors(preds, target)")
+
+    def of_user(self, mean: Tensor) -> Tensor:
+        """Turn a user's mean error into the user's value."""
+        return mean
+
+    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Measure users, or all ratings as one: each user's mean weighs as much as the user has ratings."""
+        row, preds, target = batch.rated
+        sums = torch.zeros(len(batch), dtype=torch.float64, device=row.device)
+        sums.index_add_(0, row, self.compute_errors(preds, target).double())
+        counts = batch.relevance.entries.counts.double()
+        means = sums / counts  # nan of users without a rating
+        pooled = self.average == "pooled"
+        values = means if pooled else self.of_user(means)
+        return values.unsqueeze(1), (counts if pooled else torch.ones_like(counts)).unsqueeze(1)
+
+
+def _nothing(batch: Outputs) -> dict[Any, Any]:
+    return {}
+
+
+def mean_over_users(metric: Metric, k: int | None) -> Tensor:
+    """The mean that a metric's `UserMeans` hold at a cut-off; nan with a reason where no user has a value."""
+    mean = metric.statistic(UserMeans).mean(k)
+    return metric.undefined("no user has a relevant item") if bool(mean.isnan()) else mean
+
+
+def tiles_of(batch: RankingBatch) -> Iterable[Tile]:
+    """Cut a batch into dense tiles of rows, with their lists."""
+    lists, relevance = batch.lists, batch.relevance
+    for start, preds in batch.tiles():
+        stop = start + len(preds)
+        yield Tile(batch, start, preds, lists.part(start, stop), relevance.dense(start, stop))

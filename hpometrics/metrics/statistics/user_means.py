@@ -1,0 +1,92 @@
+"""User means: the values of one formula for each user at several cut-offs, added up over users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from ..outputs import Outputs
+from ..ranking.batch import RankingBatch
+from .statistic import Reduction, Statistic
+
+Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
+
+
+class UserMeans(Statistic):
+    """Sum and weight of the values of users, a column per cut-off; a user whose value is nan is left out.
+
+    Metrics that differ in their cut-off alone share one: it measures all cut-offs at once.
+
+    Args:
+        owner: the name of the formula; the same owner means the same formula.
+        measure: gives the values of a batch, (rows, cut-offs) float64, nan where there is none; or a pair of
+            these and their weights.
+        cutoffs: the lengths of lists to be measured; 0 is the whole ranking, none a formula without lists.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()) -> None:
+        super().__init__(owner=owner)
+        self._measure = measure
+        self.cutoffs = cutoffs
+
+    def fresh(self) -> Self:
+        """Return an empty one of the same formula and cut-offs."""
+        return type(self)(self.params["owner"], self._measure, self.cutoffs)
+
+    def join(self, other: Self) -> None:
+        """Measure at the cut-offs of another one as well."""
+        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
+
+    def prepare(self, batch: Outputs) -> None:
+        """Ask for lists of the largest cut-off."""
+        ranked = rankings_in(batch)
+        for cutoff in self.cutoffs:
+            ranked.reach(cutoff or ranked.width)
+
+    def check(self, batch: Outputs) -> None:
+        """Measure the batch; nothing is added yet, so that the formula may refuse it."""
+        self._measured(rankings_in(batch))
+
+    def update(self, batch: Outputs) -> None:
+        """Add what was measured."""
+        values, weights = self._measured(rankings_in(batch))
+        counted = torch.where(weights > 0, values, 0.0)
+        self.add(total=(counted * weights).sum(0), weight=weights.sum(0))
+
+    def mean(self, cutoff: int | None = None) -> Tensor:
+        """The mean over users at a cut-off, nan where no user has a value."""
+        column = self.cutoffs.index(cutoff) if cutoff is not None else 0
+        mean: Tensor = self._state["total"][column] / self._state["weight"][column]
+        return mean
+
+    def _measured(self, batch: RankingBatch) -> tuple[Tensor, Tensor]:
+        """Values and weights, both (rows, columns) float64, weight 0 where there is no value."""
+        return batch.block(f"users of {self.params['owner']}", self._weighed)
+
+    def _weighed(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        ranked = rankings_in(batch)
+        measured = self._measure(ranked, tuple(k or ranked.width for k in self.cutoffs))
+        values, own = measured if isinstance(measured, tuple) else (measured, None)
+        weights = (~values.isnan()).double()
+        weights = weights if own is None else torch.where(weights > 0, own.double(), 0.0)
+        if batch.weight is not None:
+            weights = weights * batch.weight.unsqueeze(1)
+        return values.double(), weights
+
+
+def rankings_in(batch: Outputs) -> RankingBatch:
+    """Return the batch if it is one of rankings.
+
+    Raises:
+        MetricInputError: it is not.
+    """
+    if not isinstance(batch, RankingBatch):
+        raise MetricInputError(f"lists are ranked of a ranking output, not of {batch.feature}")
+    return batch
