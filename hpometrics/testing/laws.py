@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from ..exceptions import HpometricsError, MetricInputError
+from ..metrics.batches import batch_of
 from ..metrics.collection import MetricCollection
 from ..metrics.derivations import class_dim
-from ..metrics.features import OutputFeature
+from ..metrics.features import RANKING, OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName
 from ..metrics.outputs import Outputs
@@ -187,7 +188,10 @@ def check_forms(subject: Subject) -> None:
     whole = subject.measure(batch)
     for how, form in forms.items():
         metric = subject.make()
-        metric.update(**_over_tensors(batch, form))
+        formed = _over_tensors(batch, form)
+        if how == "lists" and subject.output.type == RANKING:  # where a list names the relevant items
+            formed["target"] = batch["target"]
+        metric.update(**formed)
         value = value_of(metric)
         if value.requires_grad:
             raise LawBroken(f"{subject} keeps the graph of inputs that want gradients")
@@ -197,7 +201,7 @@ def check_forms(subject: Subject) -> None:
 def check_inputs(subject: Subject) -> None:
     """The output that the metric reads may be handed over itself, in the place of the logits."""
     batch = subject.draw(60)
-    outputs = Outputs(subject.output, **batch)
+    outputs = batch_of(subject.output, **batch)
     metric = subject.make()
     beside = {name: value for name, value in batch.items() if name not in _OUTPUTS}
     metric.update(outputs[subject.entry.inputs], **beside)
@@ -280,7 +284,7 @@ def check_weightless(subject: Subject) -> None:
 def check_soft_labels(subject: Subject) -> None:
     """Soft labels that are sure give the value of the hard ones; who cannot read them says so."""
     batch = subject.draw(40)
-    shown = Outputs(subject.output, **batch)
+    shown = batch_of(subject.output, **batch)
     if not isinstance(batch.get("target"), Tensor) or not {"logits", "probabilities"} & batch.keys():
         return
     beside = {name: value for name, value in batch.items() if name != "target"}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ...objective import MINIMIZE
-from ..features import FEATURES, PREDICTIONS, SEQUENCE, TEXT, OutputFeature
+from ..features import FEATURES, LOGITS, PREDICTIONS, RANKING, SEQUENCE, TEXT, OutputFeature
 from ..metric import MeanMetric
 from ..outputs import Outputs, as_tensor
 from ..registry import register_metric
@@ -20,7 +20,7 @@ from .regression import REAL, ErrorMean
 from .robust import above_zero
 
 
-@register_metric("loss", [kind for kind in FEATURES if kind not in (SEQUENCE, TEXT)])
+@register_metric("loss", [kind for kind in FEATURES if kind not in (RANKING, SEQUENCE, TEXT)])
 class Loss(MeanMetric):
     """Mean over rows of the loss that is handed over as `loss=`: the training criterion, or any number a row.
 
@@ -76,7 +76,7 @@ class Loss(MeanMetric):
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Some batch of the feature, and losses that grow with the noise."""
         shapes = {"binary": (), "category": (), "clusters": (), "set": (3,), "sequence": (5,), "text": (5,)}
-        more = {"mask": (4, 4), "image": (1, 4, 4), "audio": (16,), "ranking": (6,)}
+        more = {"mask": (4, 4), "image": (1, 4, 4), "audio": (16,)}
         if output.type in shapes or output.type == "mask":
             target = (2 * uniform((rows, *{**shapes, **more}[output.type]), random)).long()
         elif output.type in more:
@@ -85,6 +85,41 @@ class Loss(MeanMetric):
             target = uniform(shape_of(output, rows), random)
         loss = noise * (1 + uniform((rows,), random))
         return {"predictions": target.clone(), "target": target, "loss": loss}
+
+
+@register_metric("loss", [RANKING])
+class LossOfRanking(Loss):
+    """Mean over rows of the loss that is handed over as `loss=`: the training criterion, or any number a row.
+
+    Shape:
+        scores, target: whatever a ranking takes; they are not read.
+        loss: (N,) one value a row, or one value, the mean of the batch, which weighs as much as it has rows.
+    Value: float in (-inf, inf), in the loss's unit, small is best; nan before the first row.
+
+    Raises:
+        MetricInputError: `loss=` is missing or of another shape, or one value comes with `sample_weight=`.
+    Formula: sum(loss) / rows
+    Source: Ludwig's loss.
+
+    >>> metric = LossOfRanking()
+    >>> metric.update(torch.rand(2, 5), [[3], [0, 1]], loss=torch.tensor([1.0, 2.0]))
+    >>> metric.compute().item()
+    1.5
+    """
+
+    inputs = LOGITS
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        """Some rankings, and losses that grow with the noise."""
+        scores = uniform((rows, getattr(output, "num_items", None) or 6), random)
+        loss = noise * (1 + uniform((rows,), random))
+        return {
+            "logits": scores,
+            "target": (scores > 0.5).long(),
+            "users": torch.arange(rows) % 100,
+            "loss": loss,
+        }
 
 
 @register_metric("poisson_nll", REAL, aliases=["poisson_nll_loss"])

@@ -77,7 +77,11 @@ class RankingBatch(Outputs):
             given, target, users = side_by_side(given, target, queries)
         self._begin(feature, read_scoring(given, user_factors, item_factors, items), extras)
         self.weight = None if sample_weight is None else as_tensor(sample_weight).double()
-        rows, total = self._scoring.shape[0], self.side.num_items
+        (rows, width), total = self._scoring.shape, self.side.num_items
+        if items is None and total not in (None, width):
+            raise MetricInputError(
+                f"scores are of {width} items, the catalogue has {total}; of candidates alone, pass items="
+            )
         self.users = None if users is None else read_users(users, rows)
         self.items = (
             None if items is None else read_items(as_tensor(items).long(), self._scoring.shape, total)

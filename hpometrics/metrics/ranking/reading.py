@@ -25,7 +25,8 @@ def read_scores(logits: Any, scores: Any, others: dict[str, Any]) -> Tensor | No
     """
     for name in _OTHER:
         if others.pop(name, None) is not None:
-            raise MetricInputError(f"a ranking has scores, of which only the order counts; got {name}=")
+            what = "grades, no soft labels" if name.startswith("target") else "scores and no other output"
+            raise MetricInputError(f"a ranking has {what}; got {name}=")
     if logits is not None and scores is not None:
         raise MetricInputError("scores are given twice, as logits= and as scores=; leave one out")
     given = logits if scores is None else scores

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...features import AUDIO, BOXES, IMAGE, MASK, RANKING, TEXT, OutputFeature
+from ...features import AUDIO, BOXES, IMAGE, MASK, TEXT, OutputFeature
 from ..text import draw_texts
 from .row import Row
 
@@ -136,13 +136,6 @@ def _boxes(output: OutputFeature, rows: int, noise: float, random: torch.Generat
     return {"predictions": found, "target": right}
 
 
-def _ranking(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    target = (uniform((rows, 12), random) < 0.1).long()
-    target[torch.arange(rows), torch.randint(12, (rows,), generator=random)] = 1
-    scores = torch.where(uniform((rows, 12), random) < noise, uniform((rows, 12), random), target.double())
-    return {"logits": scores + 0.1 * uniform((rows, 12), random), "target": target}
-
-
 def _clouds(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     target = uniform((rows, 6, 3), random)
     return {"predictions": mixed(target, noise, random), "target": target}
@@ -162,7 +155,7 @@ def _grouped(output: OutputFeature, rows: int, noise: float, random: torch.Gener
 
 _BY_FEATURE: dict[str, Draw] = {
     IMAGE: _at_most(40, _pictures(16)), AUDIO: _sounds(64), MASK: _masks, BOXES: _boxes,
-    RANKING: _at_most(100, _ranking), TEXT: _texts,
+    TEXT: _texts,
 }  # fmt: skip
 
 _BY_NAME: dict[str, Draw] = {
