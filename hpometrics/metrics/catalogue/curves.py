@@ -35,10 +35,6 @@ class RocAuc(ColumnMetric):
     With `max_fpr` only the part of the curve up to that false positive rate counts, rescaled so that 0.5 is
     chance and 1 is best. `average` micro takes each class of each row as a question of its own.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
 
     Raises:
@@ -60,7 +56,6 @@ class RocAuc(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
 
     def __init__(
         self, *, average: CurveAverage = "macro", class_: int | None = None, max_fpr: float | None = None
@@ -96,15 +91,8 @@ class RocAuc(ColumnMetric):
 class AveragePrecision(ColumnMetric):
     """Mean precision over the rows of the class, each taken at its own score; exact, without interpolation.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no
         positive row.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: sum over the thresholds t of (recall(t) - recall(next higher t)) * precision(t)
     Deviates: the area by trapezoids under the precision-recall curve, which some call pr_auc, is larger.
     Source: Zhu 2004, University of Waterloo report; scikit-learn's average_precision_score.
@@ -119,7 +107,6 @@ class AveragePrecision(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
     needs = "there is no positive row"
 
     def of_all(self) -> tuple[Tensor, Tensor]:
@@ -182,10 +169,6 @@ class LogAuc(ColumnMetric):
 
     The rate runs from `min_fpr` to `max_fpr`; the curve's points are joined by lines over its logarithm.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0.021 is chance between 0.001 and 0.1; nan when the target
         holds one class only.
 
@@ -206,7 +189,6 @@ class LogAuc(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
 
     def __init__(
         self,
