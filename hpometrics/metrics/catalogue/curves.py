@@ -11,8 +11,9 @@ from ...objective import MAXIMIZE
 from ..features import BINARY, CATEGORY, PROBABILITIES, SET
 from ..metric import Metric
 from ..registry import register_metric
+from ..statistics.areas import curves_of, pooled_curve
 from ..statistics.pairs import areas_of_pairs
-from ..statistics.ranked import Ranked, pooled_areas
+from ..statistics.ranked import Ranked
 from ..statistics.roc import area_over_log, area_up_to
 from ..statistics.scores import Scores
 from ..statistics.statistic import Statistic
@@ -69,12 +70,14 @@ class RocAuc(ColumnMetric):
         """Take the areas that all curve metrics share, or measure the parts of the curves."""
         if self.max_fpr not in (None, 1.0):
             return super().of_all()
-        curves = self.statistic(Scores).curves
+        curves = curves_of(self.statistic(Scores))
         return curves.roc_auc, curves.positives
 
     def of_pooled(self) -> Tensor:
         """Rank all columns as one."""
-        return super().of_pooled() if self.max_fpr not in (None, 1.0) else _pooled(self)[0]
+        if self.max_fpr not in (None, 1.0):
+            return super().of_pooled()
+        return pooled_curve(self.statistic(Scores)).roc_auc
 
     def of_column(self, column: Ranked) -> Tensor:
         """Standardise the partial area."""
@@ -111,12 +114,12 @@ class AveragePrecision(ColumnMetric):
 
     def of_all(self) -> tuple[Tensor, Tensor]:
         """Take the average precisions that all curve metrics share."""
-        curves = self.statistic(Scores).curves
+        curves = curves_of(self.statistic(Scores))
         return curves.average_precision, curves.positives
 
     def of_pooled(self) -> Tensor:
         """Rank all columns as one."""
-        return _pooled(self)[1]
+        return pooled_curve(self.statistic(Scores)).average_precision
 
 
 @register_metric("roc_auc_ovo", [CATEGORY], aliases={"roc_auc_ovo_weighted": "roc_auc_ovo(average=weighted)"})
@@ -209,8 +212,3 @@ class LogAuc(ColumnMetric):
     def of_column(self, column: Ranked) -> Tensor:
         """Take trapezoids over the logarithm."""
         return area_over_log(column, self.min_fpr, self.max_fpr)
-
-
-def _pooled(metric: ColumnMetric) -> tuple[Tensor, Tensor]:
-    """Area under the ROC curve and average precision of all columns as one."""
-    return metric.statistic(Scores).derived("areas pooled", pooled_areas)

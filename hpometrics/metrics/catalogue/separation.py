@@ -7,7 +7,8 @@ from torch import Tensor
 from ...objective import MAXIMIZE
 from ..features import BINARY, CATEGORY, SET
 from ..registry import register_metric
-from ..statistics.ranked import Ranked, pooled_areas
+from ..statistics.areas import curves_of, pooled_curve
+from ..statistics.ranked import Ranked
 from ..statistics.scores import Scores
 from .columns import ColumnMetric
 
@@ -33,12 +34,12 @@ class Gini(ColumnMetric):
 
     def of_all(self) -> tuple[Tensor, Tensor]:
         """Stretch the areas that all curve metrics share."""
-        curves = self.statistic(Scores).curves
+        curves = curves_of(self.statistic(Scores))
         return 2 * curves.roc_auc - 1, curves.positives
 
     def of_pooled(self) -> Tensor:
         """Stretch the area of all columns as one."""
-        return 2 * self.statistic(Scores).derived("areas pooled", pooled_areas)[0] - 1
+        return 2 * pooled_curve(self.statistic(Scores)).roc_auc - 1
 
 
 @register_metric("ks", [CATEGORY, BINARY, SET], aliases=["kolmogorov_smirnov", "ks_statistic"])
