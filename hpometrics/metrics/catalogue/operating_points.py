@@ -92,7 +92,7 @@ class PrecisionAtRecall(OperatingPoint):
         return (column.tp / (column.tp + column.fp))[kept].amax()
 
 
-@register_metric("sensitivity_at_specificity", [BINARY, CATEGORY, SET], aliases=[])
+@register_metric("sensitivity_at_specificity", [BINARY, CATEGORY, SET])
 class SensitivityAtSpecificity(OperatingPoint):
     """Largest share of positives found among the thresholds whose specificity is at least `specificity`.
 
@@ -127,7 +127,7 @@ class SensitivityAtSpecificity(OperatingPoint):
         return tp[kept].amax() / column.positives
 
 
-@register_metric("specificity_at_sensitivity", [BINARY, CATEGORY, SET], aliases=[])
+@register_metric("specificity_at_sensitivity", [BINARY, CATEGORY, SET])
 class SpecificityAtSensitivity(OperatingPoint):
     """Largest share of negatives left alone among the thresholds whose sensitivity is at least `sensitivity`.
 

@@ -56,7 +56,7 @@ class F1Max(MaximumOverThresholds):
     criterion = "f1"
 
 
-@register_metric("fbeta_max", [BINARY, SET], aliases=[])
+@register_metric("fbeta_max", [BINARY, SET])
 class FbetaMax(MaximumOverThresholds):
     """F-beta at the threshold that makes it largest; recall counts `beta` times as much as precision.
 
@@ -86,7 +86,7 @@ class FbetaMax(MaximumOverThresholds):
         return self.beta**2
 
 
-@register_metric("accuracy_max", [BINARY, SET], aliases=[])
+@register_metric("accuracy_max", [BINARY, SET])
 class AccuracyMax(MaximumOverThresholds):
     """Share of right decisions at the threshold that makes it largest.
 
@@ -105,7 +105,7 @@ class AccuracyMax(MaximumOverThresholds):
     criterion = "accuracy"
 
 
-@register_metric("balanced_accuracy_max", [BINARY, SET], aliases=[])
+@register_metric("balanced_accuracy_max", [BINARY, SET])
 class BalancedAccuracyMax(MaximumOverThresholds):
     """Mean of sensitivity and specificity at the threshold that makes it largest.
 
@@ -123,7 +123,7 @@ class BalancedAccuracyMax(MaximumOverThresholds):
     criterion = "balanced_accuracy"
 
 
-@register_metric("mcc_max", [BINARY, SET], aliases=[])
+@register_metric("mcc_max", [BINARY, SET])
 class MccMax(MaximumOverThresholds):
     """Matthews correlation at the threshold that makes it largest.
 
@@ -141,7 +141,7 @@ class MccMax(MaximumOverThresholds):
     criterion = "mcc"
 
 
-@register_metric("jaccard_max", [BINARY, SET], aliases=[])
+@register_metric("jaccard_max", [BINARY, SET])
 class JaccardMax(MaximumOverThresholds):
     """Intersection over union at the threshold that makes it largest.
 
