@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _TITLES = "Shape Value Raises Formula Deviates Source Args"
+_SHARED = ("Args", "Shape", "Value", "Raises")  # what a family shares; the rest is each metric's own
 _TITLE = re.compile(rf"(?P<title>{'|'.join(_TITLES.split())}):(?:\s+(?P<text>\S.*))?\Z")
 
 
@@ -28,8 +29,11 @@ class Docstring:
 
     @classmethod
     def of(cls, thing: type) -> Docstring:
-        """Read that of a class."""
-        return cls.of_text(inspect.getdoc(thing) or "")
+        """Read that of a class; what a family shares and it does not say is what its base classes say."""
+        own = cls.of_text(inspect.getdoc(thing) or "")
+        told = [cls.of_text(inspect.cleandoc(base.__doc__ or "")) for base in thing.__mro__[1:-1]]
+        shared = {title: next(filter(None, (base[title] for base in told)), "") for title in _SHARED}
+        return replace(own, sections={**shared, **own.sections})
 
     @classmethod
     def of_text(cls, text: str) -> Docstring:

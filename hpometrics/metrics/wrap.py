@@ -15,7 +15,8 @@ from .facts import UNSTATED
 from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeature, parse_feature
 from .metric import Metric
 from .names import MetricName
-from .wrapped import PooledFunction, RowFunction, WrappedMetric
+from .wrapped_function import PooledFunction, RowFunction
+from .wrapped_metric import WrappedMetric
 
 _TARGET_FIRST = ("y_true", "target", "targets", "actual", "labels")
 _RESPONSES = {"predict": PREDICTIONS, "predict_proba": PROBABILITIES, "decision_function": LOGITS}

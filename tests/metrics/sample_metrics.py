@@ -8,7 +8,7 @@ from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import PREDICTIONS
 from hpometrics.metrics.metric import MeanMetric, Metric
 from hpometrics.metrics.statistics.statistic import Statistic
-from hpometrics.objective import MINIMIZE
+from hpometrics.objective import MAXIMIZE, MINIMIZE
 
 
 class Gap(MeanMetric):
@@ -118,6 +118,16 @@ class SharedTotal(SharedGap):
 
     def compute(self):
         return self.statistic(GapSums).state()["total"]
+
+
+class Reversed(MeanMetric):
+    """The opposite direction of Gap."""
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+
+    def get_current_value(self, preds, target):
+        return preds - target
 
 
 SAMPLES = {

@@ -50,3 +50,26 @@ def test_a_class_without_words_says_nothing():
     """Every part is empty, none is missing."""
     silent = Docstring.of(type("Silent", (), {}))
     assert (silent.prose, silent["Value"]) == ("", "")
+
+
+class Family:
+    """What a family shares.
+
+    Shape: (N,) int.
+    Value: float in [0, 1].
+    Formula: a / b
+    """
+
+
+class Member(Family):
+    """One of them.
+
+    Value: float from 0.
+    """
+
+
+def test_what_a_family_shares_is_said_once():
+    """A member says what is its own; the shape is the family's, the formula is each one's own."""
+    said = Docstring.of(Member)
+    assert (said.summary, said["Shape"], said["Value"]) == ("One of them.", "(N,) int.", "float from 0.")
+    assert said["Formula"] == "" and Docstring.of(Family)["Formula"] == "a / b"

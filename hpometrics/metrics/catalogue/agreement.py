@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...objective import MAXIMIZE
-from ..features import BINARY, CATEGORY, PREDICTIONS, SET
+from ..features import BINARY, CATEGORY, SET
 from ..registry import register_metric
 from ..statistics.confusion import Confusion, Counts
 from .averaging import ConfusionMetric, SetRatio
@@ -37,7 +37,6 @@ class MatthewsCorrelation(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide the covariance of the class indicators by their deviations."""
@@ -59,9 +58,6 @@ class SetMatthewsCorrelation(SetRatio):
         preds, target: (N, L) of 0 and 1.
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan for a label that all or none are predicted
         as, or all or none have. In an average such a label counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: (tp * tn - fp * fn) / sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     Source: Matthews 1975, BBA 405(2); torchmetrics' MultilabelMatthewsCorrCoef is `average=micro`.
 
@@ -72,7 +68,6 @@ class SetMatthewsCorrelation(SetRatio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     word = "mcc"
     needs = "label that some rows have and some have not, in target and predictions"
 
@@ -102,7 +97,6 @@ class CohenKappa(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def __init__(self, *, weights: Literal["none", "linear", "quadratic"] = "none") -> None:
         super().__init__()

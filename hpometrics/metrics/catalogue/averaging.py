@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MINIMIZE
-from ..features import BINARY, CATEGORY, SEQUENCE, SET
+from ..features import BINARY, CATEGORY, PREDICTIONS, SEQUENCE, SET
 from ..metric import Metric
 from ..outputs import Outputs
 from ..registry import register_metric
@@ -32,6 +32,7 @@ _ROUNDING = 1e-12  # the share of all weight below which a difference of sums is
 class ConfusionMetric(Metric):
     """A metric that is a closed form of confusion counts."""
 
+    inputs = PREDICTIONS
     family: ClassVar[str] = "confusion"
 
     def statistics(self) -> dict[str, Statistic]:
@@ -59,6 +60,12 @@ class Ratio(ConfusionMetric):
     ratio of each. In an average a denominator of 0 counts as the worst value, as scikit-learn has it, and a
     class that does not occur is left out (with `none`, it is nan). `class=3` is the ratio of that class
     alone, undefined where its denominator is 0; a binary output without parameters is that of class 1.
+
+    Shape:
+        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
+
+    Raises:
+        MetricNameError: average and class are both given, or neither.
     """
 
     one_of: ClassVar[tuple[str, ...]] = ("average", "class")

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..features import BINARY, PROBABILITIES, SET
+from ..features import BINARY, SET
 from ..registry import register_metric
 from ..statistics.cuts import best_cut, probability_between
 from ..statistics.ranked import ranked_column
@@ -45,7 +45,6 @@ class BestThreshold(ColumnMetric):
     """
 
     objective = None
-    inputs = PROBABILITIES
 
     def __init__(self, *, criterion: BestCriterion, beta: float = 1.0) -> None:
         super().__init__()
@@ -86,7 +85,6 @@ class BestThresholds(AveragedColumns):
     """
 
     objective = None
-    inputs = PROBABILITIES
 
     def __init__(self, *, criterion: BestCriterion, average: Literal["none"], beta: float = 1.0) -> None:
         super().__init__(average=average)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MAXIMIZE
-from ..features import BINARY, CATEGORY, PROBABILITIES, SET
+from ..features import BINARY, CATEGORY, SET
 from ..registry import register_metric
 from ..statistics.histograms import BinnedCurve, ScoreHistogram, average_precision_of, roc_auc_of
 from ..statistics.statistic import Statistic
@@ -18,6 +18,9 @@ class BinnedColumns(AveragedColumns):
 
     The bound holds for these very scores: it is computed from the histogram, and is 0 where no bin holds rows
     of both kinds.
+
+    Raises:
+        MetricNameError: bins is below 1, no such class, or `class` beside `average`.
     """
 
     def __init__(
@@ -79,14 +82,7 @@ class BinnedRocAuc(BinnedColumns):
 
     `error_bound` is half the share of pairs that lie in one bin. ParlAI's AUC is `bins=1000`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: bins is below 1, no such class, or `class` beside `average`.
     Formula: sum over bins of pos * (neg in lower bins + neg / 2) / (positives * negatives)
     Deviates: ParlAI gives 0 for a target of one class.
     Source: Hanley & McNeil 1982, Radiology 143(1); ParlAI's AUCMetrics.
@@ -101,7 +97,6 @@ class BinnedRocAuc(BinnedColumns):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:
         """Count the pairs."""
@@ -114,15 +109,8 @@ class BinnedAveragePrecision(BinnedColumns):
 
     `error_bound` is the larger distance to the best and to the worst order of the rows within their bins.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no
         positive row.
-
-    Raises:
-        MetricNameError: bins is below 1, no such class, or `class` beside `average`.
     Formula: sum over bins of pos / positives * tp / (tp + fp), tp and fp counted from the bin up
     Source: Zhu 2004, University of Waterloo report; torchmetrics' BinaryAveragePrecision with thresholds.
 
@@ -138,7 +126,6 @@ class BinnedAveragePrecision(BinnedColumns):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
     needs = "there is no positive row"
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:

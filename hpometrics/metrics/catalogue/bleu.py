@@ -55,8 +55,12 @@ def bleus_of(found: NgramMatches) -> Floats:
 
 
 class SentenceBleu(TextMetric):
-    """Mean over texts of their BLEU up to n-grams of one order; ParlAI's form."""
+    """Mean over texts of their BLEU up to n-grams of one order; ParlAI's form.
 
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    """
+
+    objective = MAXIMIZE
     order: ClassVar[int]
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -70,13 +74,6 @@ class Bleu1(SentenceBleu):
 
     Texts are normalised as for `accuracy`. A text that shares no word with a reference scores 0.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of min(1, exp(1 - r / c)) * p1, lengths c and of the nearest reference r
     Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu`.
     Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
@@ -87,8 +84,6 @@ class Bleu1(SentenceBleu):
     0.75
     """
 
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
     order = 1
 
 
@@ -99,13 +94,6 @@ class Bleu2(SentenceBleu):
     Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2)^(1/2)
     Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu(order=2)`.
     Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
@@ -116,8 +104,6 @@ class Bleu2(SentenceBleu):
     0.5
     """
 
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
     order = 2
 
 
@@ -128,13 +114,6 @@ class Bleu3(SentenceBleu):
     Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3)^(1/3)
     Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu(order=3)`.
     Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
@@ -145,8 +124,6 @@ class Bleu3(SentenceBleu):
     0.0001
     """
 
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
     order = 3
 
 
@@ -157,13 +134,6 @@ class Bleu4(SentenceBleu):
     Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3 * p4)^(1/4)
     Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu`.
     Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
@@ -174,8 +144,6 @@ class Bleu4(SentenceBleu):
     0.5
     """
 
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
     order = 4
 
 

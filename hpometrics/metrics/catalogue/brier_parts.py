@@ -50,14 +50,7 @@ class BrierReliability(BrierPart):
 
     Bins are of equal width; of a category the parts are summed over classes, of a set averaged over labels.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 2], no unit, 0 is best, at most 1 but for a category; nan before the first row.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: sum over bins of rows / all rows * (mean probability - share of outcomes)^2
     Source: Murphy 1973, Journal of Applied Meteorology 12(4).
 
@@ -83,14 +76,7 @@ class BrierResolution(BrierPart):
 
     Bins are of equal width; of a category the parts are summed over classes, of a set averaged over labels.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, the uncertainty is best, 0 is worst; nan before the first row.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: sum over bins of rows / all rows * (share of outcomes - base rate)^2
     Source: Murphy 1973, Journal of Applied Meteorology 12(4).
 
@@ -117,14 +103,7 @@ class BrierUncertainty(BrierPart):
 
     It has no objective: no model changes it. Of a category it is summed over classes, of a set averaged.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, at most 1/4 but for a category; nan before the first row.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: base rate * (1 - base rate)
     Source: Murphy 1973, Journal of Applied Meteorology 12(4).
 

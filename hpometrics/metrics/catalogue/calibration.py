@@ -89,6 +89,14 @@ class BinnedCalibration(Metric):
     A category's confidence is its largest probability; a binary output's, and each label's of a set, is the
     probability of 1, held against how often the target is 1. To hold a binary output's larger probability
     against how often it is right, measure it as `Category(2)` with two columns.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
+        target: (N,) int, (N, L) of a set.
+
+    Raises:
+        MetricNameError: bins is below 1.
     """
 
     inputs = PROBABILITIES
@@ -122,14 +130,7 @@ class ExpectedCalibrationError(BinnedCalibration):
     binary output's, and each label's of a set, is the probability of 1, held against how often the target is
     1. To hold a binary output's larger probability against how often it is right, use `Category(2)`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: sum over bins of rows / all rows * |mean confidence - share right|
     Deviates: Guo et al. close a bin above, torchmetrics and we below; it matters for a confidence on an edge.
     Source: Naeini, Cooper & Hauskrecht 2015, AAAI; Guo et al. 2017, ICML.
@@ -156,14 +157,7 @@ class RmsCalibrationError(BinnedCalibration):
 
     Bins and confidence are those of `ece`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: sqrt(sum over bins of rows / all rows * (mean confidence - share right)^2)
     Source: Nguyen & O'Connor 2015, EMNLP; torchmetrics' calibration error with norm="l2".
 
@@ -190,14 +184,7 @@ class MaximumCalibrationError(BinnedCalibration):
 
     Bins and confidence are those of `ece`; a bin of a single row counts as much as any other.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: max over bins of |mean confidence - share right|
     Source: Naeini, Cooper & Hauskrecht 2015, AAAI.
 
@@ -227,9 +214,6 @@ class ClasswiseEce(BinnedCalibration):
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
         target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: mean over classes of the sum over bins of rows / all rows * |mean probability - share of class|
     Source: Nixon et al. 2019, CVPR Workshops; Kull et al. 2019, NeurIPS.
 

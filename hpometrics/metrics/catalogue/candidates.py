@@ -59,8 +59,16 @@ class CandidateMetric(MeanMetric):
     """A metric of ranked candidates, `candidates=`: for each row a list of texts, best first.
 
     The references are the target, or the extra `references` beside token ids.
+
+    Shape:
+        candidates: for each of N rows a list of texts, best first.
+        target: N texts, or N lists of one or more references.
+
+    Raises:
+        MetricInputError: no candidates, or not a list of texts per row.
     """
 
+    inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references", "candidates")
 
     @staticmethod
@@ -85,9 +93,6 @@ class TextHits(CandidateMetric):
     Args:
         k: how many candidates count, as in `hits@5`.
 
-    Shape:
-        candidates: for each of N rows a list of texts, best first.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
 
     Raises:
@@ -103,7 +108,6 @@ class TextHits(CandidateMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def __init__(self, *, k: int) -> None:
         super().__init__()
@@ -124,13 +128,7 @@ class TextRank(CandidateMetric):
     Texts are compared after normalisation, as for `accuracy`. Where no candidate is right, the rank is one
     behind the last.
 
-    Shape:
-        candidates: for each of N rows a list of texts, best first.
-        target: N texts, or N lists of one or more references.
     Value: float from 1, in places, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: no candidates, or not a list of texts per row.
     Formula: mean over rows of the rank of the first right candidate, candidates + 1 if there is none
     Source: ParlAI's rank.
 
@@ -141,7 +139,6 @@ class TextRank(CandidateMetric):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each row's rank."""
@@ -156,13 +153,7 @@ class TextReciprocalRank(CandidateMetric):
 
     Texts are compared after normalisation, as for `accuracy`.
 
-    Shape:
-        candidates: for each of N rows a list of texts, best first.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: no candidates, or not a list of texts per row.
     Formula: mean over rows of 1 / rank of the first right candidate
     Deviates: where no candidate is right ParlAI gives 1 / (candidates + 1).
     Source: Voorhees 1999, TREC-8.
@@ -174,7 +165,6 @@ class TextReciprocalRank(CandidateMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each row's reciprocal rank."""

@@ -23,8 +23,6 @@ AverageMethod = Literal["arithmetic", "geometric", "min", "max"]
 class MutualInformation(ClusteringMetric):
     """How much the clusters tell of the groups; the more groups, the larger it can be.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float from 0, in nats, the entropy of the target is best; nan before the first row.
     Formula: sum over cells of p(t, k) log(p(t, k) / (p(t) p(k)))
     Source: Shannon 1948, Bell System Technical Journal 27.
@@ -49,8 +47,6 @@ class NormalizedMutualInformation(ClusteringMetric):
     Args:
         average_method: which mean of the two entropies it is divided by.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; 1 where both sides are one group; nan where that mean is 0
         otherwise.
     Formula: mutual information / mean(entropy of target, entropy of predictions)
@@ -86,8 +82,6 @@ class AdjustedMutualInformation(ClusteringMetric):
     Args:
         average_method: which mean of the two entropies is the most there could be.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; 1 where both sides group the rows alike; nan
         where the mean entropy is that of chance, and for weights that are no whole numbers.
     Formula: (mutual information - expected) / (mean(entropies) - expected)
@@ -122,8 +116,6 @@ class AdjustedMutualInformation(ClusteringMetric):
 class Homogeneity(ClusteringMetric):
     """Share of the groups' entropy that the clusters explain: whether each cluster holds one group only.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; 1 where there is one group; nan before the first row.
     Formula: mutual information / entropy of target
     Source: Rosenberg & Hirschberg 2007, EMNLP-CoNLL.
@@ -145,8 +137,6 @@ class Homogeneity(ClusteringMetric):
 class Completeness(ClusteringMetric):
     """Share of the clusters' entropy that the groups explain: whether each group lies in one cluster only.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; 1 where there is one cluster; nan before the first row.
     Formula: mutual information / entropy of predictions
     Source: Rosenberg & Hirschberg 2007, EMNLP-CoNLL.
@@ -171,8 +161,6 @@ class VMeasure(ClusteringMetric):
     Args:
         beta: how much more completeness counts.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; 0 where both parts are 0; nan before the first row.
 
     Raises:
@@ -206,8 +194,6 @@ class VMeasure(ClusteringMetric):
 class VariationOfInformation(ClusteringMetric):
     """What is left to say of either side when the other is known; a distance between groupings.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float from 0, in nats, 0 is best; nan before the first row.
     Formula: entropy of target + entropy of predictions - 2 mutual information
     Source: Meila 2003, COLT.

@@ -25,8 +25,6 @@ class ClusteringMetric(GroupingMetric):
 class Rand(ClusteringMetric):
     """Share of all pairs of rows that both sides keep together or both keep apart.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; nan for fewer than two rows, and for weights that are no
         whole numbers.
     Formula: (pairs together in both + pairs apart in both) / pairs
@@ -54,8 +52,6 @@ class Rand(ClusteringMetric):
 class AdjustedRand(ClusteringMetric):
     """Rand index, set against what clusters of these sizes would reach by chance.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance, -0.5 at worst; 1 where both sides group the
         rows alike; nan for fewer than two rows, and for weights that are no whole numbers.
     Formula: (together - expected) / ((pairs in target + pairs in predictions) / 2 - expected)
@@ -86,8 +82,6 @@ class AdjustedRand(ClusteringMetric):
 class FowlkesMallows(ClusteringMetric):
     """Geometric mean of the precision and the recall with which pairs of rows are put together.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; nan where one side puts no two rows together, and for weights
         that are no whole numbers.
     Formula: together / sqrt(pairs in target * pairs in predictions)
@@ -115,8 +109,6 @@ class FowlkesMallows(ClusteringMetric):
 class Purity(ClusteringMetric):
     """Share of rows that belong to the largest group of their cluster; a cluster per row reaches 1.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: sum over clusters of the largest cell / rows
     Source: Zhao & Karypis 2001, University of Minnesota report 01-40.
@@ -142,8 +134,6 @@ class ClusterAccuracy(ClusteringMetric):
     Clusters beyond the number of groups get no name and are wrong. The best way is found exactly, in a dense
     table of groups by clusters.
 
-    Shape:
-        preds, target: (N,) int, any numbers.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: max over one-to-one namings of the rows in named cells / rows
     Source: Kuhn 1955, Naval Research Logistics Quarterly 2; as in Xie, Girshick & Farhadi 2016, ICML.

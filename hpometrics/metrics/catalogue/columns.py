@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, MetricNameError
-from ..features import BINARY
+from ..features import BINARY, PROBABILITIES
 from ..metric import Metric
 from ..statistics.ranked import Ranked, ranked_column, ranked_pooled
 from ..statistics.scores import Scores
@@ -25,8 +25,14 @@ class AveragedColumns(Metric):
     `micro` takes all columns as one, each class of each row a question of its own; `macro` averages the
     values, `weighted` weighs them by the rows of the class, `none` gives one per class; `class_` picks the
     value of a single class. A class whose value is undefined is left out (with `none`, it is nan).
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
+        target: (N,) int, (N, L) of a set.
     """
 
+    inputs = PROBABILITIES
     needs: ClassVar[str] = ONE_CLASS
 
     def __init__(self, *, average: CurveAverage = "macro", class_: int | None = None) -> None:
@@ -106,7 +112,11 @@ def column_weights(values: Tensor, positives: Tensor, average: CurveAverage) -> 
 
 
 class ColumnMetric(AveragedColumns):
-    """A metric of sorted columns of scores; each is sorted once for all metrics of a panel."""
+    """A metric of sorted columns of scores; each is sorted once for all metrics of a panel.
+
+    Raises:
+        MetricNameError: there is no such class, or `class` beside `average`.
+    """
 
     def statistics(self) -> dict[str, Statistic]:
         """Need every row's scores."""

@@ -80,9 +80,6 @@ class Overconfidence(MeanMetric):
 class AbsoluteOverconfidence(Overconfidence):
     """Distance between mean confidence and accuracy, whether the model is too sure or too modest.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
-        target: (N,) int.
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: |mean of p(predicted) - share right|
     Source: Lichtenstein & Fischhoff 1977, Organizational Behavior and Human Performance 20(2).
@@ -103,7 +100,14 @@ class AbsoluteOverconfidence(Overconfidence):
 
 
 class OrderedCalibration(Metric):
-    """A calibration error over all answers in the order of their confidence, exact, without fixed bins."""
+    """A calibration error over all answers in the order of their confidence, exact, without fixed bins.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
+        target: (N,) int, (N, L) of a set.
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    """
 
     inputs = PROBABILITIES
     family: ClassVar[str] = "calibration"
@@ -130,12 +134,6 @@ class AdaptiveEce(OrderedCalibration):
 
     Confidence is that of `ece`. Rows of the same confidence that lie across an edge, and a row that does,
     are shared out in proportion: the value depends on no order of the rows.
-
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
-    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
 
     Raises:
         MetricNameError: bins is below 1.
@@ -175,11 +173,6 @@ class KsCalibrationError(OrderedCalibration):
 
     It is a Kolmogorov-Smirnov distance, and needs no bins. Confidence is that of `ece`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
-    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: max over s of |sum over rows of confidence up to s of (confidence - right)| / rows
     Source: Gupta et al. 2021, ICLR.
 
@@ -204,15 +197,8 @@ class ReliabilityCurve(BinnedCalibration):
 
     It has no objective: a curve has no better and worse. Bins and confidence are those of `ece`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: table of shape (3, bins): mean confidence, share right, share of rows; nan in the first two for a
         bin without rows.
-
-    Raises:
-        MetricNameError: bins is below 1.
     Formula: per bin, mean of confidence, mean of right, rows / all rows
     Deviates: scikit-learn's calibration_curve leaves out bins without rows.
     Source: DeGroot & Fienberg 1983, The Statistician 32.

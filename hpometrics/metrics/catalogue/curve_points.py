@@ -18,8 +18,14 @@ class Curve(Metric):
     """Rows of numbers, one column per threshold; thresholds are probabilities, also where logits were given.
 
     A binary output has one curve; of a category or set `class_` says whose, against all others.
+
+    Shape:
+        preds: (N,) float, probabilities (or logits by keyword).
+        target: (N,) int.
     """
 
+    objective = None
+    inputs = PROBABILITIES
     class_: int = 1
 
     def statistics(self) -> dict[str, Statistic]:
@@ -52,9 +58,6 @@ class RocCurve(Curve):
     It is measured, never optimised. Points on a line between two others are left out unless
     `drop_intermediate` is false; the first point, at an infinite threshold, is (0, 0).
 
-    Shape:
-        preds: (N,) float, probabilities (or logits by keyword).
-        target: (N,) int.
     Value: (3, points) floats, rates in [0, 1] ascending and thresholds descending; nan when the target holds
         one class only.
     Formula: (fp(t) / negatives, tp(t) / positives, t) for descending thresholds t
@@ -65,9 +68,6 @@ class RocCurve(Curve):
     >>> metric.compute().tolist()
     [[0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0], [inf, 0.875, 0.75, 0.5, 0.25]]
     """
-
-    objective = None
-    inputs = PROBABILITIES
 
     def __init__(self, *, drop_intermediate: bool = True) -> None:
         super().__init__()
@@ -93,8 +93,6 @@ class ClassRocCurve(RocCurve):
     Shape:
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
         target: (N,) int, (N, L) of a set.
-    Value: (3, points) floats, rates in [0, 1] ascending and thresholds descending; nan when the target holds
-        one class only.
 
     Raises:
         MetricNameError: there is no such class.
@@ -107,9 +105,6 @@ class ClassRocCurve(RocCurve):
     [[0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 1.0], [inf, 0.75, 0.5, 0.25]]
     """
 
-    objective = None
-    inputs = PROBABILITIES
-
     def __init__(self, *, class_: int, drop_intermediate: bool = True) -> None:
         super().__init__(drop_intermediate=drop_intermediate)
         self.class_ = class_
@@ -121,9 +116,6 @@ class PrecisionRecallCurve(Curve):
 
     It is measured, never optimised. The last point, at an infinite threshold, is precision 1 and recall 0.
 
-    Shape:
-        preds: (N,) float, probabilities (or logits by keyword).
-        target: (N,) int.
     Value: (3, points) floats, precision and recall in [0, 1], thresholds ascending; nan when the target
         holds one class only.
     Formula: (tp(t) / (tp(t) + fp(t)), tp(t) / positives, t) for ascending thresholds t
@@ -135,9 +127,6 @@ class PrecisionRecallCurve(Curve):
     >>> [[round(x, 4) for x in row] for row in metric.compute().tolist()]
     [[0.6667, 0.5, 1.0, 1.0], [1.0, 0.5, 0.5, 0.0], [0.25, 0.5, 0.75, inf]]
     """
-
-    objective = None
-    inputs = PROBABILITIES
 
     def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
         """Divide at every score."""
@@ -155,8 +144,6 @@ class ClassPrecisionRecallCurve(PrecisionRecallCurve):
     Shape:
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
         target: (N,) int, (N, L) of a set.
-    Value: (3, points) floats, precision and recall in [0, 1], thresholds ascending; nan when the target
-        holds one class only.
 
     Raises:
         MetricNameError: there is no such class.
@@ -168,9 +155,6 @@ class ClassPrecisionRecallCurve(PrecisionRecallCurve):
     >>> [[round(x, 4) for x in row] for row in metric.compute().tolist()]
     [[0.6667, 0.5, 1.0, 1.0], [1.0, 0.5, 0.5, 0.0], [0.25, 0.5, 0.75, inf]]
     """
-
-    objective = None
-    inputs = PROBABILITIES
 
     def __init__(self, *, class_: int) -> None:
         super().__init__()
@@ -184,9 +168,6 @@ class DetCurve(Curve):
     It is measured, never optimised. The curve runs from the highest threshold that misses nothing to the
     lowest that raises no false alarm.
 
-    Shape:
-        preds: (N,) float, probabilities (or logits by keyword).
-        target: (N,) int.
     Value: (3, points) floats, rates in [0, 1], thresholds ascending; nan when the target holds one class
         only.
     Formula: (fp(t) / negatives, fn(t) / positives, t) for ascending thresholds t
@@ -197,9 +178,6 @@ class DetCurve(Curve):
     >>> metric.compute().tolist()
     [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.25, 0.5, 0.75]]
     """
-
-    objective = None
-    inputs = PROBABILITIES
 
     def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
         """Leave out what lies beyond both ends."""
@@ -218,8 +196,6 @@ class ClassDetCurve(DetCurve):
     Shape:
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
         target: (N,) int, (N, L) of a set.
-    Value: (3, points) floats, rates in [0, 1], thresholds ascending; nan when the target holds one class
-        only.
 
     Raises:
         MetricNameError: there is no such class.
@@ -231,9 +207,6 @@ class ClassDetCurve(DetCurve):
     >>> metric.compute().tolist()
     [[1.0, 1.0, 0.0], [0.0, 0.5, 0.5], [0.25, 0.5, 0.75]]
     """
-
-    objective = None
-    inputs = PROBABILITIES
 
     def __init__(self, *, class_: int) -> None:
         super().__init__()

@@ -11,8 +11,9 @@ from ...objective import MAXIMIZE
 from ..features import BINARY, CATEGORY, PROBABILITIES, SET
 from ..metric import Metric
 from ..registry import register_metric
+from ..statistics.areas import curves_of, pooled_curve
 from ..statistics.pairs import areas_of_pairs
-from ..statistics.ranked import Ranked, pooled_areas
+from ..statistics.ranked import Ranked
 from ..statistics.roc import area_over_log, area_up_to
 from ..statistics.scores import Scores
 from ..statistics.statistic import Statistic
@@ -35,10 +36,6 @@ class RocAuc(ColumnMetric):
     With `max_fpr` only the part of the curve up to that false positive rate counts, rescaled so that 0.5 is
     chance and 1 is best. `average` micro takes each class of each row as a question of its own.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
 
     Raises:
@@ -60,7 +57,6 @@ class RocAuc(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
 
     def __init__(
         self, *, average: CurveAverage = "macro", class_: int | None = None, max_fpr: float | None = None
@@ -74,12 +70,14 @@ class RocAuc(ColumnMetric):
         """Take the areas that all curve metrics share, or measure the parts of the curves."""
         if self.max_fpr not in (None, 1.0):
             return super().of_all()
-        curves = self.statistic(Scores).curves
+        curves = curves_of(self.statistic(Scores))
         return curves.roc_auc, curves.positives
 
     def of_pooled(self) -> Tensor:
         """Rank all columns as one."""
-        return super().of_pooled() if self.max_fpr not in (None, 1.0) else _pooled(self)[0]
+        if self.max_fpr not in (None, 1.0):
+            return super().of_pooled()
+        return pooled_curve(self.statistic(Scores)).roc_auc
 
     def of_column(self, column: Ranked) -> Tensor:
         """Standardise the partial area."""
@@ -96,15 +94,8 @@ class RocAuc(ColumnMetric):
 class AveragePrecision(ColumnMetric):
     """Mean precision over the rows of the class, each taken at its own score; exact, without interpolation.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no
         positive row.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: sum over the thresholds t of (recall(t) - recall(next higher t)) * precision(t)
     Deviates: the area by trapezoids under the precision-recall curve, which some call pr_auc, is larger.
     Source: Zhu 2004, University of Waterloo report; scikit-learn's average_precision_score.
@@ -119,17 +110,16 @@ class AveragePrecision(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
     needs = "there is no positive row"
 
     def of_all(self) -> tuple[Tensor, Tensor]:
         """Take the average precisions that all curve metrics share."""
-        curves = self.statistic(Scores).curves
+        curves = curves_of(self.statistic(Scores))
         return curves.average_precision, curves.positives
 
     def of_pooled(self) -> Tensor:
         """Rank all columns as one."""
-        return _pooled(self)[1]
+        return pooled_curve(self.statistic(Scores)).average_precision
 
 
 @register_metric("roc_auc_ovo", [CATEGORY], aliases={"roc_auc_ovo_weighted": "roc_auc_ovo(average=weighted)"})
@@ -182,10 +172,6 @@ class LogAuc(ColumnMetric):
 
     The rate runs from `min_fpr` to `max_fpr`; the curve's points are joined by lines over its logarithm.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0.021 is chance between 0.001 and 0.1; nan when the target
         holds one class only.
 
@@ -206,7 +192,6 @@ class LogAuc(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
 
     def __init__(
         self,
@@ -227,8 +212,3 @@ class LogAuc(ColumnMetric):
     def of_column(self, column: Ranked) -> Tensor:
         """Take trapezoids over the logarithm."""
         return area_over_log(column, self.min_fpr, self.max_fpr)
-
-
-def _pooled(metric: ColumnMetric) -> tuple[Tensor, Tensor]:
-    """Area under the ROC curve and average precision of all columns as one."""
-    return metric.statistic(Scores).derived("areas pooled", pooled_areas)

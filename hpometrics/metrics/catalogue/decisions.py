@@ -39,7 +39,6 @@ class Accuracy(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide the diagonal by all rows."""
@@ -64,7 +63,6 @@ class ZeroOneLoss(ConfusionMetric):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide what is off the diagonal by all rows."""
@@ -142,7 +140,6 @@ class LabelAccuracy(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide the right ones by all."""
@@ -170,7 +167,6 @@ class Hamming(ConfusionMetric):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide the wrong ones by all."""
@@ -206,7 +202,6 @@ class BalancedAccuracy(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def __init__(self, *, adjusted: bool = False) -> None:
         super().__init__()
@@ -244,7 +239,6 @@ class GeometricMean(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Average the logarithms of the recalls of the classes in the target."""

@@ -51,8 +51,16 @@ def _empty(batch: Outputs) -> Tensor:
 
 
 class JointGoal(MeanMetric):
-    """A share of turns whose whole state is right."""
+    """A share of turns whose whole state is right.
 
+    Shape:
+        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
+
+    Raises:
+        MetricInputError: one of the two is missing, or not a mapping per row.
+    """
+
+    inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = EXTRAS
 
     @staticmethod
@@ -65,12 +73,7 @@ class JointGoal(MeanMetric):
 class JointGoalAccuracy(JointGoal):
     """Share of turns whose predicted state has exactly the right slots with the right values.
 
-    Shape:
-        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: one of the two is missing, or not a mapping per row.
     Formula: turns whose slots equal the right ones / turns
     Source: Williams et al. 2013, SIGDIAL; ParlAI's jga.
 
@@ -82,7 +85,6 @@ class JointGoalAccuracy(JointGoal):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give 1 for a turn whose state is right."""
@@ -93,12 +95,7 @@ class JointGoalAccuracy(JointGoal):
 class EmptyGoalAccuracy(JointGoal):
     """Share of the turns without a slot in which none is predicted.
 
-    Shape:
-        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
     Value: float in [0, 1], no unit, 1 is best; nan if every turn has a slot.
-
-    Raises:
-        MetricInputError: one of the two is missing, or not a mapping per row.
     Formula: turns without a slot, right or predicted / turns without a right slot
     Source: ParlAI's jga_empty.
 
@@ -110,7 +107,6 @@ class EmptyGoalAccuracy(JointGoal):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Give 1 for a right turn; those without a right slot count."""
@@ -121,12 +117,7 @@ class EmptyGoalAccuracy(JointGoal):
 class FilledGoalAccuracy(JointGoal):
     """Share of the turns with a slot whose predicted state is exactly right.
 
-    Shape:
-        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
     Value: float in [0, 1], no unit, 1 is best; nan if no turn has a slot.
-
-    Raises:
-        MetricInputError: one of the two is missing, or not a mapping per row.
     Formula: turns with a right slot whose slots equal the right ones / turns with a right slot
     Source: ParlAI's jga_noempty.
 
@@ -138,7 +129,6 @@ class FilledGoalAccuracy(JointGoal):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Give 1 for a right turn; those with a right slot count."""
@@ -146,8 +136,16 @@ class FilledGoalAccuracy(JointGoal):
 
 
 class SlotMetric(Metric):
-    """A ratio of slots counted over all turns."""
+    """A ratio of slots counted over all turns.
 
+    Shape:
+        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
+
+    Raises:
+        MetricInputError: one of the two is missing, or not a mapping per row.
+    """
+
+    inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = EXTRAS
 
     def statistics(self) -> dict[str, Statistic]:
@@ -168,12 +166,7 @@ class SlotMetric(Metric):
 class SlotPrecision(SlotMetric):
     """Share of the predicted slots that have the right value.
 
-    Shape:
-        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
     Value: float in [0, 1], no unit, 1 is best; nan if no slot is predicted.
-
-    Raises:
-        MetricInputError: one of the two is missing, or not a mapping per row.
     Formula: slots predicted with the right value / slots predicted, over all turns
     Source: ParlAI's slot_p.
 
@@ -185,7 +178,6 @@ class SlotPrecision(SlotMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide hits by predicted slots."""
@@ -197,12 +189,7 @@ class SlotPrecision(SlotMetric):
 class SlotRecall(SlotMetric):
     """Share of the right slots that are predicted with the right value.
 
-    Shape:
-        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
     Value: float in [0, 1], no unit, 1 is best; nan if no turn has a slot.
-
-    Raises:
-        MetricInputError: one of the two is missing, or not a mapping per row.
     Formula: slots predicted with the right value / right slots, over all turns
     Source: ParlAI's slot_r.
 
@@ -214,7 +201,6 @@ class SlotRecall(SlotMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide hits by right slots."""
@@ -226,12 +212,7 @@ class SlotRecall(SlotMetric):
 class SlotF1(SlotMetric):
     """F1 of slots with their values, counted over all turns.
 
-    Shape:
-        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
     Value: float in [0, 1], no unit, 1 is best; nan if no slot is predicted and no turn has one.
-
-    Raises:
-        MetricInputError: one of the two is missing, or not a mapping per row.
     Formula: 2 slots predicted with the right value / (slots predicted + right slots), over all turns
     Deviates: where no predicted slot is right ParlAI gives nan, not 0.
     Source: ParlAI's slot_f1.
@@ -244,7 +225,6 @@ class SlotF1(SlotMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide twice the hits by all slots."""

@@ -32,8 +32,17 @@ def draw_varied(rows: int, noise: float, random: torch.Generator) -> dict[str, A
 
 
 class IntraDistinct(MeanMetric):
-    """Mean over texts of the share of their n-grams that are different."""
+    """Mean over texts of the share of their n-grams that are different.
 
+    Shape:
+        predictions: N texts; the target is not read.
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: token ids instead of texts.
+    """
+
+    inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
     n: ClassVar[int]
 
@@ -53,8 +62,16 @@ class IntraDistinct(MeanMetric):
 
 
 class InterDistinct(Metric):
-    """Share of the n-grams of all texts that are different."""
+    """Share of the n-grams of all texts that are different.
 
+    Shape:
+        predictions: N texts; the target is not read.
+
+    Raises:
+        MetricInputError: token ids instead of texts.
+    """
+
+    inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
     n: ClassVar[int]
 
@@ -79,12 +96,6 @@ class InterDistinct(Metric):
 class IntraDistinct1(IntraDistinct):
     """Mean over texts of the share of their words that are different, after normalisation as for `accuracy`.
 
-    Shape:
-        predictions: N texts; the target is not read.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts.
     Formula: mean over rows of max(different words, 1e-12) / max(words, 1e-5)
     Source: Li et al. 2016, NAACL; by text as in ParlAI.
 
@@ -95,7 +106,6 @@ class IntraDistinct1(IntraDistinct):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     n = 1
 
 
@@ -105,12 +115,6 @@ class IntraDistinct2(IntraDistinct):
 
     A text of one word scores 1e-7, as in ParlAI.
 
-    Shape:
-        predictions: N texts; the target is not read.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts.
     Formula: mean over rows of max(different pairs, 1e-12) / max(pairs, 1e-5)
     Source: Li et al. 2016, NAACL; by text as in ParlAI.
 
@@ -121,7 +125,6 @@ class IntraDistinct2(IntraDistinct):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     n = 2
 
 
@@ -131,12 +134,7 @@ class InterDistinct1(InterDistinct):
 
     A row of weight w adds w times as many words, and the same different ones.
 
-    Shape:
-        predictions: N texts; the target is not read.
     Value: float in [0, 1], no unit, 1 is best; nan if no text has a word.
-
-    Raises:
-        MetricInputError: token ids instead of texts.
     Formula: different words / words, over all texts
     Deviates: without any word ParlAI gives 1e-7.
     Source: Li et al. 2016, NAACL; ParlAI's interdistinct-1, whose cost is quadratic in the texts.
@@ -148,7 +146,6 @@ class InterDistinct1(InterDistinct):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     n = 1
 
 
@@ -156,12 +153,7 @@ class InterDistinct1(InterDistinct):
 class InterDistinct2(InterDistinct):
     """Share of the pairs of words of all texts together that are different, normalised as for `accuracy`.
 
-    Shape:
-        predictions: N texts; the target is not read.
     Value: float in [0, 1], no unit, 1 is best; nan if no text has two words.
-
-    Raises:
-        MetricInputError: token ids instead of texts.
     Formula: different pairs / pairs, over all texts
     Deviates: without any pair ParlAI gives 1e-7.
     Source: Li et al. 2016, NAACL; ParlAI's interdistinct-2, whose cost is quadratic in the texts.
@@ -173,5 +165,4 @@ class InterDistinct2(InterDistinct):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     n = 2

@@ -73,8 +73,17 @@ def _padded(texts: Sequence[Sequence[str]], numbers: dict[str, int]) -> tuple[Te
 
 
 class ErrorRate(Metric):
-    """A ratio of pooled edit counts."""
+    """A ratio of pooled edit counts.
 
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references (the one with the fewest edits per word counts).
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+    """
+
+    inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
 
     @staticmethod
@@ -98,9 +107,6 @@ class WordErrorRate(ErrorRate):
         predictions: N texts.
         target: N texts, or N lists of one or more references.
     Value: float from 0, edits per word, 0 is best; nan if the references hold no word.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: (substitutions + deletions + insertions) / words of the references, both pooled
     Deviates: Ludwig averages the rates of batches.
     Source: Levenshtein 1966, Soviet Physics Doklady 10(8); jiwer and torchmetrics agree.
@@ -112,7 +118,6 @@ class WordErrorRate(ErrorRate):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
         """Need the edits over words."""
@@ -134,9 +139,6 @@ class CharacterErrorRate(ErrorRate):
         predictions: N texts.
         target: N texts, or N lists of one or more references.
     Value: float from 0, edits per character, 0 is best; nan if the references hold no character.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: (substitutions + deletions + insertions) / characters of the references, both pooled
     Deviates: Ludwig averages the rates of batches.
     Source: Levenshtein 1966, Soviet Physics Doklady 10(8); jiwer and torchmetrics agree.
@@ -148,7 +150,6 @@ class CharacterErrorRate(ErrorRate):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
         """Need the edits over characters."""
@@ -163,13 +164,7 @@ class CharacterErrorRate(ErrorRate):
 class EditDistance(TextMetric):
     """Mean over texts of the character edits that turn them into their nearest reference.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
     Value: float from 0, in edits, 0 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the fewest substitutions + deletions + insertions
     Deviates: torchmetrics looks at 25 places around the diagonal only and can miss the fewest edits.
     Source: Levenshtein 1966, Soviet Physics Doklady 10(8).
@@ -181,7 +176,6 @@ class EditDistance(TextMetric):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's distance."""
@@ -196,13 +190,7 @@ class MatchErrorRate(ErrorRate):
     Of all alignments with the fewest edits the one with the most matches counts. Words are what white space
     separates; nothing is normalised.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references (the one with the fewest edits per word counts).
     Value: float in [0, 1], no unit, 0 is best; nan if no text holds a word.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: edits / (hits + edits), both pooled
     Deviates: torchmetrics divides by the longer of the two texts, which leaves insertions beside deletions
         out; jiwer takes whichever alignment it meets first.
@@ -215,7 +203,6 @@ class MatchErrorRate(ErrorRate):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
         """Need edits and hits of the alignments."""
@@ -249,13 +236,7 @@ class WordInformationPreserved(PreservedWords):
 
     Alignments are those of `mer`.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references (the one with the fewest edits per word counts).
     Value: float in [0, 1], no unit, 1 is best; nan if no text holds a word.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: hits / predicted words * hits / words of the references, all pooled
     Deviates: torchmetrics counts an insertion beside a deletion against the hits, and says lower is better.
     Source: Morris, Maier & Green 2004, Interspeech.
@@ -267,7 +248,6 @@ class WordInformationPreserved(PreservedWords):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Multiply the two shares."""
@@ -278,13 +258,7 @@ class WordInformationPreserved(PreservedWords):
 class WordInformationLost(PreservedWords):
     """1 minus the word information preserved, `wip`.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references (the one with the fewest edits per word counts).
     Value: float in [0, 1], no unit, 0 is best; nan if no text holds a word.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: 1 - hits / predicted words * hits / words of the references, all pooled
     Deviates: torchmetrics counts an insertion beside a deletion against the hits.
     Source: Morris, Maier & Green 2004, Interspeech.
@@ -296,7 +270,6 @@ class WordInformationLost(PreservedWords):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Take what is preserved from 1."""

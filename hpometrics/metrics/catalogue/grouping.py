@@ -19,6 +19,9 @@ class GroupingMetric(Metric):
 
     `measured` is given a table with at least one row in it; `chance_of_rows` says that it counts single rows
     (or pairs of them), which rows of a broken weight are not.
+
+    Shape:
+        preds, target: (N,) int, any numbers.
     """
 
     inputs = PREDICTIONS

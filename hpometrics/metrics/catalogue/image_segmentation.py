@@ -20,13 +20,29 @@ Weighting = Literal["square", "simple", "linear"]
 
 
 class ImageMetric(MeanMetric):
-    """A mean over images; images of which nothing counts are left out."""
+    """A mean over images; images of which nothing counts are left out.
+
+    Shape:
+        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
+        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
+    """
 
     inputs = PREDICTIONS
 
 
 class ImageRatio(ImageMetric):
-    """The mean over images of a ratio of the counts within each."""
+    """The mean over images of a ratio of the counts within each.
+
+    Args:
+        average: how the classes of an image become one value.
+        class: the one class to be measured.
+        include_background: whether class 0 is one of the classes that are averaged.
+
+    Value: float in [0, 1], no unit, 1 is best; nan when no image shows a class that is asked for.
+
+    Raises:
+        MetricNameError: average and class are both given, or neither.
+    """
 
     one_of: ClassVar[tuple[str, ...]] = ("average", "class")
     word: ClassVar[str]
@@ -74,18 +90,6 @@ class ImageIou(ImageRatio):
     `average=macro` averages the classes that an image shows in target or predictions, `micro` pools them,
     `class=1` takes one class, in the images that show it. Over all pixels at once it is `iou`.
 
-    Args:
-        average: how the classes of an image become one value.
-        class: the one class to be measured.
-        include_background: whether class 0 is one of the classes that are averaged.
-
-    Shape:
-        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
-        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
-    Value: float in [0, 1], no unit, 1 is best; nan when no image shows a class that is asked for.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: mean over images of the mean over classes of tp / (tp + fp + fn)
     Deviates: torchmetrics' MeanIoU gives every pair of image and class the same weight, so that an image of
         many classes weighs more; its values per class are those of class=0, class=1 ... here.
@@ -112,18 +116,6 @@ class ImageDice(ImageRatio):
     `average=macro` averages the classes that an image shows in target or predictions, `micro` pools them,
     `class=1` takes one class, in the images that show it. Over all pixels at once it is `dice`.
 
-    Args:
-        average: how the classes of an image become one value.
-        class: the one class to be measured.
-        include_background: whether class 0 is one of the classes that are averaged.
-
-    Shape:
-        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
-        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
-    Value: float in [0, 1], no unit, 1 is best; nan when no image shows a class that is asked for.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: mean over images of the mean over classes of 2 tp / (2 tp + fp + fn)
     Source: Dice 1945, Ecology 26(3); torchmetrics' DiceScore by samples.
 
@@ -152,9 +144,6 @@ class GeneralizedDice(ImageMetric):
         weighting: 1 / size^2 (square), 1 / size (simple) or 1 (linear).
         include_background: whether class 0 is one of the classes.
 
-    Shape:
-        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
-        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
     Value: float in [0, 1], no unit, 1 is best; nan when no image shows any of the classes in its target.
     Formula: mean over images of 2 sum(w tp) / sum(w (2 tp + fp + fn))
     Deviates: in torchmetrics the weight of a class that an image lacks is taken from other images of the

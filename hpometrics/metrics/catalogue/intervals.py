@@ -23,7 +23,15 @@ def winkler(lower: Tensor, upper: Tensor, target: Tensor, alpha: float) -> Tenso
 
 
 class IntervalMean(ExtraMean):
-    """The mean over rows and columns of a function of the interval and the target."""
+    """The mean over rows and columns of a function of the interval and the target.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers; predictions are not read.
+        lower, upper: the ends of the interval, in the shape of the target.
+
+    Raises:
+        MetricInputError: `lower=` or `upper=` is missing or of another shape.
+    """
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
@@ -44,13 +52,7 @@ class IntervalCoverage(IntervalMean):
     Its best value is the share that the interval was made for, so it has no direction and is measured only;
     `interval_coverage_error` is what can be optimised.
 
-    Shape:
-        preds, target: (N,) or (N, D) real numbers; predictions are not read.
-        lower, upper: the ends of the interval, in the shape of the target.
     Value: float in [0, 1], a share, the nominal share is best; nan before the first row.
-
-    Raises:
-        MetricInputError: `lower=` or `upper=` is missing or of another shape.
     Formula: mean(lower <= target <= upper)
     Source: Khosravi, Nahavandi, Creighton & Atiya 2011, IEEE Transactions on Neural Networks 22(3).
 
@@ -74,13 +76,7 @@ class IntervalCoverage(IntervalMean):
 class IntervalCoverageError(IntervalMean):
     """Distance of the share of targets inside their interval from the nominal `1 - alpha`.
 
-    Shape:
-        preds, target: (N,) or (N, D) real numbers; predictions are not read.
-        lower, upper: the ends of the interval, in the shape of the target.
     Value: float in [0, 1], a share, 0 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: `lower=` or `upper=` is missing or of another shape.
     Formula: |mean(lower <= target <= upper) - (1 - alpha)|
     Source: the distance of `interval_coverage` from its best value.
 
@@ -115,14 +111,8 @@ class IntervalWidth(IntervalMean):
     The narrowest interval is an empty one: optimise it together with `interval_coverage_error`, or take
     `interval_score`, which weighs both.
 
-    Shape:
-        preds, target: (N,) or (N, D) real numbers; predictions are not read.
-        lower, upper: the ends of the interval, in the shape of the target.
     Value: float in (-inf, inf), in the target's unit, small is sharp; nan before the first row; below 0 where
         upper ends lie below lower ones.
-
-    Raises:
-        MetricInputError: `lower=` or `upper=` is missing or of another shape.
     Formula: mean(upper - lower)
     Source: Khosravi, Nahavandi, Creighton & Atiya 2011, IEEE Transactions on Neural Networks 22(3).
 
@@ -148,13 +138,7 @@ class IntervalScore(IntervalMean):
 
     Its best interval has the quantiles alpha / 2 and 1 - alpha / 2 as its ends.
 
-    Shape:
-        preds, target: (N,) or (N, D) real numbers; predictions are not read.
-        lower, upper: the ends of the interval, in the shape of the target.
     Value: float in (-inf, inf), in the target's unit, small is best; nan before the first row.
-
-    Raises:
-        MetricInputError: `lower=` or `upper=` is missing or of another shape.
     Formula: mean(upper - lower + 2 / alpha * (max(lower - target, 0) + max(target - upper, 0)))
     Source: Winkler 1972, Journal of the American Statistical Association 67(337); Gneiting & Raftery 2007,
         eq. 43.

@@ -1,4 +1,8 @@
-"""Batches for the laws: what `draw_batch` gives where the usual draw of a feature does not fit a metric."""
+"""Batches for the laws: what `draw_batch` gives where the usual draw of a feature does not fit a metric.
+
+They are here and not in `hpometrics.testing`, which draws the usual ones: a metric brings its own batches, so
+that a new one touches one file, and nothing in `metrics` imports from the floor above it.
+"""
 
 from __future__ import annotations
 

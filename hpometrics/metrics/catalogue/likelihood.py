@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...objective import MINIMIZE
-from ..features import BINARY, PREDICTIONS
+from ..features import BINARY
 from ..registry import register_metric
 from .averaging import ConfusionMetric
 
@@ -41,7 +41,6 @@ class PositiveLikelihoodRatio(_Likelihood):
     """
 
     objective = None
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide recall by the false positive rate."""
@@ -72,7 +71,6 @@ class NegativeLikelihoodRatio(_Likelihood):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide the false negative rate by the specificity."""

@@ -19,13 +19,23 @@ _ONE_VALUE = "one side has a single value, which cannot vary with the other"
 
 
 class NominalMetric(GroupingMetric):
-    """Association of two nominal variables."""
+    """Association of two nominal variables.
+
+    Shape:
+        preds, target: (N,) int.
+    """
 
     family: ClassVar[str] = "nominal"
 
 
 class ChiSquareMetric(NominalMetric):
-    """An association by Pearson's chi-square; with `bias_correction` less what chance adds."""
+    """An association by Pearson's chi-square; with `bias_correction` less what chance adds.
+
+    Args:
+        bias_correction: whether to take off what chance adds.
+
+    Value: float in [0, 1], no unit, 1 is best; nan where one side has a single value.
+    """
 
     def __init__(self, *, bias_correction: bool = False) -> None:
         super().__init__()
@@ -63,12 +73,6 @@ def mean_square_contingency(table: Table) -> Tensor:
 class CramersV(ChiSquareMetric):
     """Strength of association, 1 where one side follows from the other.
 
-    Args:
-        bias_correction: whether to take off what chance adds.
-
-    Shape:
-        preds, target: (N,) int.
-    Value: float in [0, 1], no unit, 1 is best; nan where one side has a single value.
     Formula: sqrt(chi2 / n / min(R - 1, C - 1))
     Deviates: torchmetrics and dython correct the bias unless told not to, and then change tables of 2 x 2 by
         Yates' correction as well, which belongs to the test and not to the strength.
@@ -93,12 +97,6 @@ class CramersV(ChiSquareMetric):
 class TschuprowsT(ChiSquareMetric):
     """Strength of association, 1 only where each side follows from the other.
 
-    Args:
-        bias_correction: whether to take off what chance adds.
-
-    Shape:
-        preds, target: (N,) int.
-    Value: float in [0, 1], no unit, 1 is best; nan where one side has a single value.
     Formula: sqrt(chi2 / n / sqrt((R - 1) (C - 1)))
     Deviates: torchmetrics corrects the bias unless told not to, and then changes tables of 2 x 2 by Yates'
         correction as well.
@@ -123,8 +121,6 @@ class TschuprowsT(ChiSquareMetric):
 class PearsonsContingency(NominalMetric):
     """Strength of association by chi-square; K classes reach sqrt((K - 1) / K) at most.
 
-    Shape:
-        preds, target: (N,) int.
     Value: float in [0, 1), no unit, higher is better; nan where one side has a single value.
     Formula: sqrt(chi2 / (n + chi2))
     Source: Pearson 1904, Drapers' Company Research Memoirs.
@@ -153,8 +149,6 @@ class TheilsU(NominalMetric):
     Args:
         explained: which side is to be explained by the other.
 
-    Shape:
-        preds, target: (N,) int.
     Value: float in [0, 1], no unit, 1 is best; nan where the side to be explained has a single value.
     Formula: mutual information / entropy of the explained side
     Deviates: torchmetrics' theils_u(preds, target) explains the predictions, as explained=predictions does

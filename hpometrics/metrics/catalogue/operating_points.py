@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MAXIMIZE, MINIMIZE
-from ..features import BINARY, CATEGORY, PROBABILITIES, SET
+from ..features import BINARY, CATEGORY, SET
 from ..registry import register_metric
 from ..statistics.ranked import Ranked
 from .columns import ColumnMetric, CurveAverage
@@ -32,10 +32,6 @@ class OperatingPoint(ColumnMetric):
 class RecallAtPrecision(OperatingPoint):
     """Largest recall among the thresholds whose precision is at least `precision`; 0 if there is none.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
     Raises:
@@ -44,16 +40,13 @@ class RecallAtPrecision(OperatingPoint):
     Source: Davis & Goadrich 2006, ICML; torchmetrics' BinaryRecallAtFixedPrecision.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = RecallAtPrecision(precision=0.6)
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # from 0.7 up precision is 2/3 and recall 1
     1.0
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
     level = "precision"
 
     def __init__(
@@ -72,10 +65,6 @@ class RecallAtPrecision(OperatingPoint):
 class PrecisionAtRecall(OperatingPoint):
     """Largest precision among the thresholds whose recall is at least `recall`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
     Raises:
@@ -84,16 +73,13 @@ class PrecisionAtRecall(OperatingPoint):
     Source: Davis & Goadrich 2006, ICML; torchmetrics' BinaryPrecisionAtFixedRecall.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = PrecisionAtRecall(recall=0.6)
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # recall 1 from 0.7 up, where 2 of 3 are right
     0.6667
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
     level = "recall"
 
     def __init__(self, *, recall: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
@@ -106,14 +92,10 @@ class PrecisionAtRecall(OperatingPoint):
         return (column.tp / (column.tp + column.fp))[kept].amax()
 
 
-@register_metric("sensitivity_at_specificity", [BINARY, CATEGORY, SET], aliases=[])
+@register_metric("sensitivity_at_specificity", [BINARY, CATEGORY, SET])
 class SensitivityAtSpecificity(OperatingPoint):
     """Largest share of positives found among the thresholds whose specificity is at least `specificity`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
     Raises:
@@ -123,16 +105,13 @@ class SensitivityAtSpecificity(OperatingPoint):
         BinarySensitivityAtSpecificity.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = SensitivityAtSpecificity(specificity=0.6)
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # above 0.8 specificity is 1; from 0.8 down it is 1/2
     0.5
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
     level = "specificity"
 
     def __init__(
@@ -148,14 +127,10 @@ class SensitivityAtSpecificity(OperatingPoint):
         return tp[kept].amax() / column.positives
 
 
-@register_metric("specificity_at_sensitivity", [BINARY, CATEGORY, SET], aliases=[])
+@register_metric("specificity_at_sensitivity", [BINARY, CATEGORY, SET])
 class SpecificityAtSensitivity(OperatingPoint):
     """Largest share of negatives left alone among the thresholds whose sensitivity is at least `sensitivity`.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
     Raises:
@@ -165,16 +140,13 @@ class SpecificityAtSensitivity(OperatingPoint):
         BinarySpecificityAtSensitivity.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = SpecificityAtSensitivity(sensitivity=0.6)
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # both ones are found from 0.7 up, with one false alarm of two
     0.5
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
     level = "sensitivity"
 
     def __init__(
@@ -196,10 +168,6 @@ class SpecificityAtSensitivity(OperatingPoint):
 class FalsePositiveRate(OperatingPoint):
     """Least share of false alarms among the thresholds that find at least `tpr` of the positives.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 0 is best, tpr is chance; nan when the target holds one class only.
 
     Raises:
@@ -208,16 +176,13 @@ class FalsePositiveRate(OperatingPoint):
     Source: Liang, Li & Srikant 2018, ICLR, who call it FPR at 95% TPR.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = FalsePositiveRate()
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # both ones are found from 0.7 up, with one false alarm of two
     0.5
     """
 
     objective = MINIMIZE
-    inputs = PROBABILITIES
     level = "tpr"
 
     def __init__(
@@ -238,28 +203,18 @@ class EqualErrorRate(ColumnMetric):
 
     It is the mean of the two rates there; of thresholds that come as near the highest is taken.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 0 is best, 0.5 is chance; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: (fpr(t) + fnr(t)) / 2 at t = argmin of abs(fpr(t) - fnr(t))
     Source: Martin et al. 1997, Eurospeech; torchmetrics' BinaryEER.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = EqualErrorRate()
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> metric.compute().item()  # from 0.8 up one of two ones is missed, and one of two zeros is an alarm
     0.5
     """
 
     objective = MINIMIZE
-    inputs = PROBABILITIES
 
     def of_column(self, column: Ranked) -> Tensor:
         """Compare the rates without dividing, so that equal ones are equal."""

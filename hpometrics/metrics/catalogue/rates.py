@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...objective import MAXIMIZE, MINIMIZE
-from ..features import PREDICTIONS
 from ..statistics.confusion import Counts
 from .averaging import Ratio, register_ratio
 
@@ -14,13 +13,8 @@ from .averaging import Ratio, register_ratio
 class Specificity(Ratio):
     """Of what is not of a class, the share that is not predicted as it.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class that every row is of counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tn / (tn + fp)
     Deviates: Ludwig decides at 0.5 whatever the threshold of the output.
     Source: Yerushalmy 1947, Public Health Reports 62(40).
@@ -33,7 +27,6 @@ class Specificity(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "row whose target is negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -45,13 +38,8 @@ class Specificity(Ratio):
 class NegativePredictiveValue(Ratio):
     """Of what is predicted not to be of a class, the share that is not of it.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class that every row is predicted as counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tn / (tn + fn)
     Source: Altman & Bland 1994, BMJ 309(6947).
 
@@ -63,7 +51,6 @@ class NegativePredictiveValue(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "row predicted negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -75,13 +62,8 @@ class NegativePredictiveValue(Ratio):
 class FalsePositiveRate(Ratio):
     """Of what is not of a class, the share that is predicted as it: 1 less the specificity.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 0 is best; nan where the specificity is. In an average a class that
         every row is of counts as 1.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: fp / (fp + tn)
     Source: Fawcett 2006, Pattern Recognition Letters 27(8).
 
@@ -93,7 +75,6 @@ class FalsePositiveRate(Ratio):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
     needs = "row whose target is negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -105,13 +86,8 @@ class FalsePositiveRate(Ratio):
 class FalseNegativeRate(Ratio):
     """Of what is of a class, the share that is not predicted as it: 1 less the recall.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 0 is best; nan where the recall is. In an average a class that is only
         predicted counts as 1.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: fn / (fn + tp)
     Source: Fawcett 2006, Pattern Recognition Letters 27(8).
 
@@ -123,7 +99,6 @@ class FalseNegativeRate(Ratio):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
     needs = "row whose target is positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -135,13 +110,8 @@ class FalseNegativeRate(Ratio):
 class FalseDiscoveryRate(Ratio):
     """Of what is predicted as a class, the share that is not of it: 1 less the precision.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 0 is best; nan where the precision is. In an average a class never
         predicted counts as 1.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: fp / (fp + tp)
     Source: Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57(1); here the share seen.
 
@@ -153,7 +123,6 @@ class FalseDiscoveryRate(Ratio):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
     needs = "row predicted positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -165,13 +134,8 @@ class FalseDiscoveryRate(Ratio):
 class FalseOmissionRate(Ratio):
     """Of what is predicted not to be of a class, the share that is: 1 less the negative predictive value.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 0 is best; nan where the negative predictive value is. In an average a
         class that every row is predicted as counts as 1.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: fn / (fn + tn)
     Source: Altman & Bland 1994, BMJ 309(6947).
 
@@ -183,7 +147,6 @@ class FalseOmissionRate(Ratio):
     """
 
     objective = MINIMIZE
-    inputs = PREDICTIONS
     needs = "row predicted negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -195,13 +158,8 @@ class FalseOmissionRate(Ratio):
 class Informedness(Ratio):
     """How much better than chance a class is told from the rest: recall plus specificity less 1.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when every row or none is of the class. In
         an average such a class counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tp / (tp + fn) + tn / (tn + fp) - 1
     Source: Youden 1950, Cancer 3(1).
 
@@ -213,7 +171,6 @@ class Informedness(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "row of the class, or no row not of it"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -225,13 +182,8 @@ class Informedness(Ratio):
 class Markedness(Ratio):
     """How much a prediction tells of the target: precision plus negative predictive value less 1.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when every row or none is predicted as the
         class. In an average such a class counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tp / (tp + fp) + tn / (tn + fn) - 1
     Source: Powers 2011, Journal of Machine Learning Technologies 2(1).
 
@@ -243,7 +195,6 @@ class Markedness(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "row predicted as the class, or no row not predicted as it"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MAXIMIZE
-from ..features import BINARY, CATEGORY, PREDICTIONS, SET
+from ..features import BINARY, CATEGORY, SET
 from ..registry import register_metric
 from ..statistics.confusion import Counts
 from .averaging import Average, BinaryAverage, BinaryRatio, Ratio, SetAverage, SetRatio, register_ratio
@@ -20,9 +20,6 @@ class Precision(Ratio):
         preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class never predicted counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tp / (tp + fp)
     Deviates: scikit-learn gives 0 for one class that is never predicted, and its averages over the labels
         of a set count as 0 those in neither target nor predictions. Ludwig decides at 0.5 whatever the
@@ -37,7 +34,6 @@ class Precision(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "row predicted positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -53,9 +49,6 @@ class Recall(Ratio):
         preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class that is only predicted counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tp / (tp + fn)
     Deviates: scikit-learn gives 0 for one class that is never the target, and its averages over the labels
         of a set count as 0 those in neither target nor predictions. Ludwig decides at 0.5 whatever the
@@ -70,7 +63,6 @@ class Recall(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "row whose target is positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -86,9 +78,6 @@ class F1(Ratio):
         preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
     Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
         there is no class to average.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: 2 * tp / (2 * tp + fp + fn)
     Deviates: scikit-learn and ParlAI give 0 for a class in neither target nor predictions, and scikit-learn
         averages it in where it is a label of a set.
@@ -103,7 +92,6 @@ class F1(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "positive in target or predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -115,13 +103,8 @@ class F1(Ratio):
 class Jaccard(Ratio):
     """Intersection over union of a class in target and predictions.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
         there is no class to average. With `average=samples` a row whose union is empty counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tp / (tp + fp + fn)
     Deviates: scikit-learn gives 0 for a class in neither target nor predictions, and averages it in where it
         is a label of a set. Ludwig's jaccard of a set is `average=samples`, but leaves out rows whose union
@@ -136,7 +119,6 @@ class Jaccard(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "positive in target or predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -148,13 +130,8 @@ class Jaccard(Ratio):
 class FowlkesMallows(Ratio):
     """Geometric mean of precision and recall of a class.
 
-    Shape:
-        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
     Value: float in [0, 1], no unit, 1 is best; nan for a class that is never the target or never
         predicted, and when there is no class to average; in an average such a class counts as 0.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tp / sqrt((tp + fp) * (tp + fn))
     Source: Fowlkes & Mallows 1983, Journal of the American Statistical Association 78(383).
 
@@ -166,7 +143,6 @@ class FowlkesMallows(Ratio):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
     needs = "positive in both target and predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -207,7 +183,6 @@ class FBeta(_FBeta):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def __init__(self, *, beta: float, average: Average | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
@@ -236,7 +211,6 @@ class BinaryFBeta(BinaryRatio, _FBeta):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def __init__(self, *, beta: float, average: BinaryAverage = "binary", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
@@ -265,7 +239,6 @@ class SetFBeta(SetRatio, _FBeta):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def __init__(self, *, beta: float, average: SetAverage | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)

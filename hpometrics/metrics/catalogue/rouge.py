@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...objective import MAXIMIZE
-from ..features import PREDICTIONS, TEXT
+from ..features import TEXT
 from ..outputs import Outputs
 from ..registry import register_metric
 from ..statistics.edits import common_length
@@ -41,7 +41,17 @@ def _tokenizer(stem: bool) -> tuple[str, Tokenizer]:
 
 
 class Rouge(TextMetric):
-    """Mean over texts of a measure of what they share with their best reference."""
+    """Mean over texts of a measure of what they share with their best reference.
+
+    Args:
+        measure: `r`, recall (ParlAI's choice); `p`, precision; `f`, their F1 (rouge-score's). The field
+            disagrees, so it must be said. Each takes the reference that is best for it.
+        stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    """
+
+    objective = MAXIMIZE
 
     def __init__(self, *, measure_: Measure, stem: bool = False) -> None:
         super().__init__()
@@ -87,18 +97,6 @@ class Rouge1(RougeN):
 
     Words are lower-case runs of ASCII letters and digits: a text in another script has none.
 
-    Args:
-        measure: `r`, recall (ParlAI's choice); `p`, precision; `f`, their F1 (rouge-score's). The field
-            disagrees, so it must be said. Each takes the reference that is best for it.
-        stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
-
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best shared words / words of the reference (of the prediction for p)
     Deviates: ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out; numbers of rouge-score.
@@ -109,8 +107,6 @@ class Rouge1(RougeN):
     0.5
     """
 
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
     n = 1
 
 
@@ -120,18 +116,6 @@ class Rouge2(RougeN):
 
     Words are those of `rouge_1`.
 
-    Args:
-        measure: `r`, recall (ParlAI's choice); `p`, precision; `f`, their F1 (rouge-score's). The field
-            disagrees, so it must be said. Each takes the reference that is best for it.
-        stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
-
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best shared pairs / pairs of the reference (of the prediction for p)
     Deviates: ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out; numbers of rouge-score.
@@ -142,8 +126,6 @@ class Rouge2(RougeN):
     0.5
     """
 
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
     n = 2
 
 
@@ -155,18 +137,6 @@ class RougeL(Rouge):
 
     Words are those of `rouge_1`; the text is one sentence.
 
-    Args:
-        measure: `r`, recall (ParlAI's choice); `p`, precision; `f`, their F1 (rouge-score's). The field
-            disagrees, so it must be said. Each takes the reference that is best for it.
-        stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
-
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best length of the subsequence / words of the reference (prediction for p)
     Deviates: ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out; numbers of rouge-score.
@@ -176,9 +146,6 @@ class RougeL(Rouge):
     >>> metric.compute().item()  # "police the gunman" of 4 words each
     0.75
     """
-
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def shared(self, batch: Outputs) -> Shared:
         """Measure subsequences."""
@@ -201,13 +168,6 @@ class RougeLsum(Rouge):
             be said. Each takes the reference that is best for it.
         stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best united length / words of the reference (of the prediction for p)
     Deviates: torchmetrics cuts sentences by NLTK's punkt, not at line ends.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out, 3.2; numbers of rouge-score.
@@ -217,9 +177,6 @@ class RougeLsum(Rouge):
     >>> metric.compute().item()  # a, b, c, e
     0.8
     """
-
-    objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def shared(self, batch: Outputs) -> Shared:
         """Unite subsequences."""

@@ -5,16 +5,27 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...objective import MAXIMIZE
-from ..features import MASK, PREDICTIONS
+from ..features import MASK
 from ..registry import register_metric
 from ..statistics.confusion import Counts
 from .averaging import Average, ConfusionMetric, Ratio, averages
 
 
 class MaskRatio(Ratio):
-    """A ratio of the counts of all pixels; with `include_background=false` without those of class 0."""
+    """A ratio of the counts of all pixels; with `include_background=false` without those of class 0.
 
-    inputs = PREDICTIONS
+    Args:
+        average: how the classes become one value.
+        class: the one class to be measured.
+        include_background: whether class 0 is one of the classes that are averaged.
+
+    Shape:
+        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
+        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
+    Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
+        there is no class to average.
+    """
+
     needs = "class to average"
 
     def __init__(
@@ -43,19 +54,6 @@ class Iou(MaskRatio):
     `average=macro` is the mIoU of segmentation papers, `weighted` the frequency-weighted IoU, `class=1` that
     of the foreground of a mask of two classes. The mean over images of the value of each is `image_iou`.
 
-    Args:
-        average: how the classes become one value.
-        class: the one class to be measured.
-        include_background: whether class 0 is one of the classes that are averaged.
-
-    Shape:
-        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
-        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
-    Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
-        there is no class to average.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: tp / (tp + fp + fn)
     Deviates: torchmetrics' MeanIoU is a mean over images, as `image_iou` is.
     Source: Everingham et al. 2010, International Journal of Computer Vision 88(2).
@@ -81,19 +79,6 @@ class Dice(MaskRatio):
 
     The mean over images of the value of each is `image_dice`.
 
-    Args:
-        average: how the classes become one value.
-        class: the one class to be measured.
-        include_background: whether class 0 is one of the classes that are averaged.
-
-    Shape:
-        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
-        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
-    Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
-        there is no class to average.
-
-    Raises:
-        MetricNameError: average and class are both given, or neither.
     Formula: 2 tp / (2 tp + fp + fn)
     Deviates: torchmetrics' DiceScore averages over images unless it is given aggregation_level="global".
     Source: Dice 1945, Ecology 26(3).
@@ -132,7 +117,6 @@ class PixelAccuracy(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Divide the diagonal by all pixels."""
@@ -160,7 +144,6 @@ class MeanPixelAccuracy(ConfusionMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Average over the classes that occur in the target."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...objective import MAXIMIZE
-from ..features import BINARY, CATEGORY, PROBABILITIES, SET
+from ..features import BINARY, CATEGORY, SET
 from ..registry import register_metric
-from ..statistics.ranked import Ranked, pooled_areas
+from ..statistics.areas import curves_of, pooled_curve
+from ..statistics.ranked import Ranked
 from ..statistics.scores import Scores
 from .columns import ColumnMetric
 
@@ -16,14 +17,7 @@ from .columns import ColumnMetric
 class Gini(ColumnMetric):
     """How much better than chance the scores rank: the ROC area stretched so that chance is 0.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: 2 * roc_auc - 1
     Source: Somers 1962, American Sociological Review 27(6); Hand & Till 2001, Machine Learning 45.
 
@@ -37,16 +31,15 @@ class Gini(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
 
     def of_all(self) -> tuple[Tensor, Tensor]:
         """Stretch the areas that all curve metrics share."""
-        curves = self.statistic(Scores).curves
+        curves = curves_of(self.statistic(Scores))
         return 2 * curves.roc_auc - 1, curves.positives
 
     def of_pooled(self) -> Tensor:
         """Stretch the area of all columns as one."""
-        return 2 * self.statistic(Scores).derived("areas pooled", pooled_areas)[0] - 1
+        return 2 * pooled_curve(self.statistic(Scores)).roc_auc - 1
 
 
 @register_metric("ks", [CATEGORY, BINARY, SET], aliases=["kolmogorov_smirnov", "ks_statistic"])
@@ -56,14 +49,7 @@ class KolmogorovSmirnov(ColumnMetric):
     The gap has no sign: scores that are all the wrong way round lie as far apart as right ones. Where that
     matters, `balanced_accuracy_max` reads the same curve on one side only.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
-            logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0 is chance; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: max over the thresholds of abs(true positive rate - false positive rate)
     Source: Smirnov 1939; scipy's ks_2samp of the scores of both classes.
 
@@ -77,7 +63,6 @@ class KolmogorovSmirnov(ColumnMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PROBABILITIES
 
     def of_column(self, column: Ranked) -> Tensor:
         """Look at every cut."""

@@ -123,7 +123,15 @@ class LastAccuracy(MeanMetric):
 
 
 class TokenLoss(MeanMetric):
-    """A function of the mean negative log-likelihood of a token."""
+    """A function of the mean negative log-likelihood of a token.
+
+    Shape:
+        probabilities or logits: (N, T, V) float.
+        target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    """
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Give each token's negative log-likelihood, and which tokens count."""
@@ -141,9 +149,6 @@ class TokenLogLoss(TokenLoss):
     From logits nothing leaves log space; a given probability below the machine epsilon of its dtype is taken
     as that.
 
-    Shape:
-        probabilities or logits: (N, T, V) float.
-        target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
     Value: float from 0, in nats, 0 is best, log(V) is a blind guess; nan if no position counts.
     Formula: -(sum of log p of the right tokens) / tokens
     Deviates: Ludwig's sequence_softmax_cross_entropy leaves out each batch's first row and averages batches.
@@ -155,17 +160,11 @@ class TokenLogLoss(TokenLoss):
     1.3863
     """
 
-    objective = MINIMIZE
-    inputs = PROBABILITIES
-
 
 @register_metric("bits_per_token", [SEQUENCE, TEXT])
 class BitsPerToken(TokenLoss):
     """Mean of -log2 p of the right token over all tokens: what the model needs to encode one.
 
-    Shape:
-        probabilities or logits: (N, T, V) float.
-        target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
     Value: float from 0, in bits, 0 is best, log2(V) is a blind guess; nan if no position counts.
     Formula: -(sum of log2 p of the right tokens) / tokens
     Source: Shannon 1951, Bell System Technical Journal 30(1).
@@ -175,9 +174,6 @@ class BitsPerToken(TokenLoss):
     >>> round(metric.compute().item(), 4)  # (1 + 3) / 2
     2.0
     """
-
-    objective = MINIMIZE
-    inputs = PROBABILITIES
 
     def compute(self) -> Tensor:
         """Average over tokens, in bits."""
@@ -191,9 +187,6 @@ class Perplexity(TokenLoss):
     The mean is over all tokens of the epoch, and exp is taken once. From logits nothing leaves log space; a
     given probability below the machine epsilon of its dtype is taken as that.
 
-    Shape:
-        probabilities or logits: (N, T, V) float.
-        target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
     Value: float in [1, inf), in tokens, 1 is best, V is a blind guess; nan if no position counts.
     Formula: exp(-(sum of log p of the right tokens) / tokens)
     Deviates: Ludwig applies a softmax to probabilities, so that a perfect model has about 19.
@@ -205,16 +198,21 @@ class Perplexity(TokenLoss):
     4.0
     """
 
-    objective = MINIMIZE
-    inputs = PROBABILITIES
-
     def compute(self) -> Tensor:
         """Average over tokens, then take exp."""
         return super().compute().exp()
 
 
 class NextTokenLoss(MeanMetric):
-    """A function of the mean negative log-likelihood of the next token."""
+    """A function of the mean negative log-likelihood of the next token.
+
+    Shape:
+        probabilities or logits: (N, T, V) float, of the token at t + 1 given those up to t.
+        target: (N, T) int, the tokens; those that are the output's `ignore_index` do not count.
+    """
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Give each next token's negative log-likelihood, and which of them count."""
@@ -242,9 +240,6 @@ class NextTokenLogLoss(NextTokenLoss):
 
     The last position predicts nothing, the first token is predicted by none.
 
-    Shape:
-        probabilities or logits: (N, T, V) float, of the token at t + 1 given those up to t.
-        target: (N, T) int, the tokens; those that are the output's `ignore_index` do not count.
     Value: float from 0, in nats, 0 is best, log(V) is a blind guess; nan if no position counts.
     Formula: -(sum over t of log p_t of the token at t + 1) / tokens behind the first
     Deviates: Ludwig averages the means of batches.
@@ -256,17 +251,11 @@ class NextTokenLogLoss(NextTokenLoss):
     0.6931
     """
 
-    objective = MINIMIZE
-    inputs = PROBABILITIES
-
 
 @register_metric("next_token_perplexity", [SEQUENCE, TEXT])
 class NextTokenPerplexity(NextTokenLoss):
     """How many tokens the model wavers between for the next one: exp of `next_token_log_loss`.
 
-    Shape:
-        probabilities or logits: (N, T, V) float, of the token at t + 1 given those up to t.
-        target: (N, T) int, the tokens; those that are the output's `ignore_index` do not count.
     Value: float in [1, inf), in tokens, 1 is best, V is a blind guess; nan if no position counts.
     Formula: exp(-(sum over t of log p_t of the token at t + 1) / tokens behind the first)
     Deviates: Ludwig applies a softmax to probabilities and averages the means of batches before exp.
@@ -277,9 +266,6 @@ class NextTokenPerplexity(NextTokenLoss):
     >>> round(metric.compute().item(), 4)  # 1 / 0.5
     2.0
     """
-
-    objective = MINIMIZE
-    inputs = PROBABILITIES
 
     def compute(self) -> Tensor:
         """Average over tokens, then take exp."""

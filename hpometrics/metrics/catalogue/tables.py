@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..features import BINARY, CATEGORY, PREDICTIONS, SET
+from ..features import BINARY, CATEGORY, SET
 from ..registry import register_metric
 from .averaging import ConfusionMetric
 
@@ -36,7 +36,6 @@ class ConfusionMatrix(ConfusionMetric):
     """
 
     objective = None
-    inputs = PREDICTIONS
 
     def __init__(self, *, normalize: Literal["none", "target", "predictions", "all"] = "none") -> None:
         super().__init__()
@@ -68,7 +67,6 @@ class SetConfusionMatrix(ConfusionMetric):
     """
 
     objective = None
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Arrange the counts."""
@@ -95,7 +93,6 @@ class StatScores(ConfusionMetric):
     """
 
     objective = None
-    inputs = PREDICTIONS
 
     def compute(self) -> Tensor:
         """Arrange the counts."""

@@ -45,8 +45,16 @@ class TextMetric(MeanMetric):
     """A metric of predicted texts and their references, measured text by text.
 
     The texts are the predictions and the target, or the extras `texts` and `references` beside token ids.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
     """
 
+    inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
 
     @staticmethod
@@ -134,13 +142,7 @@ class TextAccuracy(TextMetric):
 
     Normalisation is ParlAI's: lower case; ASCII punctuation, "a", "an", "the" become single spaces.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: rows whose normalised prediction is a normalised reference / rows
     Source: ParlAI's accuracy (ExactMatchMetric).
 
@@ -151,7 +153,6 @@ class TextAccuracy(TextMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give 1 for a text that equals a reference."""
@@ -166,13 +167,7 @@ class TextF1(TextMetric):
     normalises to nothing scores 0. With several references, this F1, `precision` and `recall` each take
     the reference that is best for it.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best 2 shared words / (predicted words + words of the reference)
     Source: ParlAI's f1 (F1Metric).
 
@@ -183,7 +178,6 @@ class TextF1(TextMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's F1."""
@@ -197,13 +191,7 @@ class TextPrecision(TextMetric):
     Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a text that
     normalises to nothing scores 0.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best shared words / predicted words
     Source: ParlAI's precision.
 
@@ -214,7 +202,6 @@ class TextPrecision(TextMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's precision."""
@@ -228,13 +215,7 @@ class TextRecall(TextMetric):
     Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a reference that
     normalises to nothing scores 0.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best shared words / words of the reference
     Source: ParlAI's recall.
 
@@ -245,7 +226,6 @@ class TextRecall(TextMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's recall."""
@@ -258,13 +238,7 @@ class SquadExactMatch(TextMetric):
 
     Unlike in `accuracy`, punctuation is deleted and not replaced by a space: "don't" is one word.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: rows whose normalised prediction is a normalised reference / rows
     Deviates: SQuAD's script and torchmetrics print percent.
     Source: Rajpurkar et al. 2016, EMNLP.
@@ -276,7 +250,6 @@ class SquadExactMatch(TextMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give 1 for an answer that equals a right one."""
@@ -290,13 +263,7 @@ class SquadF1(TextMetric):
     An answer and a reference that both normalise to nothing agree: F1 is 1 for them, as for the unanswerable
     questions of SQuAD 2.
 
-    Shape:
-        predictions: N texts.
-        target: N texts, or N lists of one or more references.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     Formula: mean over rows of the best 2 shared words / (predicted words + words of the reference)
     Deviates: SQuAD's script and torchmetrics print percent.
     Source: Rajpurkar et al. 2016, EMNLP; Rajpurkar et al. 2018, ACL.
@@ -308,7 +275,6 @@ class SquadF1(TextMetric):
     """
 
     objective = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each answer's F1."""

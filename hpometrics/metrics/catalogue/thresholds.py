@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MAXIMIZE
-from ..features import BINARY, PROBABILITIES, SET
+from ..features import BINARY, SET
 from ..registry import register_metric
 from ..statistics.cuts import CRITERIA, Criterion
 from ..statistics.ranked import Ranked
@@ -18,8 +18,13 @@ class MaximumOverThresholds(ColumnMetric):
     """The largest value that a criterion takes at any threshold; `average` is over the labels of a set.
 
     One sort finds it: the criterion is read at every distinct score, and for predicting nothing at all.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
+        target: (N,) int, (N, L) of a set.
     """
 
+    objective = MAXIMIZE
     criterion: Criterion
 
     def of_column(self, column: Ranked) -> Tensor:
@@ -36,38 +41,25 @@ class MaximumOverThresholds(ColumnMetric):
 class F1Max(MaximumOverThresholds):
     """F1 at the threshold that makes it largest.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: max over thresholds t of 2 * tp(t) / (2 * tp(t) + fp(t) + fn(t))
     Source: Lipton, Elkan & Naryanaswamy 2014, ECML PKDD; Ludwig's F1Max, which looks at one score after the
         other.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = F1Max()
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # from 0.7 up: 2 * 2 / (2 * 2 + 1)
     0.8
     """
 
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-    criterion: Criterion = "f1"
+    criterion = "f1"
 
 
-@register_metric("fbeta_max", [BINARY, SET], aliases=[])
+@register_metric("fbeta_max", [BINARY, SET])
 class FbetaMax(MaximumOverThresholds):
     """F-beta at the threshold that makes it largest; recall counts `beta` times as much as precision.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
     Raises:
@@ -76,17 +68,13 @@ class FbetaMax(MaximumOverThresholds):
     Source: van Rijsbergen 1979, Information Retrieval, 2nd edition; Lipton et al. 2014, ECML PKDD.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = FbetaMax(beta=2.0)
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # from 0.7 up: 5 * 2 / (5 * 2 + 1)
     0.9091
     """
 
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-    criterion: Criterion = "fbeta"
+    criterion = "fbeta"
 
     def __init__(self, *, beta: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
@@ -98,117 +86,77 @@ class FbetaMax(MaximumOverThresholds):
         return self.beta**2
 
 
-@register_metric("accuracy_max", [BINARY, SET], aliases=[])
+@register_metric("accuracy_max", [BINARY, SET])
 class AccuracyMax(MaximumOverThresholds):
     """Share of right decisions at the threshold that makes it largest.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, the share of the larger class is chance; nan when the target
         holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: max over thresholds t of (tp(t) + tn(t)) / rows
     Source: Provost & Fawcett 2001, Machine Learning 42(3).
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = AccuracyMax()
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # from 0.7 up, or 0.9 up: 3 of 4
     0.75
     """
 
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-    criterion: Criterion = "accuracy"
+    criterion = "accuracy"
 
 
-@register_metric("balanced_accuracy_max", [BINARY, SET], aliases=[])
+@register_metric("balanced_accuracy_max", [BINARY, SET])
 class BalancedAccuracyMax(MaximumOverThresholds):
     """Mean of sensitivity and specificity at the threshold that makes it largest.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: max over thresholds t of (tp(t) / positives + tn(t) / negatives) / 2
     Source: Youden 1950, Cancer 3(1), whose index is twice this, less 1; Brodersen et al. 2010, ICPR.
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = BalancedAccuracyMax()
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # from 0.7 up: (2/2 + 1/2) / 2
     0.75
     """
 
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-    criterion: Criterion = "balanced_accuracy"
+    criterion = "balanced_accuracy"
 
 
-@register_metric("mcc_max", [BINARY, SET], aliases=[])
+@register_metric("mcc_max", [BINARY, SET])
 class MccMax(MaximumOverThresholds):
     """Matthews correlation at the threshold that makes it largest.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best, 0 is chance; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: max over thresholds t of (tp*tn - fp*fn) / sqrt((tp+fp) * (tp+fn) * (tn+fp) * (tn+fn))
     Source: Matthews 1975, Biochimica et Biophysica Acta 405(2).
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = MccMax()
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # from 0.7 up: (2 * 1 - 1 * 0) / sqrt(3 * 2 * 2 * 1)
     0.5774
     """
 
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-    criterion: Criterion = "mcc"
+    criterion = "mcc"
 
 
-@register_metric("jaccard_max", [BINARY, SET], aliases=[])
+@register_metric("jaccard_max", [BINARY, SET])
 class JaccardMax(MaximumOverThresholds):
     """Intersection over union at the threshold that makes it largest.
 
-    Shape:
-        preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
-        target: (N,) int, (N, L) of a set.
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
-
-    Raises:
-        MetricNameError: there is no such class, or `class` beside `average`.
     Formula: max over thresholds t of tp(t) / (tp(t) + fp(t) + fn(t))
     Source: Jaccard 1912, New Phytologist 11(2).
 
     >>> import torch
-    >>> from hpometrics.metrics.features import Binary
     >>> metric = JaccardMax()
-    >>> metric.output = Binary()
     >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
     >>> round(metric.compute().item(), 4)  # from 0.7 up: 2 / (2 + 1)
     0.6667
     """
 
-    objective = MAXIMIZE
-    inputs = PROBABILITIES
-    criterion: Criterion = "jaccard"
+    criterion = "jaccard"
 
 
 def checked_beta(name: str, beta: float) -> float:

@@ -1,18 +1,41 @@
-"""Areas of one column: ROC AUC and average precision of scores against yes or no, exact, with ties."""
+"""Areas of sorted columns: ROC AUC and average precision of scores against yes or no, exact, with ties."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Areas = tuple[float, float, float]
-"""Positives (or what they weigh), ROC AUC, average precision; nan where they are not defined."""
+from .ascending import Ascending, Counted, Weighed, ascending_columns, ascending_pooled
+from .scores import Scores
 
 _AT_ONCE = 1 << 17  # positives that are looked up at a time
 _NAN = float("nan")
+
+
+class Areas(NamedTuple):
+    """Positives of a column (or what they weigh), ROC AUC, average precision; nan where not defined."""
+
+    positives: float
+    roc_auc: float
+    average_precision: float
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The areas of every class against the rest, float64 of shape (C,); nan where it has no positive row.
+
+    Attributes:
+        positives: the rows of each class, or what they weigh.
+        roc_auc, average_precision: the areas of each class against the rest.
+    """
+
+    positives: Tensor
+    roc_auc: Tensor
+    average_precision: Tensor
 
 
 class Places(NamedTuple):
@@ -23,46 +46,63 @@ class Places(NamedTuple):
     positives_below: Tensor
 
 
-def counted_areas(every: Tensor, positive: Tensor) -> Areas:
-    """The areas of all scores and the positive ones, both ascending.
+def curves_of(scores: Scores) -> Curves:
+    """Exact area under the ROC curve and average precision of every class against the rest."""
+    return scores.derived("curves", _areas_of_all)
+
+
+def pooled_curve(scores: Scores) -> Curves:
+    """The same of all columns as one, 0-d."""
+    return scores.derived("curve pooled", lambda own: Curves(*_tensor(areas_of(ascending_pooled(own)))))
+
+
+def areas_of(column: Ascending) -> Areas:
+    """The areas of one column."""
+    return counted_areas(column) if isinstance(column, Counted) else weighed_areas(column)
+
+
+def counted_areas(column: Counted) -> Areas:
+    """By ranks: what there is more than a sort is of the number of positives.
 
     The rank sum counts a tie as a half; the positives' pairs among themselves are taken off again. Average
     precision is the mean, over positives, of the precision at their own score (ties share a threshold).
     """
-    n, n_pos = len(every), len(positive)
+    n, n_pos = len(column.every), len(column.positive)
     if n_pos in (0, n):
-        return float(n_pos), _NAN, _NAN if n_pos == 0 else 1.0
+        return _of_one_class(n_pos)
     ranks, precision = 0.0, 0.0
     for start in range(0, n_pos, _AT_ONCE):
-        below, up_to, positives_below = _places(every, positive, start)
+        below, up_to, positives_below = _places(*column, start)
         ranks += (below.sum() + up_to.sum()).item() / 2
         precision += ((n_pos - positives_below).double() / (n - below)).sum().item()
-    return float(n_pos), (ranks - n_pos * n_pos / 2) / (n_pos * (n - n_pos)), precision / n_pos
+    return Areas(float(n_pos), (ranks - n_pos * n_pos / 2) / (n_pos * (n - n_pos)), precision / n_pos)
 
 
-def weighted_areas(scores: Tensor, positive: Tensor, weight: Tensor | None) -> Areas:
-    """The same of unsorted scores, with running sums of weights in the place of ranks."""
-    weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
-    order = scores.argsort(stable=True)
-    scores, weight, won = scores[order], weight[order], (weight * positive)[order]
-    left, right = (torch.searchsorted(scores, scores, side=side) for side in ("left", "right"))
+def weighed_areas(column: Weighed) -> Areas:
+    """The same with running sums of weights in the place of ranks."""
+    every, weight, won = column
+    left, right = (torch.searchsorted(every, every, side=side) for side in ("left", "right"))
     nothing = weight.new_zeros(1)
-    sums = {True: torch.cat([nothing, won.cumsum(0)]), False: torch.cat([nothing, weight.cumsum(0)])}
-    n_pos, n = sums[True][-1], sums[False][-1]
+    wins, all_of_it = torch.cat([nothing, won.cumsum(0)]), torch.cat([nothing, weight.cumsum(0)])
+    n_pos, n = wins[-1], all_of_it[-1]
     if n_pos == 0 or n_pos == n:
-        return float(n_pos), _NAN, _NAN if n_pos == 0 else 1.0
-    lost = sums[False] - sums[True]
-    wins = (won * (lost[left] + lost[right])).sum() / 2
-    precision = (n_pos - sums[True][left]) / (n - sums[False][left]).clamp(min=torch.finfo(n.dtype).tiny)
-    return float(n_pos), float(wins / (n_pos * (n - n_pos))), float((won * precision).sum() / n_pos)
+        return _of_one_class(float(n_pos))
+    losses = all_of_it - wins
+    pairs = (won * (losses[left] + losses[right])).sum() / 2
+    precision = (n_pos - wins[left]) / (n - all_of_it[left]).clamp(min=torch.finfo(n.dtype).tiny)
+    return Areas(float(n_pos), float(pairs / (n_pos * (n - n_pos))), float((won * precision).sum() / n_pos))
 
 
-def ascending(values: Tensor) -> Tensor:
-    """Sort the last dimension; on the CPU in place, by NumPy, whose vectorised sort is many times faster."""
-    if values.device.type != "cpu":
-        return values.sort(-1).values
-    values.numpy().sort(-1)
-    return values
+def _of_one_class(positives: float) -> Areas:
+    return Areas(float(positives), _NAN, 1.0 if positives else _NAN)
+
+
+def _areas_of_all(own: Scores) -> Curves:
+    return Curves(*_tensor([areas_of(column) for column in ascending_columns(own)]).T)
+
+
+def _tensor(areas: Areas | list[Areas]) -> Tensor:
+    return torch.tensor(areas, dtype=torch.float64)
 
 
 def _places(every: Tensor, positive: Tensor, start: int) -> Places:

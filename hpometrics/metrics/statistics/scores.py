@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, StateError
 from ..features import CATEGORY, LOGITS
 from ..outputs import Outputs
-from .areas import Areas, ascending, counted_areas, weighted_areas
 from .statistic import Reduction, Statistic, refuse_other_width
 
 Stored = tuple[Tensor, Tensor, Tensor | None]
 _CHUNK = 1 << 18  # elements per stored chunk: filled once, never moved
-_COLUMNS = 16  # columns sorted at a time, of fewer than 128 an eighth: bounds what is held beside the store
-
-
-@dataclass(frozen=True)
-class Curves:
-    """What one sort per class yields, float64 of shape (C,); nan where a class has no positive row.
-
-    Attributes:
-        positives: the rows of each class, or what they weigh.
-        roc_auc, average_precision: the areas of each class against the rest.
-    """
-
-    positives: Tensor
-    roc_auc: Tensor
-    average_precision: Tensor
 
 
 class Scores(Statistic):
@@ -82,6 +64,11 @@ class Scores(Statistic):
         return self._chunks[0][0].shape[1]
 
     @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(len(target) for _, target, _ in self.filled)
+
+    @property
     def target(self) -> Tensor:
         """The target of all rows, (N,) int64, of a set (N, L)."""
         return self.derived("target", lambda own: torch.cat([target for _, target, _ in own.filled]).long())
@@ -101,11 +88,6 @@ class Scores(Statistic):
     def pooled(self) -> Stored:
         """All rows as one copy: scores (N, C), target and weight or None."""
         return torch.cat([scores for scores, _, _ in self.filled]), self.target, self.weight
-
-    @property
-    def curves(self) -> Curves:
-        """Exact area under the ROC curve and average precision of every class against the rest."""
-        return self.derived("curves", _curves_of)
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of classes, and probabilities after logits: their scale is another.
@@ -219,51 +201,6 @@ def _weight_of(own: Scores) -> Tensor | None:
 
 def _gives_logits(batch: Outputs) -> bool:
     return LOGITS in batch.given
-
-
-def _curves_of(own: Scores) -> Curves:
-    if own.weight is None:
-        areas = _counted(own)
-    else:
-        areas = [weighted_areas(*own.column(index)) for index in range(own.classes)]
-    positives, roc_auc, average_precision = torch.tensor(areas, dtype=torch.float64).T
-    return Curves(positives, roc_auc, average_precision)
-
-
-def _counted(own: Scores) -> list[Areas]:
-    """Sort a few columns at a time, so that little is held beside the store."""
-    rows_of = _rows_by_class(own)
-    at_once = min(_COLUMNS, max(1, own.classes // 8))
-    areas = []
-    for first in range(0, own.classes, at_once):
-        columns = torch.cat([scores[:, first : first + at_once].t() for scores, _, _ in own.filled], dim=1)
-        positive = [ascending(column[rows_of(first + i)]) for i, column in enumerate(columns)]
-        areas += [counted_areas(*pair) for pair in zip(ascending(columns), positive, strict=True)]
-    return areas
-
-
-def _rows_by_class(own: Scores) -> Callable[[int], Tensor]:
-    """What gives, for each class, the rows that are positive for it."""
-    labels = [target for _, target, _ in own.filled]
-    if labels[0].ndim == 2:
-        return lambda index: _true_places(torch.cat([label[:, index] for label in labels]))
-    joined = torch.cat(labels)
-    if own.classes == 1:
-        return lambda _: _true_places(joined)
-    rows = torch.split(_stable_order(joined), torch.bincount(joined, minlength=own.classes).tolist())
-    return lambda index: rows[index]
-
-
-def _true_places(flags: Tensor) -> Tensor:
-    if flags.device.type != "cpu":
-        return flags.nonzero().squeeze(1)
-    return torch.from_numpy(np.flatnonzero(flags.numpy().view(np.bool_)))
-
-
-def _stable_order(labels: Tensor) -> Tensor:
-    if labels.device.type != "cpu":
-        return labels.argsort(stable=True)
-    return torch.from_numpy(labels.numpy().argsort(kind="stable"))  # a radix sort of 16-bit labels
 
 
 def _narrow(target: Tensor, classes: int) -> Tensor:

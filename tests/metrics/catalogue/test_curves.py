@@ -12,8 +12,6 @@ import torchmetrics.functional.classification as tm
 from scored import SEEDS, epoch, measured, over_columns
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
-from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import Category
 from hpometrics.metrics.registry import find_metric, get_metric
 
 AVERAGES = ("micro", "macro", "weighted", "none")
@@ -205,26 +203,3 @@ def test_names_of_other_libraries():
         "average_precision_micro": "average_precision(average=micro)",
     }.items():
         assert str(find_metric(alias, "category").name) == meaning
-
-
-def test_a_column_is_sorted_once_for_the_panel(monkeypatch):
-    """Whatever is read off a sorted column shares it: two sorts (all, positives) per column."""
-    from hpometrics.metrics.statistics import ranked
-
-    sorts = []
-    monkeypatch.setattr(
-        ranked, "ascending", lambda x, own=ranked.ascending: (sorts.append(len(x)), own(x))[1]
-    )
-    names = [
-        "ks",
-        "roc_auc(max_fpr=0.1)",
-        "log_auc",
-        "eer",
-        "fpr_at_tpr",
-        "recall_at_precision(precision=0.9)",
-    ]
-    panel = MetricCollection(names, Category(4))
-    case = epoch("category", 50, 8)
-    panel.update(logits=torch.tensor(case.logits), target=torch.tensor(case.target))
-    panel.compute()
-    assert len(sorts) == 2 * 4 and len(panel.statistics) == 1

@@ -6,6 +6,7 @@ import torch
 
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.outputs import Outputs
+from hpometrics.metrics.statistics.ascending import ascending
 from hpometrics.metrics.statistics.cuts import probability_between
 from hpometrics.metrics.statistics.histograms import average_precision_of, roc_auc_of
 from hpometrics.metrics.statistics.ranked import ranked, ranked_column, ranked_pooled
@@ -14,7 +15,8 @@ from hpometrics.metrics.statistics.scores import Scores
 
 def test_by_hand():
     """Of 0.9 (yes), 0.5 (yes, no) and 0.1 (no): what lies at or above each."""
-    column = ranked(torch.tensor([0.5, 0.9, 0.1, 0.5]), torch.tensor([True, True, False, False]))
+    scores, positive = torch.tensor([0.5, 0.9, 0.1, 0.5]), torch.tensor([True, True, False, False])
+    column = ranked(ascending(scores, positive))
     assert column.scores.tolist() == pytest.approx([0.9, 0.5, 0.1])
     assert column.tp.tolist() == [1.0, 2.0, 2.0] and column.fp.tolist() == [0.0, 1.0, 2.0]
     assert [rate.tolist() for rate in column.rates] == [[0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]]
@@ -27,8 +29,8 @@ def test_whole_weights_are_repeated_rows(seed):
     random = np.random.default_rng(seed)
     values, positive = torch.tensor(random.integers(9, size=40) / 8), torch.tensor(random.random(40) < 0.4)
     weight = torch.tensor(random.integers(3, size=40))
-    weighed = ranked(values, positive, weight.double())
-    repeated = ranked(values.repeat_interleave(weight), positive.repeat_interleave(weight))
+    weighed = ranked(ascending(values, positive, weight.double()))
+    repeated = ranked(ascending(values.repeat_interleave(weight), positive.repeat_interleave(weight)))
     for name in ("scores", "tp", "fp"):
         torch.testing.assert_close(getattr(weighed, name), getattr(repeated, name))
 
@@ -37,7 +39,7 @@ def test_whole_weights_are_repeated_rows(seed):
 def test_nothing_to_rank(weight):
     """No rows, or none that weighs anything, have neither kind."""
     rows = 0 if weight is None else 3
-    column = ranked(torch.rand(rows), torch.ones(rows).bool(), weight)
+    column = ranked(ascending(torch.rand(rows), torch.ones(rows).bool(), weight))
     assert not column.has_both and len(column.scores) == 0 and column.positives == 0.0
 
 

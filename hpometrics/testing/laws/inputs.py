@@ -1,0 +1,119 @@
+"""Laws of the inputs: a batch in any form, type or place is the same batch; what is none is refused."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from ...metrics.batches import batch_of
+from ...metrics.features import RANKING
+from ..draws import cut
+from ..subjects import Subject, fed, value_of
+from .forms import MODEL_OUTPUTS, cast, over_tensors, spoiled
+from .verdict import LawBroken, require_same, require_undefined
+
+
+def check_refusal(subject: Subject) -> None:
+    """A batch with nan, or whose rows do not match, is refused, and the state stays as it was."""
+    good, next_one = subject.draw(30, seed=1), subject.draw(20, seed=2)
+    metric = fed(subject.make(), good)
+    for what, bad in spoiled(next_one).items():
+        try:
+            metric.update(**bad)
+        except MetricInputError:
+            require_same(subject, subject.measure(good), value_of(metric), f"after refusing {what}")
+        except Exception as err:
+            raise LawBroken(
+                f"{subject} meets {what} with {type(err).__name__}, not MetricInputError"
+            ) from err
+        else:
+            raise LawBroken(f"{subject} took a batch with {what}")
+    require_same(
+        subject, subject.measure(good, next_one), value_of(fed(metric, next_one)), "after all refusals"
+    )
+
+
+def check_half(subject: Subject) -> None:
+    """Half precision inputs are accumulated wide: many rows give the value of the same numbers in float64."""
+    for dtype in (torch.float16, torch.bfloat16):
+        narrow = cast(subject.draw(2100), dtype)
+        wide = subject.measure(cast(narrow, torch.float64))
+        require_same(subject, wide, subject.measure(*cut(narrow, [700, 1400])), str(dtype), tolerance=1e-4)
+
+
+def check_buffer(subject: Subject) -> None:
+    """The caller may overwrite its tensors after `update`, and `update` does not write to them."""
+    batch = subject.draw(40)
+    buffers = copy.deepcopy(batch)
+    metric = fed(subject.make(), buffers)
+    for name, buffer in buffers.items():
+        if not _equal(buffer, batch[name]):
+            raise LawBroken(f"{subject} wrote to the {name} it was given")
+        buffer.zero_() if isinstance(buffer, Tensor) else buffer.clear()
+    require_same(subject, subject.measure(batch), value_of(metric), "after its inputs were overwritten")
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return all(_equal(value, other[key]) for key, value in one.items())
+    return all(map(_equal, one, other)) if isinstance(one, (list, tuple)) else bool(one == other)
+
+
+def check_forms(subject: Subject) -> None:
+    """Tensors that are strided or want gradients, NumPy arrays and lists are the same batch."""
+    batch = subject.draw(40)
+    forms: dict[str, Callable[[Tensor], Any]] = {
+        "strided": lambda x: x.repeat_interleave(2, dim=0)[::2],
+        "gradients": lambda x: x.clone().requires_grad_(x.is_floating_point()),
+        "arrays": lambda x: x.numpy(),
+        "lists": lambda x: x.tolist(),
+    }
+    whole = subject.measure(batch)
+    for how, form in forms.items():
+        metric = subject.make()
+        formed = over_tensors(batch, form)
+        if how == "lists" and subject.output.type == RANKING:  # where a list names the relevant items
+            formed["target"] = batch["target"]
+        metric.update(**formed)
+        value = value_of(metric)
+        if value.requires_grad:
+            raise LawBroken(f"{subject} keeps the graph of inputs that want gradients")
+        require_same(subject, whole, value, how, tolerance=1e-6)  # a list of floats is float32
+
+
+def check_inputs(subject: Subject) -> None:
+    """The output that the metric reads may be handed over itself, in the place of the logits."""
+    batch = subject.draw(60)
+    outputs = batch_of(subject.output, **batch)
+    metric = subject.make()
+    beside = {name: value for name, value in batch.items() if name not in MODEL_OUTPUTS}
+    metric.update(outputs[subject.entry.inputs], **beside)
+    require_same(
+        subject,
+        subject.measure(batch),
+        value_of(metric),
+        f"{subject.entry.inputs} in the place of logits",
+        1e-9,
+    )
+
+
+def check_device(subject: Subject) -> None:
+    """On an accelerator, where there is one, the value is that of the CPU; nan in gives nan with a reason."""
+    batch = subject.draw(90)
+    for device in ("cuda",) if torch.cuda.is_available() else ():
+        moved = over_tensors(batch, lambda tensor, device=device: tensor.to(device))  # type: ignore[misc]
+        metric = fed(subject.make().to(device), *cut(moved, [60, 30]))
+        require_same(subject, subject.measure(batch), value_of(metric).cpu(), device, tolerance=1e-9)
+        require_same(
+            subject, subject.measure(batch), value_of(metric.to("cpu")), f"moved from {device}", 1e-9
+        )
+        for what, bad in spoiled(moved).items():
+            if "in its" in what:
+                require_undefined(subject, fed(subject.make().to(device), bad), f"after {what} on {device}")

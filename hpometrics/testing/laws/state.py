@@ -1,0 +1,128 @@
+"""Laws of the state: a metric may be merged, copied, saved, reset, called, and keep others company."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from ...metrics.collection import MetricCollection
+from ...metrics.features import OutputFeature
+from ...metrics.names import MetricName
+from ..draws import Batch, Draw, cut, rows_of
+from ..subjects import Subject, all_subjects, fed, value_of
+from .verdict import require_same, require_undefined
+
+
+def check_merge(subject: Subject) -> None:
+    """Parts merge into the value of the whole, in any order; the one that was merged stays as it was."""
+    batch = subject.draw(90)
+    whole = subject.measure(batch)
+    shards = cut(batch, [50, 7, 33, 0])
+    for order in ((0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (1, 3, 0, 2)):
+        parts = [fed(subject.make(), shards[i]) for i in order]
+        for part in parts[1:]:
+            parts[0].merge(part)
+        require_same(subject, whole, value_of(parts[0]), f"merged in the order {order}")
+        require_same(
+            subject,
+            subject.measure(shards[order[1]]),
+            value_of(parts[1]),
+            "a metric that was merged into another",
+        )
+
+
+def check_reset(subject: Subject) -> None:
+    """After `reset` a metric is as new."""
+    first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
+    metric = fed(subject.make(), first)
+    value_of(metric)
+    metric.reset()
+    require_undefined(subject, metric, "after reset")
+    require_same(subject, subject.measure(second), value_of(fed(metric, second)), "after reset")
+
+
+def check_pickle(subject: Subject) -> None:
+    """A copy made in the middle goes on to the same value, and the original does not notice."""
+    first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
+    metric = fed(subject.make(), first)
+    copies = {"unpickled": pickle.loads(pickle.dumps(metric)), "deep copied": copy.deepcopy(metric)}
+    for how, twin in copies.items():
+        require_same(subject, subject.measure(first, second), value_of(fed(twin, second)), how)
+    require_same(subject, subject.measure(first), value_of(metric), "the original of a copy that went on")
+
+
+def check_state_dict(subject: Subject) -> None:
+    """A state saved in the middle and read by `torch.load(weights_only=True)` goes on to the same value."""
+    first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
+    saved, file = fed(subject.make(), first), io.BytesIO()
+    state = saved.state_dict()
+    fed(saved, second)  # a state is a snapshot: it does not follow the metric
+    torch.save(state, file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    for _ in range(2):
+        metric = fed(subject.make(), second)
+        metric.load_state_dict(state)
+        require_same(subject, subject.measure(first), value_of(metric), "loaded from a state_dict")
+        require_same(
+            subject, subject.measure(first, second), value_of(fed(metric, second)), "loaded and gone on"
+        )
+
+
+def check_empty(subject: Subject) -> None:
+    """Nothing measured is nan with a reason, never a number."""
+    require_undefined(subject, subject.make(), "before the first update")
+    require_undefined(
+        subject, fed(subject.make(), rows_of(subject.draw(3), slice(0))), "after an empty batch"
+    )
+
+
+def check_forward(subject: Subject) -> None:
+    """Called like a module, a metric returns the value of that batch alone and goes on counting."""
+    first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
+    metric = subject.make()
+    metric(**first)
+    require_same(subject, subject.measure(second), metric(**second), "the value of forward")
+    require_same(subject, subject.measure(first, second), value_of(metric), "compute after forward")
+
+
+def check_inference_mode(subject: Subject) -> None:
+    """Updates inside and outside of `torch.inference_mode` mix."""
+    batch = subject.draw(60)
+    first, second, third = cut(batch, [20, 20, 20])
+    metric = subject.make()
+    with torch.inference_mode():
+        metric.update(**first)
+        metric.reset()
+        metric.update(**first)
+    metric.update(**second)
+    with torch.inference_mode():
+        metric.update(**third)
+    require_same(subject, subject.measure(batch), value_of(metric), "updates in and out of inference mode")
+
+
+def check_company(subject: Subject) -> None:
+    """In a collection of all metrics that measure the same batches a metric has the value it has alone."""
+    others = (other for other in all_subjects(subject.output.type) if not other.entry.requires)
+    company = tuple(other for other in others if other.source is subject.source) or (subject,)
+    batches = _company_batches(subject.output, subject.source)
+    together = _values_together(tuple(s.name for s in company), subject.output, subject.source)
+    alone = subject.measure(*batches)
+    require_same(subject, alone, together[str(subject.name)], "in a collection of all metrics")
+
+
+@lru_cache(maxsize=32)
+def _values_together(names: tuple[MetricName, ...], output: OutputFeature, source: Draw) -> dict[str, Tensor]:
+    panel = MetricCollection(names, output)
+    for batch in _company_batches(output, source):
+        panel.update(**batch)
+    return panel.compute()
+
+
+def _company_batches(output: OutputFeature, source: Draw) -> list[Batch]:
+    return [source(output, 40, 0.3, 1), source(output, 70, 0.3, 2)]

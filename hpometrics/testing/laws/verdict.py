@@ -1,0 +1,39 @@
+"""Verdict: what a law says of a metric that breaks it, and how values are compared."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...exceptions import HpometricsError
+from ...metrics.metric import Metric
+from ..subjects import Subject, value_of
+
+
+class LawBroken(HpometricsError, AssertionError):
+    """A metric does not keep a law; the message says which, what was expected and what came."""
+
+
+def require_same(subject: Subject, expected: Tensor, got: Tensor, how: str, tolerance: float = 1e-12) -> None:
+    """Break the law unless two values are equal.
+
+    Raises:
+        LawBroken: they are not; `how` says how the second one came about.
+    """
+    if expected.shape != got.shape or not torch.allclose(
+        got.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True
+    ):
+        raise LawBroken(f"{subject}: {how}: expected {expected.tolist()}, got {got.tolist()}")
+
+
+def require_undefined(subject: Subject, metric: Metric, when: str) -> None:
+    """Break the law unless a metric is nan and says why.
+
+    Raises:
+        LawBroken: it has a value, or gives no reason.
+    """
+    value = value_of(metric)
+    if not value.isnan().all():
+        raise LawBroken(f"{subject} is {value.tolist()} {when}, must be nan")
+    if not metric.undefined_reason:
+        raise LawBroken(f"{subject} is nan {when} without an undefined_reason")

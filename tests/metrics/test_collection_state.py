@@ -1,0 +1,170 @@
+"""A collection merges, copies, saves, resets: whatever its metrics keep, by whichever way."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import pickle
+
+import pytest
+import torch
+from sample_collections import KINDS, collection, fed, values
+from sample_metrics import OwnGap, ReducedGap, ScaledGap
+
+from hpometrics.exceptions import HpometricsError, StateError
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import NUMBER, Number
+
+pytestmark = pytest.mark.usefixtures("samples")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_merging_is_measuring_together(order):
+    """Three collections with 3, 0 and 1 rows merge to the same values in any order; the merged ones stay."""
+    parts = [fed(collection(*KINDS)), collection(*KINDS), fed(collection(*KINDS), [7.0], [0.0])]
+    first, *others = [parts[i] for i in order]
+    for other in others:
+        first.merge(other)
+    assert values(first) == dict.fromkeys(KINDS, 4.0)
+    assert first.rows == 4
+    alone = [fed(collection(*KINDS)), collection(*KINDS), fed(collection(*KINDS), [7.0], [0.0])]
+    for i, other in zip(order[1:], others, strict=True):
+        assert other.rows == alone[i].rows
+        assert {n: v.nan_to_num(-1) for n, v in other.compute().items()} == {
+            n: v.nan_to_num(-1) for n, v in alone[i].compute().items()
+        }
+
+
+def test_a_collection_goes_on_after_a_merge():
+    """What was merged in and what is updated afterwards add up, and a value computed before is forgotten."""
+    first, second = fed(collection(*KINDS)), fed(collection(*KINDS), [7.0], [0.0])
+    assert values(first) == dict.fromkeys(KINDS, 3.0)
+    first.merge(second)
+    fed(first, [14.0], [0.0])
+    assert values(first) == dict.fromkeys(KINDS, 6.0)
+    assert values(second) == dict.fromkeys(KINDS, 7.0)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda panel: pickle.loads(pickle.dumps(panel))])
+def test_a_copy_goes_on_alone(copied):
+    """A copy made in the middle shares nothing with its original, and still shares statistics within."""
+    panel = fed(collection())
+    twin = fed(copied(panel), [7.0], [0.0])
+    assert values(twin)["gap"] == values(twin)["own_gap"] == values(twin)["shared_gap"] == 4.0
+    assert values(panel)["gap"] == values(panel)["own_gap"] == values(panel)["shared_gap"] == 3.0
+    assert [s.key[0].__name__ for s in twin.statistics].count("GapSums") == 1
+    twin.reset()
+    assert values(fed(twin, [7.0], [0.0]))["shared_total"] == 7.0
+
+
+def test_a_state_goes_through_a_file():
+    """`torch.save` and `weights_only` loading in the middle replace what was measured before, rows too."""
+    file = io.BytesIO()
+    torch.save(fed(collection()).state_dict(), file)
+    file.seek(0)
+    panel = fed(collection(), [100.0], [0.0])
+    panel.load_state_dict(torch.load(file, weights_only=True))
+    assert values(panel)["gap"] == values(panel)["own_gap"] == values(panel)["shared_gap"] == 3.0
+    assert panel.rows == 3
+    assert values(fed(panel, [7.0], [0.0]))["own_gap"] == 4.0
+
+
+def test_a_state_is_a_snapshot():
+    """It does not follow the collection it was taken from, nor the ones it is loaded into."""
+    panel = fed(collection())
+    state, before = panel.state_dict(), values(panel)
+    fed(panel, [7.0], [0.0])
+    for _ in range(2):
+        panel.load_state_dict(state)
+        assert values(panel) == before
+        fed(panel, [7.0], [0.0])
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"rows": 1},
+        "other",
+        "cut",
+    ],
+    ids=str,
+)
+def test_a_foreign_state_is_refused_and_changes_nothing(state):
+    """A state of other metrics, or of half of them, is a StateError, and what was measured is still there."""
+    panel = fed(collection(*KINDS))
+    if state == "other":
+        state = fed(collection("gap")).state_dict()
+    if state == "cut":
+        state = fed(collection(*KINDS)).state_dict()
+        next(iter(state["statistics"].values())).popitem()
+    with pytest.raises(StateError):
+        panel.load_state_dict(state)
+    assert values(panel) == dict.fromkeys(KINDS, 3.0)
+
+
+def test_only_the_same_metrics_merge():
+    """A collection of other metrics, or of the same class with other parameters, is refused by name."""
+    with pytest.raises(StateError, match="a state of own_gap does not fit"):
+        fed(collection("gap")).merge(fed(collection("own_gap")))
+    scaled = [MetricCollection([ScaledGap(scale=scale)], Number()) for scale in (1.0, 2.0)]
+    with pytest.raises(StateError):
+        fed(scaled[0]).merge(fed(scaled[1]))
+
+
+def test_largest_and_smallest_merge(registry):
+    """States reduced by max and min merge as they mean; (6 - 0.5) over both parts, also into an empty one."""
+    registry.register_metric("reduced_gap", [NUMBER])(ReducedGap)
+    first, second = fed(collection("reduced_gap")), fed(collection("reduced_gap"), [0.5], [0.0])
+    empty = first.fresh()
+    for part in (first, second):
+        empty.merge(part)
+    assert values(empty) == {"reduced_gap": 5.5}
+
+
+class MeanState(OwnGap):
+    """A mean as state, the form that torchmetrics cannot merge."""
+
+    def __init__(self):
+        super().__init__()
+        self.add_state("mean", torch.zeros(()), dist_reduce_fx="mean")
+
+    def update(self, preds, target):
+        self.mean = (preds - target).abs().mean()
+
+    def compute(self):
+        return self.mean
+
+
+def test_a_mean_as_state_is_merged_exactly_or_refused(registry):
+    """Into an empty one it is itself (torchmetrics divides by 0 updates there), or it is an error."""
+    registry.register_metric("mean_state", [NUMBER])(MeanState)
+    try:
+        panel = fed(collection("mean_state"))
+        empty = panel.fresh()
+        empty.merge(panel)
+    except HpometricsError as err:
+        assert "mean" in str(err)
+    else:
+        assert values(empty) == {"mean_state": 3.0}
+
+
+def test_reset_forgets_everything():
+    """After a reset values are nan with a reason, and counting starts anew."""
+    panel = fed(collection(*KINDS))
+    panel.compute()
+    panel.reset()
+    assert all(value.isnan() for value in panel.compute().values())
+    assert set(panel.reasons) == set(KINDS)
+    assert panel.rows == 0
+    assert values(fed(panel, [7.0], [0.0])) == dict.fromkeys(KINDS, 7.0)
+
+
+def test_fresh_is_the_same_with_nothing_in_it():
+    """A fresh collection measures on its own; parameters and output stay."""
+    panel = fed(MetricCollection([ScaledGap(scale=2.0), "shared_gap"], Number()))
+    twin = fed(panel.fresh(), [7.0], [0.0])
+    assert list(values(twin).values()) == [14.0, 7.0]
+    assert list(values(panel).values()) == [6.0, 3.0]
+    assert (twin.names, twin.output) == (panel.names, panel.output)

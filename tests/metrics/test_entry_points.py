@@ -1,0 +1,66 @@
+"""Packages bring metrics by being installed, and a broken one takes nothing with it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from hpometrics.metrics import store
+from hpometrics.metrics.features import CATEGORY, NUMBER, Number
+from hpometrics.metrics.registry import all_entries, get_metric, metric_names
+
+pytestmark = pytest.mark.usefixtures("registry")
+
+
+def plug_in(tmp_path, monkeypatch, registry, body: str) -> None:
+    """Install a distribution whose entry point names a module with this body."""
+    (tmp_path / "plugged_metrics.py").write_text(body, encoding="utf8")
+    info = tmp_path / "plugged-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n", encoding="utf8")
+    (info / "entry_points.txt").write_text(
+        "[hpometrics.metrics]\nplugged = plugged_metrics\n", encoding="utf8"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "plugged_metrics", raising=False)
+    store.load_plugins.cache_clear()
+
+
+PLUGIN = """
+from hpometrics.metrics.features import NUMBER
+from hpometrics.metrics.registry import register_metric
+from sample_metrics import Gap
+
+@register_metric("plugged_gap", [NUMBER], aliases=["plugged"])
+class PluggedGap(Gap):
+    pass
+"""
+
+
+@pytest.mark.parametrize("ask", ["plugged_gap", "plugged", None])
+def test_an_entry_point_brings_metrics(ask, tmp_path, monkeypatch, registry):
+    """A package registers by being installed: its metrics are found by name, by alias, and listed."""
+    plug_in(tmp_path, monkeypatch, registry, PLUGIN)
+    if ask:
+        assert get_metric(ask, Number()).name == "plugged_gap"
+    assert "plugged_gap" in metric_names(NUMBER)
+    assert [entry.path for entry in all_entries() if entry.name == "plugged_gap"] == [
+        "plugged_metrics:PluggedGap"
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import no_such_module",
+        "raise RuntimeError('broken')",
+        "syntax error",
+        PLUGIN.replace("_gap", "Bad"),
+    ],
+)
+def test_a_broken_package_takes_nothing_with_it(body, tmp_path, monkeypatch, registry):
+    """A warning names it, and all other metrics are there."""
+    plug_in(tmp_path, monkeypatch, registry, body)
+    with pytest.warns(RuntimeWarning, match="the metrics of 'plugged_metrics' are left out"):
+        assert "accuracy" in metric_names(CATEGORY)

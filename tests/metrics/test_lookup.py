@@ -1,0 +1,236 @@
+"""Names are found: made canonical, completed by parameters, refused with what was meant."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pytest
+from sample_metrics import Gap, Reversed
+
+from hpometrics.exceptions import MetricNameError, ObjectiveError, RegistrationError, UnknownMetricError
+from hpometrics.metrics.features import CATEGORY, NUMBER, VECTOR, Binary, Category, Number, Set
+from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
+from hpometrics.objective import MAXIMIZE
+
+pytestmark = pytest.mark.usefixtures("registry")
+
+
+@pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
+@pytest.mark.parametrize("name", ["f1", "precision", "recall", "jaccard", "specificity"])
+@pytest.mark.parametrize("feature", [CATEGORY, "set"])
+def test_an_average_is_named_never_assumed(name, average, feature):
+    """Without it, an error that lists the choices; with it, by parameter or alias, the same metric."""
+    with pytest.raises(
+        MetricNameError, match=rf"{name} of {feature} needs average=.*{name}_{average}"
+    ) as error:
+        get_metric(name, feature)
+    assert f"{name}(average={average})" in str(error.value)
+    found = [find_metric(text, feature) for text in (f"{name}(average={average})", f"{name}_{average}")]
+    assert found[0] == found[1]
+    assert dict(found[0].name.params) == {"average": average}
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("f1_macro", "f1(average=macro)"),
+        ("test:t/y.f1_macro", "test:t/y.f1(average=macro)"),
+        ("f1_macro(average=macro)", "f1(average=macro)"),
+        ("accuracy_micro", "accuracy"),
+        ("top_k_accuracy@3", "hits@3"),
+        ("hits(k=3)", "hits@3"),
+        ("fbeta(beta=2, average=micro)", "fbeta(average=micro, beta=2.0)"),
+        ("ece(bins=15)", "ece"),
+    ],
+)
+def test_a_name_is_made_canonical(name, canonical):
+    """Aliases are resolved, parameters typed, those at their default dropped; what stands in front stays."""
+    found = find_metric(name, CATEGORY)
+    assert str(found.name) == canonical
+    assert find_metric(found.name, CATEGORY) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("acuracy", UnknownMetricError, r"for a category output. Did you mean 'accuracy'\?"),
+        ("zzz", UnknownMetricError, r"no metric 'zzz'.*metrics list --feature category` lists"),
+        ("mse", UnknownMetricError, "not exist for a category output; it is a metric of number"),
+        ("f1(average=marco)", MetricNameError, r"one of micro, .* got 'marco'. Did you mean 'macro'\?"),
+        ("f1(avrage=macro)", MetricNameError, "f1 of category takes no 'avrage'; it takes average"),
+        ("f1_macro(average=micro)", MetricNameError, r"means f1\(average=macro\), which fixes average"),
+        ("hits", MetricNameError, "hits of category needs its k, as in hits@5"),
+        ("hits@0", MetricNameError, "k .*0"),
+        ("hits(k=3)@5", MetricNameError, "k"),
+        ("accuracy@5", MetricNameError, "accuracy of category takes no 'k'; it takes no parameters"),
+        ("ece(bins=many)", MetricNameError, "bins is int, got 'many'"),
+        ("ece(bins=0)", MetricNameError, "bins"),
+        ("fbeta(beta=0, average=macro)", MetricNameError, "beta"),
+    ],
+)  # fmt: skip
+def test_a_name_that_fits_nothing_says_why(name, error, message):
+    """Unknown names suggest near ones, parameters are checked; every case is an error, none a guess."""
+    with pytest.raises(error, match=message):
+        get_metric(name, CATEGORY)
+
+
+@pytest.mark.parametrize("name", ["f1", "f1_macro", "accuracy"])
+def test_without_an_output_nothing_is_guessed(name):
+    """A name that several features know, as other classes or with other parameters, asks for output=."""
+    with pytest.raises(MetricNameError, match=r"give output= one of .*category"):
+        get_metric(name)
+
+
+def test_a_direction_may_be_known_before_the_output_is():
+    """Sweep files are checked without the engine: all entries of a name agree, or the question comes back."""
+    assert find_metric("accuracy").objective is MAXIMIZE
+    register_metric("gap", [NUMBER])(Gap)
+    register_metric("gap", [VECTOR])(Reversed)
+    with pytest.raises(ObjectiveError, match="minimize for number, maximize for vector"):
+        _ = find_metric("gap").objective
+    with pytest.raises(
+        MetricNameError, match="gap is another metric for each output feature; give output= one of"
+    ):
+        get_metric("gap")
+
+
+@pytest.mark.parametrize("output", [Category(3), "category(num_classes=3)", Set(3), Binary(0.3), "binary"])
+def test_an_output_is_an_object_or_its_text(output):
+    """The metric serves that output, facts included."""
+    assert str(get_metric("accuracy", output).output) == str(output)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no_such_package.module:Class", "cannot be imported as package.module:Class"),
+        ("sample_metrics:Nothing", "cannot be imported as package.module:Class"),
+        ("sample_metrics:GapSums", "is not registered; decorate the class with @register_metric"),
+        ("math:pi", "is not registered|cannot be imported"),
+        ("os:system", "is not registered|cannot be imported"),
+        ("sample_metrics:Gap(scale=2)", "no metric name|takes no"),
+    ],
+)
+def test_a_path_that_leads_to_no_metric_is_refused(path, message):
+    """Always a MetricNameError, whatever stands at the end of the path."""
+    with pytest.raises(MetricNameError, match=message):
+        get_metric(path, Number())
+
+
+def test_a_metric_is_named_by_its_path(samples):
+    """`package.module:Class` of a registered class is that metric; if it needs a parameter, an error."""
+    assert type(get_metric("sample_metrics:Gap", Number())) is Gap
+    assert get_metric("sample_metrics:ScaledGap", Number()).name == "scaled_gap"
+    path = next(entry.path for entry in all_entries(CATEGORY) if entry.name == "f1")
+    with pytest.raises(MetricNameError, match=r"f1 of category needs average="):
+        get_metric(path, Category(3))
+    with pytest.raises(UnknownMetricError, match="gap is a metric of number"):
+        get_metric("sample_metrics:Gap", Category(3))
+
+
+class OneOf(Gap):
+    """Mean distance of one class, or of all classes averaged in some way."""
+
+    one_of = ("average", "class")
+
+    def __init__(
+        self,
+        *,
+        average: Literal["micro", "macro"] | None = None,
+        class_: int | None = None,
+        top: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.average, self.class_, self.top = average, class_, top
+
+
+@pytest.fixture
+def one_of(registry):
+    """A metric of which exactly one of two parameters is to be given."""
+    return register_metric("distance", [NUMBER], aliases={"distance_macro": "distance(average=macro)"})(OneOf)
+
+
+def test_a_reserved_word_is_a_parameter_like_any_other(one_of):
+    """`class` in a name is `class_` in Python; the metric's own name has it again."""
+    metric = get_metric("distance(class=3)", Number())
+    assert (metric.class_, metric.average, metric.name) == (3, None, "distance(class=3)")
+    assert OneOf(class_=2, top=4).name == "distance(class=2, top=4)"
+    assert str(find_metric("distance(top=2, average=macro)").name) == "distance(average=macro, top=2)"
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("class_3_distance", "distance(class=3)"),
+        ("class_12_distance(top=1)", "distance(class=12, top=1)"),
+        ("test:t/class_0_distance", "test:t/distance(class=0)"),
+        ("distance-macro", "distance(average=macro)"),
+    ],
+)
+def test_parlais_spellings_are_read(name, canonical, one_of):
+    """A class in front of the metric, and dashes for underscores."""
+    assert str(find_metric(name, NUMBER).name) == canonical
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "distance",
+            r"distance of number needs average= or class=, .* choose one of distance_macro, "
+            r"distance\(average=micro\), distance\(average=macro\), distance\(class=2\)",
+        ),
+        ("distance(top=3)", "needs average= or class="),
+        ("distance(average=macro, class=1)", "takes one of average, class, got average and class"),
+        ("class_1_distance(class=2)", r"means distance\(class=1\), which fixes class"),
+        ("class_x_distance", "no metric 'class_x_distance'"),
+        ("distance(class=one)", "class is int, got 'one'"),
+        ("distance(clas=1)", "takes no 'clas'; it takes average, class, top. Did you mean 'class'"),
+        ("class_1_gap", "no metric 'class_1_gap'"),
+    ],
+)
+def test_exactly_one_of_several_parameters_is_given(name, message, one_of):
+    """Neither is assumed, and both are a contradiction."""
+    with pytest.raises((MetricNameError, UnknownMetricError), match=message):
+        find_metric(name, NUMBER)
+
+
+def test_one_of_names_parameters_that_may_be_left_out(registry):
+    """A misspelt or needed parameter cannot be one of several."""
+    odd = type("Odd", (OneOf,), {"one_of": ("average", "klass")})
+    with pytest.raises(
+        RegistrationError, match="one_of names klass, which must be a parameter whose default"
+    ):
+        register_metric("odd", [NUMBER])(odd)
+
+
+def test_a_torchmetrics_class_name_is_no_alias():
+    """Case is part of a name; the near one is suggested."""
+    with pytest.raises(UnknownMetricError, match=r"no metric 'Accuracy'.*Did you mean 'accuracy'\?"):
+        find_metric("Accuracy", CATEGORY)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("BinaryF1Score", "f1_score"), ("MulticlassAUROC", "roc_auc"),
+        ("AveragePrecision", "average_precision"), ("MinkowskiDistance", "minkowski"),
+        ("MeanIoU", "mean_iou"), ("acc", "accuracy"), ("AP", "average_precision"), ("mAP", "map"),
+        ("roc_auc_score", "roc_auc"), ("medae", "median_absolute_error"), ("ndcg_score", "ndcg"),
+        ("quadratic_weighted_kappa", "cohen_kappa(weights=quadratic)"), ("f2", "fbeta(beta=2)"),
+        ("R2", "r2"), ("Perplexity", "perplexity"), ("WordErrorRate", "word_error_rate"),
+    ],
+)  # fmt: skip
+def test_a_spelling_of_another_library_leads_to_ours(written, meant):
+    """Class names of torchmetrics, functions of scikit-learn, and what people say."""
+    with pytest.raises(UnknownMetricError, match=re.escape(f"Did you mean {meant!r}?")):
+        find_metric(written)
+
+
+def test_an_alias_of_several_outputs_means_what_most_of_them_mean():
+    """Where no output is known: `jaccard_score` is not the overlap of boxes or masks."""
+    assert str(find_metric("jaccard_score").name) == "jaccard"
+    with pytest.raises(MetricNameError, match="iou of mask needs average="):
+        find_metric("jaccard_score", "mask")
