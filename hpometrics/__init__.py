@@ -71,6 +71,21 @@ _NAMES_BY_HOME = {
     ),
     "metrics.names": ("MetricName",),
     "metrics.outputs": ("Outputs",),
+    "metrics.ranking.blocks": (
+        "Block",
+        "MetricBlock",
+    ),
+    "metrics.ranking.candidates": (
+        "Candidates",
+        "sample_candidates",
+    ),
+    "metrics.ranking_metric": (
+        "BaseMetric",
+        "ListMetric",
+        "RatingMetric",
+        "TopKMetric",
+        "UserAverageTopKMetric",
+    ),
     "metrics.registry": (
         "MetricEntry",
         "all_entries",

@@ -55,6 +55,15 @@ from .metrics.features import (
 from .metrics.metric import LudwigMetric as LudwigMetric, MeanMetric as MeanMetric, Metric as Metric
 from .metrics.names import MetricName as MetricName
 from .metrics.outputs import Outputs as Outputs
+from .metrics.ranking.blocks import Block as Block, MetricBlock as MetricBlock
+from .metrics.ranking.candidates import Candidates as Candidates, sample_candidates as sample_candidates
+from .metrics.ranking_metric import (
+    BaseMetric as BaseMetric,
+    ListMetric as ListMetric,
+    RatingMetric as RatingMetric,
+    TopKMetric as TopKMetric,
+    UserAverageTopKMetric as UserAverageTopKMetric,
+)
 from .metrics.registry import (
     MetricEntry as MetricEntry,
     all_entries as all_entries,

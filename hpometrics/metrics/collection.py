@@ -64,6 +64,7 @@ class MetricCollection:
         members = self._metrics.values()
         self._statistics, self._gathering = _share(members)
         self._alone = [m for m in members if overrides_update(m)]
+        self._preparing = [m for m in members if type(m).prepare is not Metric.prepare]
         self._gate = Gate(non_finite)
         self._readable: set[frozenset[str]] = set()
         self.rows = 0
@@ -224,7 +225,7 @@ class MetricCollection:
 
     def _observe(self, batch: Outputs) -> None:
         """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
-        for metric in self._alone:
+        for metric in self._preparing:
             metric.prepare(batch)
         self._gathering.check(batch)
         if self._alone:

@@ -22,8 +22,6 @@ from .ranking.lists import Cut
 from .statistics.statistic import Statistic
 from .statistics.user_means import UserMeans, rankings_in
 
-_TILE_BLOCKS = "tile blocks"
-
 
 class BaseMetric(Metric):
     """A ranking metric without cut-off that measures tensors: scores and grades of some rows at a time.
@@ -47,20 +45,19 @@ class BaseMetric(Metric):
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch that has passed the gate."""
+        self.prepare(batch)
         if not overrides_update(self):
             super().observe(batch)
             return
-        self.prepare(batch)
-        for tile in tiles_of(rankings_in(batch)):
-            type(self).update(self, tile.preds, tile.target, **self.given(tile))
+        for tile in rankings_in(batch).dense_tiles():
+            type(self).update(self, tile.preds, tile.target, **self._told_of(tile))
 
-    def given(self, tile: Tile) -> dict[str, Any]:
+    def _told_of(self, tile: Tile) -> dict[str, Any]:
         """The keyword arguments for a tile: users, items and blocks."""
-        batch, rows = tile.batch, slice(tile.start, tile.start + len(tile.preds))
-        made = batch.block(f"{_TILE_BLOCKS} {tile.start}", _nothing)
-        blocks = blocks_of(self.wanted_blocks(), tile, self.k or 1, made)
-        users = None if batch.users is None else batch.users[rows]
-        items = None if batch.items is None else batch.items[rows]
+        batch = tile.batch
+        users = None if batch.users is None else batch.users[tile.rows]
+        items = None if batch.items is None else batch.items[tile.rows]
+        blocks = blocks_of(self.wanted_blocks(), tile, self.k or 1)
         return {"users": users, "items": items, **self.wanted(batch.extras), **blocks}
 
 
@@ -115,15 +112,19 @@ class UserAverageTopKMetric(TopKMetric):
             f"{type(self).__name__} needs compute_scores(preds, target, top_k_rel, **kwargs)"
         )
 
+    def prepare(self, batch: Outputs) -> None:
+        """Ask for lists of k items, and for every tile."""
+        super().prepare(batch)
+        rankings_in(batch).visit(self.name, self._of_tile)
+
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Measure the users of a batch, a tile at a time; nan for those without a relevant item."""
-        parts = [self._of_tile(tile) for tile in tiles_of(batch)]
-        values = torch.cat(parts) if parts else torch.zeros(0, device=batch.target.device)
-        return values.double().masked_fill(~batch.valid, torch.nan).unsqueeze(1)
+        values = batch.visited(self.name).double()
+        return values.masked_fill(~batch.valid, torch.nan).unsqueeze(1)
 
     def _of_tile(self, tile: Tile) -> Tensor:
-        relevant = blocks_of([MetricBlock.TOP_K_BINARY_RELEVANCE], tile, self.k, {})
-        values = self.compute_scores(tile.preds, tile.target, *relevant.values(), **self.given(tile))
+        relevant = tile.block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
+        values = self.compute_scores(tile.preds, tile.target, relevant, **self._told_of(tile))
         if values.shape != (len(tile.preds),):
             raise MetricInputError(
                 f"{self.name}: compute_scores gives one value per user, shape ({len(tile.preds)},); "
@@ -202,19 +203,7 @@ class RatingMetric(BaseMetric):
         return values.unsqueeze(1), (counts if pooled else torch.ones_like(counts)).unsqueeze(1)
 
 
-def _nothing(batch: Outputs) -> dict[Any, Any]:
-    return {}
-
-
 def mean_over_users(metric: Metric, k: int | None) -> Tensor:
     """The mean that a metric's `UserMeans` hold at a cut-off; nan with a reason where no user has a value."""
     mean = metric.statistic(UserMeans).mean(k)
     return metric.undefined("no user has a relevant item") if bool(mean.isnan()) else mean
-
-
-def tiles_of(batch: RankingBatch) -> Iterable[Tile]:
-    """Cut a batch into dense tiles of rows, with their lists."""
-    lists, relevance = batch.lists, batch.relevance
-    for start, preds in batch.tiles():
-        stop = start + len(preds)
-        yield Tile(batch, start, preds, lists.part(start, stop), relevance.dense(start, stop))

@@ -12,6 +12,7 @@ from ...exceptions import MetricInputError
 from ..features import LOGITS, InputType, OutputFeature, Ranking
 from ..outputs import Outputs, as_tensor
 from .areas import right_pairs
+from .blocks import Tile
 from .candidates import sample_candidates
 from .interactions import Interactions
 from .lists import Lists
@@ -45,7 +46,7 @@ class RankingBatch(Outputs):
         MetricInputError: shapes that do not belong together, item ids out of range, or something missing.
     """
 
-    __slots__ = ("_depth", "_hidden", "_scoring", "items", "relevance", "side", "users")
+    __slots__ = ("_depth", "_hidden", "_scoring", "_visitors", "items", "relevance", "side", "users")
 
     feature: Ranking
     relevance: Relevance
@@ -104,6 +105,7 @@ class RankingBatch(Outputs):
         self.soft: Tensor | None = None
         self._blocks: dict[str, Any] = {}
         self._kind, self._depth = False, 0
+        self._visitors: dict[str, Callable[[Tile], Tensor]] = {}
 
     @property
     def width(self) -> int:
@@ -174,6 +176,30 @@ class RankingBatch(Outputs):
         """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked."""
         return tiles(self._scoring, self._hidden, None if self.items is None else self.items < 0)
 
+    def dense_tiles(self) -> Iterator[Tile]:
+        """Cut the batch into tiles of scores and grades, with their lists."""
+        lists = self.lists
+        for start, preds in self.tiles():
+            stop = start + len(preds)
+            yield Tile(self, start, preds, lists.part(start, stop), self.relevance.dense(start, stop))
+
+    def visit(self, name: str, measure: Callable[[Tile], Tensor]) -> None:
+        """Ask for every tile to be measured; all that ask before the first `visited` see the same tiles."""
+        self._visitors[name] = measure
+
+    def visited(self, name: str) -> Tensor:
+        """What a visitor measured, (rows,): the tensors of its tiles, joined."""
+        held: dict[str, Tensor] = self.block("visited", lambda _: {})
+        if name not in held:
+            waiting = {asked: measure for asked, measure in self._visitors.items() if asked not in held}
+            parts: dict[str, list[Tensor]] = {asked: [] for asked in waiting}
+            for tile in self.dense_tiles():
+                for asked, measure in waiting.items():
+                    parts[asked].append(measure(tile))
+            none = torch.zeros(0, device=self.target.device)
+            held.update({asked: torch.cat(found or [none]) for asked, found in parts.items()})
+        return held[name]
+
     def require(self, kind: InputType, reader: str) -> None:
         """Make sure that a model output is given: a ranking has scores and nothing else.
 
@@ -207,7 +233,7 @@ class RankingBatch(Outputs):
         part = object.__new__(type(self))
         for name in (*Outputs.__slots__, *RankingBatch.__slots__):
             setattr(part, name, getattr(self, name))
-        part._blocks = {}
+        part._blocks, part._visitors = {}, {}
         return part
 
     def _sample(self, num_negatives: int) -> None:

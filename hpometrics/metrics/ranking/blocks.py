@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -26,6 +26,7 @@ class Tile:
         preds: (rows, columns) scores, -inf for what is not ranked.
         lists: the lists of the rows.
         target: (rows, columns) float32 grades.
+        made: the blocks made of it so far.
     """
 
     batch: RankingBatch
@@ -33,6 +34,18 @@ class Tile:
     preds: Tensor
     lists: Lists
     target: Tensor
+    made: dict[tuple[Block, int], Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows(self) -> slice:
+        """Its rows of the batch."""
+        return slice(self.start, self.start + len(self.preds))
+
+    def block(self, block: Block, k: int) -> Any:
+        """Return a block at a cut-off, made the first time it is asked for."""
+        if (block, k) not in self.made:
+            self.made[block, k] = block.make(self, k)
+        return self.made[block, k]
 
 
 @dataclass(frozen=True)
@@ -86,20 +99,14 @@ class MetricBlock:
     )
 
 
-def blocks_of(names: Iterable[Block | str], tile: Tile, k: int, made: dict[Any, Any]) -> dict[str, Any]:
-    """Give the blocks asked for, by keyword; those in `made` are not made again.
+def blocks_of(names: Iterable[Block | str], tile: Tile, k: int) -> dict[str, Any]:
+    """Give the blocks asked for, by keyword.
 
     Raises:
         MetricInputError: something that is no block is asked for.
     """
-    found = {}
-    for name in names:
-        block = known_block(name)
-        key = (block, k)
-        if key not in made:
-            made[key] = block.make(tile, k)
-        found[block.name.format(k=k)] = made[key]
-    return found
+    asked = map(known_block, names)
+    return {block.name.format(k=k): tile.block(block, k) for block in asked}
 
 
 def known_block(name: Block | str) -> Block:

@@ -1,0 +1,207 @@
+"""Ranking metrics of one's own: the four base classes, the blocks they ask for, one top-k for all."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+import torch
+
+from hpometrics import (
+    MAXIMIZE,
+    MINIMIZE,
+    BaseMetric,
+    Block,
+    MetricBlock,
+    MetricCollection,
+    Ranking,
+    RatingMetric,
+    TopKMetric,
+    UserAverageTopKMetric,
+)
+from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.ranking import batch as batch_module
+
+SCORES = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6]])
+TARGET = torch.tensor([[1, 0, 2, 0], [0, 0, 1, 0]])
+
+
+class Blocks(MetricBlock):
+    """Blocks of a third party, beside the built-in ones."""
+
+    SPREAD = Block("spread", lambda tile, k: tile.preds.amax(1) - tile.preds.amin(1))
+
+
+class Asking(UserAverageTopKMetric):
+    """Keeps what it is given."""
+
+    objective = MAXIMIZE
+    _REQUIRED_COMPONENTS: ClassVar = {
+        MetricBlock.BINARY_RELEVANCE, MetricBlock.DISCOUNTED_RELEVANCE, MetricBlock.VALID_USERS,
+        MetricBlock.VALID_USERS_MASK, MetricBlock.TOP_K_INDICES, MetricBlock.TOP_K_VALUES,
+        MetricBlock.TOP_K_BINARY_RELEVANCE, MetricBlock.TOP_K_DISCOUNTED_RELEVANCE, Blocks.SPREAD,
+    }  # fmt: skip
+
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        """Note everything, and count hits."""
+        self.given = {"preds": preds, "target": target, "top_k_rel": top_k_rel, **kwargs}
+        return top_k_rel.sum(1)
+
+
+class FirstRank(TopKMetric):
+    """Rank of the first relevant item of the last tile, measured by `update` on its own."""
+
+    objective = MINIMIZE
+    blocks = (MetricBlock.TOP_K_BINARY_RELEVANCE,)
+
+    def __init__(self, k, **kwargs):
+        super().__init__(k, **kwargs)
+        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("users", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, preds, target, **kwargs):
+        """Add the place of the first hit, k + 1 where there is none."""
+        hits = kwargs[f"top_{self.k}_binary_relevance"]
+        places = torch.where(hits.any(1), hits.argmax(1) + 1, self.k + 1)
+        self.total += places.sum()
+        self.users += len(preds)
+
+    def compute(self):
+        """Divide once."""
+        return self.total / self.users
+
+
+class Squared(RatingMetric):
+    """Squared error against ratings."""
+
+    objective = MINIMIZE
+
+    def compute_errors(self, preds, target):
+        """Square the gaps."""
+        return (preds - target).square()
+
+
+def with_output(metric, output=None):
+    """The metric, ready for rankings."""
+    metric.output = output or Ranking()
+    return metric
+
+
+def test_blocks_have_the_shapes_of_the_guide():
+    """Dense blocks are rows x items, those of lists rows x k; `VALID_USERS` is a count, a mask beside it."""
+    metric = with_output(Asking(k=2))
+    metric.update(SCORES, TARGET)
+    shapes = {name: tuple(value.shape) for name, value in metric.given.items() if value is not None}
+    assert shapes == {
+        "preds": (2, 4), "target": (2, 4), "top_k_rel": (2, 2), "binary_relevance": (2, 4),
+        "discounted_relevance": (2, 4), "valid_users": (), "valid_users_mask": (2,), "top_2_indices": (2, 2),
+        "top_2_values": (2, 2), "top_2_binary_relevance": (2, 2), "top_2_discounted_relevance": (2, 2),
+        "spread": (2,),
+    }  # fmt: skip
+    assert metric.given["discounted_relevance"].tolist() == [[3, 0, 7, 0], [0, 0, 3, 0]]
+    assert metric.given["top_2_indices"].tolist() == [[0, 2], [1, 3]]
+    assert metric.given["top_2_discounted_relevance"].tolist() == [[3, 7], [0, 0]]
+    assert metric.given["valid_users"].item() == 2
+    assert metric.compute().item() == 1.0
+
+
+def test_one_top_k_serves_all_metrics_and_cut_offs(monkeypatch):
+    """Named metrics and metrics of one's own at five cut-offs take one top-k per tile, of the largest k."""
+    asked = []
+    original = batch_module.top_k
+    monkeypatch.setattr(batch_module, "top_k", lambda scores, k: asked.append(k) or original(scores, k))
+    names = [f"{name}@{k}" for name in ("precision", "recall", "ndcg") for k in (1, 2, 3)]
+    panel = MetricCollection([*names, Asking(k=4), FirstRank(k=2)], output=Ranking())
+    panel.update(scores=SCORES, target=TARGET)
+    panel.update(scores=SCORES, target=TARGET)
+    panel.compute()
+    assert asked == [4, 4]
+
+
+def test_a_block_is_made_once_for_all_that_ask(monkeypatch):
+    """Two metrics that ask for the same block of the same tile are given the same tensor."""
+    made = []
+    block = Block("counted", lambda tile, k: made.append(k) or tile.preds.sum())
+
+    class One(UserAverageTopKMetric):
+        objective = MAXIMIZE
+        blocks = (block,)
+
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            return top_k_rel.sum(1)
+
+    class Two(One):
+        pass
+
+    MetricCollection([One(k=2), Two(k=2)], output=Ranking()).update(scores=SCORES, target=TARGET)
+    assert made == [2]
+
+
+def test_a_metric_that_measures_on_its_own():
+    """The first user's first item is relevant; the second user has none among the first two."""
+    metric = with_output(FirstRank(k=2))
+    metric.update(SCORES, TARGET)
+    assert metric.compute().item() == (1 + 3) / 2
+
+
+def test_ratings_of_users_and_of_all():
+    """Errors .01 and 2.25 of the first user, .36 of the second: means 1.13 and .36, or all three."""
+    by_user, pooled = with_output(Squared(average="user")), with_output(Squared(average="pooled"))
+    for metric in (by_user, pooled):
+        metric.update(SCORES, TARGET)
+    assert by_user.compute().item() == pytest.approx((1.13 + 0.36) / 2)
+    assert pooled.compute().item() == pytest.approx(2.62 / 3)
+
+
+def test_a_base_metric_sees_tiles():
+    """Without a cut-off, `update` is given dense scores and grades, and who the users are."""
+
+    class Width(BaseMetric):
+        objective = MAXIMIZE
+
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.add_state("total", torch.zeros(()), dist_reduce_fx="sum")
+
+        def update(self, preds, target, users=None, items=None):
+            assert target.tolist() == TARGET.tolist() and users.tolist() == [7, 9] and items is None
+            self.total += preds.shape[1]
+
+        def compute(self):
+            return self.total
+
+    metric = with_output(Width())
+    metric.update(SCORES, target=TARGET.to_sparse(), users=[7, 9])
+    assert metric.compute().item() == 4
+
+
+def test_what_is_no_block_is_refused_by_name():
+    """The message lists the blocks there are."""
+
+    class Wrong(Asking):
+        _REQUIRED_COMPONENTS: ClassVar = {"top_k_relevance"}
+
+    with pytest.raises(
+        MetricInputError, match=r"'top_k_relevance' is no metric block; choose from .*top_k_indices"
+    ):
+        with_output(Wrong(k=2)).update(SCORES, TARGET)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.0, True, None])
+def test_a_k_is_a_whole_number(k):
+    """The message shows what came."""
+    with pytest.raises(MetricInputError, match=f"k is a whole number from 1, got {k}"):
+        Asking(k=k)
+
+
+def test_one_value_per_user_is_wanted():
+    """A metric that gives another shape is refused, and nothing is counted."""
+
+    class Flat(Asking):
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            return top_k_rel
+
+    metric = with_output(Flat(k=2))
+    with pytest.raises(MetricInputError, match=r"one value per user, shape \(2,\); got \(2, 2\)"):
+        metric.update(SCORES, TARGET)
+    assert metric.compute().isnan()
