@@ -117,7 +117,8 @@ class MetricCollection:
             target_probabilities: soft labels, in the shape of the probabilities, for the metrics that read
                 them; beside `target`, or alone if all do.
             sample_weight: how much each row counts, (N,) from 0.
-            extras: further keywords; each must be wanted by at least one metric.
+            extras: further keywords; each must be wanted by at least one metric. A `Ranking` reads `scores=`
+                (its logits), `users=`, `items=`, `queries=`, `user_factors=` and `item_factors=`.
 
         Raises:
             MetricInputError: the batch is not what the metrics read. No metric has then taken any of it.

@@ -12,6 +12,7 @@ from hpometrics import MAXIMIZE, MetricCollection, Ranking, UserAverageTopKMetri
 from hpometrics.metrics.ranking.candidates import Candidates, sample_candidates
 
 INF = torch.inf
+NAMES = ["precision@2", "ndcg@3"]
 FULL = torch.tensor(
     [
         [0.95, 0.12, 0.44, 0.77, 0.05, 0.81, 0.50, -INF, 0.69, 0.21],
@@ -94,15 +95,13 @@ def test_the_sampled_matrices_come_from_the_full_ones():
 
 
 def test_a_draw_has_the_form_of_the_sampled_matrices():
-    """Two places for relevant items, two negatives; padding counts for nothing; a shuffle changes no value."""
+    """Two places for relevant items, two negatives; padding is nothing, a shuffle changes no value."""
     plain = sample_candidates(RELEVANT, 10, 2, seed=3, shuffle=False)
     mixed = sample_candidates(RELEVANT, 10, 2, seed=3)
     assert torch.equal(plain.target, SAMPLED_TARGET.float())
     assert torch.equal(plain.items[:, :2], torch.tensor([[0, -1], [1, 6], [2, 4], [3, -1], [3, -1]]))
     values = [
-        measured(
-            ["precision@2", "ndcg@3"], scores=drawn.scores_of(FULL), target=drawn.target, items=drawn.items
-        )
+        measured(NAMES, scores=drawn.scores_of(FULL), target=drawn.target, items=drawn.items)
         for drawn in (plain, mixed)
     ]
     assert values[0] == pytest.approx(values[1])
@@ -115,9 +114,7 @@ def test_an_output_draws_its_own_candidates():
     panel = MetricCollection(["precision@2", "ndcg@3"], output=output)
     panel.update(scores=FULL, target=RELEVANT)
     drawn = sample_candidates(RELEVANT, 10, 2, seed=3)
-    expected = measured(
-        ["precision@2", "ndcg@3"], scores=drawn.scores_of(FULL), target=drawn.target, items=drawn.items
-    )
+    expected = measured(NAMES, scores=drawn.scores_of(FULL), target=drawn.target, items=drawn.items)
     assert {name: value.item() for name, value in panel.compute().items()} == pytest.approx(expected)
 
 
