@@ -34,6 +34,7 @@ from .laws import (
     check_weightless,
     check_weights,
 )
+from .ordinary import ordinary
 from .subjects import Subject, all_subjects, subjects_of
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "check_weights",
     "cut",
     "draw",
+    "ordinary",
     "rows_of",
     "size_of",
     "subjects_of",

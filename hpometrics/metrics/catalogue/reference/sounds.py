@@ -8,6 +8,7 @@ import torchmetrics
 
 from ....objective import MAXIMIZE
 from ...features import AUDIO
+from .packing import Given
 from .pictures import predictions_only
 from .row import Row, row_by_row
 
@@ -27,6 +28,19 @@ def permuted(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     function = getattr(audio, _PERMUTED[arguments.pop("measure")])
     made: torchmetrics.Metric = cls(function, eval_func="max", **arguments)
     return made
+
+
+def by_speaker(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over sounds of several speakers.
+
+    Raises:
+        ValueError: they are those of one, whose samples would be taken for speakers, each with each.
+    """
+    if given.target.ndim != 3:
+        raise ValueError(
+            f"it reads (N, speakers, samples), got {tuple(given.target.shape)}; one speaker is for si_sdr"
+        )
+    inner.update(given.preds, given.target)
 
 
 ROWS = [
@@ -59,7 +73,7 @@ ROWS = [
     Row(
         name="sa_sdr", features=(AUDIO,), source="audio.SourceAggregatedSignalDistortionRatio",
         objective=MAXIMIZE, aliases=("source_aggregated_signal_distortion_ratio",),
-        params={"scale_invariant": True, "zero_mean": False},
+        params={"scale_invariant": True, "zero_mean": False}, feed=by_speaker,
         summary="Power of all speakers (N, speakers, samples) over that of all errors.", value=_DB,
         formula="10 log10(sum |s|^2 / sum |s - p|^2), over speakers",
         paper="von Neumann, Kinoshita, Boeddeker, Delcroix & Haeb-Umbach 2022, ICASSP.",
@@ -75,7 +89,7 @@ ROWS = [
     Row(
         name="pit", features=(AUDIO,), source="audio.PermutationInvariantTraining", objective=MAXIMIZE,
         aliases=("permutation_invariant_training",), params={"measure": ("si_sdr", "si_snr", "snr")},
-        make=permuted,
+        make=permuted, feed=by_speaker,
         summary="Signal to noise of several speakers (N, speakers, samples) in their best order.", value=_DB,
         formula="mean over rows of max over orders of mean over speakers of the measure",
         paper="Yu, Kolbaek, Tan & Jensen 2017, ICASSP.",
