@@ -1,4 +1,4 @@
-"""Ordinary batches: what a common model of each output feature gives, and nothing that only some metrics want."""
+"""Ordinary batches: what any model of an output feature gives, and nothing that only some metrics want."""
 
 from __future__ import annotations
 

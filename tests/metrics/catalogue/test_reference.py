@@ -250,7 +250,9 @@ def test_what_torchmetrics_refuses_is_our_error():
 def test_one_speaker_is_not_taken_for_many():
     """Every sample would be a speaker, and every order of them tried."""
     for name in ("pit", "sa_sdr"):
-        with pytest.raises(MetricInputError, match=rf"{name} .* reads \(N, speakers, samples\), got \(2, 50\)"):
+        with pytest.raises(
+            MetricInputError, match=rf"{name} .* reads \(N, speakers, samples\), got \(2, 50\)"
+        ):
             get_metric(name, "audio").update(torch.ones(2, 50), torch.ones(2, 50))
 
 
@@ -269,7 +271,7 @@ def hausdorff_by_scipy(preds: np.ndarray, target: np.ndarray, classes: range) ->
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("shape", [(7, 7), (6, 11), (11, 6)])
 def test_the_form_of_a_picture_does_not_matter_to_hausdorff(shape, background):
-    """scipy says the same of wide and of tall ones."""
+    """By scipy it is the same, of wide and of tall ones."""
     random = np.random.default_rng(3)
     target = random.integers(0, 3, shape)
     preds = np.where(random.random(shape) < 0.2, random.integers(0, 3, shape), target)
@@ -277,6 +279,18 @@ def test_the_form_of_a_picture_does_not_matter_to_hausdorff(shape, background):
     metric.update(preds[None], target[None])
     expected = hausdorff_by_scipy(preds, target, range(0 if background else 1, 3))
     assert metric.compute().item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_class_that_no_picture_shows_is_no_matter_to_hausdorff():
+    """The others are measured; pictures of background alone have no distance."""
+    preds, target = torch.zeros(2, 1, 5, 6).long()
+    preds[0, 1:3, 1:3] = target[0, 1:3, 1:4] = 1
+    metric = get_metric("hausdorff", Mask(3))
+    metric.update(preds, target)
+    assert metric.compute().item() == 1.0
+    metric.reset()
+    metric.update(preds * 0, target * 0)
+    assert metric.compute().isnan() and metric.undefined_reason
 
 
 @pytest.mark.parametrize("name", ["bleu_score", "eed", "ter"])

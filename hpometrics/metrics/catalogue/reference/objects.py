@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,16 +38,24 @@ def things_first(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     return made
 
 
-def in_squares(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over each picture made square by pixels of no class: torchmetrics is wrong about any other form."""
+def shown_in_squares(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over the classes of each picture that it shows, as masks made square by pixels of no class.
+
+    torchmetrics is wrong about pictures of another form, and refuses a class that is in neither of the two.
+    """
+    first = 0 if inner.include_background else 1
     for preds, target in zip(given.preds, given.target, strict=True):
-        inner.update(*(_square(labels, inner.num_classes)[None] for labels in (preds, target)))
+        held = torch.bincount(torch.cat([preds.flatten(), target.flatten()]).long())
+        shown = [one for one, pixels in enumerate(held.tolist()) if pixels and one >= first]
+        if shown:
+            inner.update(*(_squares(labels, [0] * first + shown)[None] for labels in (preds, target)))
 
 
-def _square(labels: Tensor, classes: int) -> Tensor:
+def _squares(labels: Tensor, classes: Sequence[int]) -> Tensor:
+    """A mask for each class."""
     height, width = labels.shape
     side = max(height, width)
-    masks = torch.nn.functional.one_hot(labels.long(), classes).movedim(-1, 0)
+    masks = torch.stack([labels == one for one in classes]).long()
     return torch.nn.functional.pad(masks, (0, side - width, 0, side - height))
 
 
@@ -139,16 +148,18 @@ ROWS = [
     ),
     Row(
         name="hausdorff", features=(MASK,), source="segmentation.HausdorffDistance", objective=MINIMIZE,
-        aliases=("hausdorff_distance",), feed=in_squares,
+        aliases=("hausdorff_distance",), feed=shown_in_squares,
         params={
             "distance_metric": ("euclidean", "chessboard", "taxicab"), "directed": False,
             "include_background": False,
         },
         fixed={"input_format": "one-hot"},
         summary="Largest distance from one mask's edge to the other's, mean over classes and pictures.",
-        value="float from 0, in pixels, 0 is best", formula="max(max min d(a, b), max min d(b, a))",
+        value="float from 0, in pixels, 0 is best; infinite when a class is in one of the two pictures only",
+        formula="max(max min d(a, b), max min d(b, a))",
         paper="Huttenlocher, Klanderman & Rucklidge 1993, IEEE TPAMI 15(9).",
-        deviates="torchmetrics refuses pictures that are taller than wide, and errs on those that are wider.",
+        deviates="pictures of any form, and classes that are in neither picture, are measured; torchmetrics "
+        "refuses or mistakes them.",
     ),
     Row(
         name="procrustes", features=(IMAGE,), source="shape.ProcrustesDisparity", objective=MINIMIZE,
