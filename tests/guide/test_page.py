@@ -137,8 +137,9 @@ def test_every_example_can_be_built(entry):
 
 @pytest.mark.parametrize("entry", all_entries(), ids=str)
 def test_every_entry_has_a_page(entry):
-    """With its evidence, its form and its output."""
+    """With its evidence, its form, its output, and the shape of what it reads."""
     text = metric_text(entry.name, entry.feature_type)
+    assert entry.shape and f"  shape      {entry.shape}\n" in text
     assert text.startswith(form(entry))
     assert next(evidence([entry])) in text
     assert all(f"{extra}=" in takes([entry]) for extra in entry.extras)

@@ -8,6 +8,7 @@ import itertools
 import math
 import pickle
 import pkgutil
+import re
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -122,6 +123,19 @@ def test_the_direction_is_as_stated(entry):
         metric.update(**drawn(metric, 100, noise))
         values.append(float(metric.compute()))
     assert all(entry.objective.better(good, bad) for good, bad in itertools.pairwise(values)), values
+
+
+@pytest.mark.parametrize("entry", [entry for entry in OWN if not entry.requires], ids=str)
+def test_the_shape_is_that_of_a_batch(entry):
+    """As many dimensions as what the laws draw for it."""
+    batch = drawn(made(entry.name, entry.feature_type))
+    stated = re.search(r"preds[^(]*\(([^)]*)\)", entry.shape)
+    if isinstance(batch.get("predictions"), torch.Tensor):
+        assert batch["predictions"].ndim == len([one for one in stated[1].split(",") if one])
+    else:
+        assert (
+            "logits" in batch or "probabilities" in batch or entry.shape.startswith("predictions: N texts.")
+        )
 
 
 def test_what_could_not_be_tried_is_known():

@@ -20,6 +20,10 @@ _COMPONENTS = (
     "map", "map_50", "map_75", *(f"map_{size}" for size in _SIZES),
     "mar_1", "mar_10", "mar_100", *(f"mar_{size}" for size in _SIZES),
 )  # fmt: skip
+_SEGMENTS = (
+    "preds: (N, height, width) int, categories (or logits (N, C, height, width) by keyword). target, "
+    "`instances=`, `target_instances=`: (N, height, width) int."
+)
 _SHARE = "float in [0, 1], no unit, 1 is best"
 
 
@@ -109,6 +113,7 @@ ROWS = [
         aliases=("pq",), params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
         extras=("instances", "target_instances"),
         summary="Quality of segments: overlap of the matched, times the share that is matched.",
+        shape=_SEGMENTS,
         value=_SHARE, formula="mean over categories of sum of IoU of matches / (tp + fp / 2 + fn / 2)",
         paper="Kirillov, He, Girshick, Rother & Dollar 2019, CVPR.",
         deviates="the first `things` categories are things, the next `stuffs` stuffs; instances are extras.",
@@ -118,6 +123,7 @@ ROWS = [
         objective=MAXIMIZE, params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
         extras=("instances", "target_instances"),
         summary="Panoptic quality where stuffs are not matched but measured by their overlap.",
+        shape=_SEGMENTS,
         value=_SHARE, formula="as panoptic_quality; of a stuff the sum of IoU / its pictures",
         paper="Porzi, Bulo, Colovic & Kontschieder 2019, CVPR.",
         deviates="the first `things` categories are things, the next `stuffs` stuffs; instances are extras.",
@@ -165,6 +171,7 @@ ROWS = [
         name="procrustes", features=(IMAGE,), source="shape.ProcrustesDisparity", objective=MINIMIZE,
         aliases=("procrustes_disparity",),
         summary="What is left between two clouds of points (N, points, coordinates) after the best turn.",
+        shape="preds, target: (N, points, coordinates) float.",
         value="float in [0, 1], no unit, 0 is best",
         formula="squared distance after centring, scaling and turning, mean over rows",
         paper="Gower 1975, Psychometrika 40(1).",

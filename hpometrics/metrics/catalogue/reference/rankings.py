@@ -81,6 +81,8 @@ ROWS = [
         "Gain of the items in their order, later ones counting less, of the best",
         "sum of relevance / log2(place + 1), over that of the best order",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4).", aliases=("retrieval_normalized_dcg",),
+        shape="preds: (users, items) float, scores. target: (users, items), how relevant, from 0; or both "
+        "(N,), with `indexes=` (N,) int, the user of each.",
     ),
     _row(
         "mrr", "RetrievalMRR", "Mean over users of 1 over the place of the first relevant item",
