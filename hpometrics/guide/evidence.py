@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..exceptions import HpometricsError
 from ..metrics.entry import NOISE, MetricEntry, Observed
+from ..metrics.features import FEATURES
 from ..metrics.metric import Metric
-from ..testing import Subject, subjects_of
+from ..metrics.registry import get_metric
+from ..testing import ORDINARY, Subject, ordinary, subjects_of
 from ..testing.subjects import fed, value_of
 
 FAILED = "trying it failed: "
@@ -31,9 +34,10 @@ def observe(entry: MetricEntry) -> Observed:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             subject = _subject_of(entry)
-            return Observed(reason=PER_CLASS) if subject is None else _tried(subject)
+            told = Observed(reason=PER_CLASS) if subject is None else _tried(subject)
+            return replace(told, refuses=_refusal(entry))
     except Exception as err:  # told in the index, where a test finds it
-        return Observed(reason=f"{FAILED}{str(err).partition(chr(10))[0][:160]}")
+        return Observed(reason=f"{FAILED}{_first_line(err)}")
 
 
 def _subject_of(entry: MetricEntry) -> Subject | None:
@@ -73,6 +77,18 @@ def _takes(subject: Subject, batch: Mapping[str, Any], without: str) -> bool:
     return True
 
 
+def _refusal(entry: MetricEntry) -> str:
+    """Try it on a batch that was drawn for no metric; a few rows, as some take long to be measured."""
+    output = ORDINARY.get(entry.feature_type) or FEATURES[entry.feature_type]()
+    try:
+        batch = ordinary(output, _FEW)
+        read = {name: given for name, given in batch.items() if name in (*_PLAIN, *entry.extras)}
+        value_of(fed(get_metric(entry.example, output), read))
+    except HpometricsError as err:
+        return _first_line(err)
+    return ""
+
+
 def _memory(metric: Metric, subject: Subject) -> str:
     """Say what it keeps: in the words of its statistics, else by comparing with the state of more rows."""
     held = list(metric.kept.values())
@@ -97,6 +113,10 @@ def _bytes(state: Any) -> int:
     if isinstance(state, str):
         return len(state)
     return sum(map(_bytes, state)) if isinstance(state, Iterable) else 0
+
+
+def _first_line(err: Exception) -> str:
+    return str(err).partition("\n")[0][:160]
 
 
 def _rounded(value: float) -> float | None:

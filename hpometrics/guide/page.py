@@ -9,7 +9,19 @@ from ..metrics.entry import MetricEntry
 from ..metrics.names import MetricName
 from ..metrics.registry import all_entries, find_metric
 from ..metrics.store import needs_of
-from .words import aliases, alike, direction, evidence, features_of, form, install, kept, param, takes
+from .words import (
+    aliases,
+    alike,
+    direction,
+    evidence,
+    features_of,
+    form,
+    install,
+    kept,
+    left_out,
+    param,
+    takes,
+)
 
 _WIDTH = 11
 
@@ -89,6 +101,7 @@ def _facts(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, 
     yield "also takes", takes(entries)
     yield "aliases", aliases(first)
     yield "families", ", ".join(first.families)
+    yield "", left_out(entries)
     yield "keeps", kept(entries)
     yield "raises", first.raises
     yield "deviates", first.deviates

@@ -112,6 +112,14 @@ def takes(entries: Sequence[MetricEntry]) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def left_out(entries: Sequence[MetricEntry]) -> str:
+    """Say why the group `all` is without it, where that is for the data; empty if it is not."""
+    seen = {entry.feature_type: observed_of(entry) for entry in entries if not needs_of(entry)}
+    told = {kind: one.refuses for kind, one in seen.items() if one is not None and one.refuses}
+    where = f"of {', '.join(told)}: " if len(entries) > 1 else ""
+    return f"{where}not in `all`; {next(iter(told.values()))}" if told else ""
+
+
 def install(entry: MetricEntry) -> str:
     """Give the line that brings what it is built on; empty if nothing more is needed."""
     return f"pip install 'hpometrics[{entry.requires}]'" if entry.requires else ""

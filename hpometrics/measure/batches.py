@@ -18,7 +18,7 @@ _WHOLE = (SET, MASK, CLUSTERS)
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows: what `update` is given, the task of each row (None without tasks), the first row."""
+    """Some rows: what `update` is given, the task of each row (None without tasks), the first, how many."""
 
     tensors: dict[str, Any]
     tasks: np.ndarray | None
@@ -27,10 +27,15 @@ class Batch:
 
     def of(self, task: str) -> dict[str, Any]:
         """The rows of one task."""
-        if self.tasks is None:
-            return self.tensors
-        chosen = np.flatnonzero(self.tasks == task)
-        return {name: _taken(values, chosen) for name, values in self.tensors.items()}
+        return self.tensors if self.tasks is None else self.taken(self.rows_of(task))
+
+    def rows_of(self, task: str) -> np.ndarray:
+        """The places of the rows of one task in the batch."""
+        return np.arange(self.rows) if self.tasks is None else np.flatnonzero(self.tasks == task)
+
+    def taken(self, rows: np.ndarray) -> dict[str, Any]:
+        """Some of the rows."""
+        return {name: _taken(values, rows) for name, values in self.tensors.items()}
 
 
 def batches(source: Source, roles: Roles, labels: Labels, output: OutputFeature) -> Iterator[Batch]:

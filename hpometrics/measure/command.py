@@ -19,6 +19,7 @@ from .batches import batches
 from .choice import choose
 from .formats import open_source
 from .labels import Labels, read_labels
+from .refusal import refusal
 from .report import ALL, Measured, Value
 from .roles import Roles, read_roles
 from .source import PredictionsError, Source
@@ -106,10 +107,10 @@ def _fed(
         for task in tasks:
             collection = by_task.setdefault(task, empty.fresh())
             try:
-                collection.update(**(batch.tensors if batch.tasks is None else batch.of(task)))
+                collection.update(**batch.of(task))
             except MetricInputError as err:
-                rows = f"rows {batch.first + 1} to {batch.first + batch.rows}"
-                raise PredictionsError(f"{source.path}: {rows}: {err}") from err
+                told = refusal(source, batch, task, empty)
+                raise told or PredictionsError(f"{source.place(batch.first)} or after: {err}") from err
     if roles.task is None:
         return by_task or {ALL: empty}
     whole = empty.fresh()

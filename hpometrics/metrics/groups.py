@@ -1,8 +1,9 @@
 """Groups: one word for several metrics, wherever a list of metrics is written.
 
 `default` is a short choice for each output feature, `words` the one for texts given as strings. `all` is
-every metric of the feature that has a direction and can be built as it is: no parameter to give, no further
-input or package; of a text, it reads token ids and strings side by side. A family, such as
+every metric of the feature that has a direction, can be built as it is (no parameter to give, no further
+input or package) and measured an ordinary batch when it was tried: msle, which reads no negative numbers, is
+to be named. Of a text, it reads token ids and strings side by side. A family, such as
 `rouge`, `calibration` or `regression`, is what its metrics declare (`family`) or the module that they are
 written in; a metric that needs a choice (`average=`) is in it with each choice that gives one number.
 
@@ -22,7 +23,7 @@ from .entry import MetricEntry
 from .features import OutputFeature, parse_feature
 from .names import MetricName, parse_import_path
 from .params import Param
-from .store import alias_meaning, all_entries, entries_of, needs_of
+from .store import alias_meaning, all_entries, entries_of, needs_of, observed_of
 
 T = TypeVar("T")
 
@@ -130,9 +131,10 @@ def _families(feature_type: str | None) -> set[str]:
 
 
 def _is_ready(entry: MetricEntry) -> bool:
-    """Whether it can be built as it is, and optimised."""
+    """Whether it can be built as it is, measures ordinary data, and can be optimised."""
     needy = needs_of(entry) or entry.requires or _needed(entry)
-    return entry.objective is not None and not needy
+    seen = observed_of(entry)
+    return entry.objective is not None and not needy and (seen is None or not seen.refuses)
 
 
 def _needed(entry: MetricEntry) -> list[Param]:

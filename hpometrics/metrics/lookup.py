@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
+from .also_called import also_called
 from .entry import MetricEntry
 from .features import InputType, check_feature_type
 from .groups import group_named, group_names
@@ -20,21 +21,8 @@ _OF_A_CLASS = re.compile(r"class_(?P<index>\d+)_(?P<metric>[a-z]\w*)\Z")
 _SHORT = {"prec": "precision"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TASKS = re.compile(r"(?:binary|multiclass|multilabel)_")
-_ALSO_CALLED = {
-    "acc": "accuracy", "ap": "average_precision", "auprc": "average_precision", "aupr": "average_precision",
-    "roc_auc_score": "roc_auc", "average_precision_score": "average_precision", "brier_score_loss": "brier",
-    "calibration_error": "ece", "ce": "log_loss", "corr": "pearson", "coverage": "interval_coverage",
-    "evs": "explained_variance", "explained_var": "explained_variance", "f2": "fbeta(beta=2)",
-    "f05": "fbeta(beta=0.5)", "best_f1": "f1_max", "l2": "mse", "logcosh": "log_cosh", "mbe": "bias",
-    "m_ap": "map", "medae": "median_absolute_error", "mdae": "median_absolute_error", "mean_ap": "map",
-    "miou": "mean_iou", "mean_io_u": "mean_iou", "ndcg_score": "ndcg", "nse": "r2", "quantile": "pinball",
-    "qwk": "cohen_kappa(weights=quadratic)", "quadratic_weighted_kappa": "cohen_kappa(weights=quadratic)",
-    "r_squared": "r2", "rsquared": "r2", "tweedie": "tweedie_deviance", "winkler": "interval_score",
-    "word_info_lost": "wil", "translation_edit_rate": "ter", "match_error_rate": "mer",
-    "chrf_score": "chrf", "auroc": "roc_auc", "minkowski_distance": "minkowski",
-    "sacre_bleu_score": "sacrebleu",
-}  # fmt: skip
-"""What people write for metrics whose own name is another: told on a miss, never read as the metric."""
+_ENDS = re.compile(r"_(?:score|display|matrix)\Z")
+_SHORTEST, _NEAR, _NEAR_OF_SHORT = 6, 0.75, 0.6  # how alike a word is that may have been meant
 
 
 @dataclass(frozen=True)
@@ -119,11 +107,13 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near."""
     folded = {name.lower().replace("-", "_"): name for name in known}
     plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
-    called = next((_ALSO_CALLED[one] for one in (plain, word.lower()) if one in _ALSO_CALLED), None)
-    if called is not None and called.partition("(")[0] in folded:
-        return f" Did you mean {called!r}?"
-    exact = [one for one in (word.lower(), plain, plain.removesuffix("_score")) if one in folded]
-    close = exact or get_close_matches(plain, folded, 1)
+    called = next((told for one in (plain, word) if (told := also_called(one)) is not None), None)
+    if called == "" or (called and called.partition("(")[0] in folded):
+        return called and f" Did you mean {called!r}?"
+    readings = (word.lower(), plain, _ENDS.sub("", plain))
+    near = _NEAR if len(plain) >= _SHORTEST else _NEAR_OF_SHORT
+    exact = [one for one in readings if one in folded]
+    close = exact or [name for one in readings for name in get_close_matches(one, folded, 1, near)]
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
 
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, replace
 
 from ..exceptions import MetricNameError
+from .also_called import also_called
 
 Scalar = str | int | float | bool
 
@@ -64,9 +65,11 @@ class MetricName:
             raise MetricNameError(f"a metric's name is text, got {text!r} ({type(text).__name__})")
         match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
         if match is None:
+            meant = also_called(text.strip())
             raise MetricNameError(
                 f"{text[:80]!r} is no metric name; the form is "
                 "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"
+                f"{f'. Did you mean {meant!r}?' if meant else ''}"
             )
         return cls(
             metric=match["metric"],

@@ -1,21 +1,21 @@
-"""Panels: all values of one epoch, measured, watched and logged, as floats with the reason of each nan."""
+"""Panels: all values of one epoch, measured, watched and logged, as numbers with the reason of each nan."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..exceptions import NonFiniteError, RunError
 from ..metrics.collection import MetricCollection
 from ..metrics.names import SPLITS
+from ..search.readings import Reading, shape_of
 from .spec import VALIDATION, RunSpec
 from .watch import Watch
 
-Values = dict[str, float]
+Values = dict[str, Reading]
 Reasons = dict[str, str]
 
 
@@ -74,7 +74,10 @@ class Panels:
         if self._optimised not in values:
             values[self._optimised], reasons[self._optimised] = math.nan, "was not logged in this epoch"
         for name, value in values.items():
-            if not math.isfinite(value):
+            if isinstance(value, list) and name == self._optimised:
+                values[name] = math.nan
+                reasons[name] = f"a search optimises one number, and this is {shape_of(value)}"
+            elif not isinstance(value, list) and not math.isfinite(value):
                 values[name] = math.nan
                 reasons.setdefault(name, f"the value is {value}")
         return values, reasons
@@ -83,8 +86,8 @@ class Panels:
         values: Values = {}
         reasons: Reasons = {}
         for split, live in self._live.items():
-            for name, value in _floats(live.compute()):
-                values[_named(split, name)] = math.nan if split in self._void else value
+            for name, value in live.compute().items():
+                values[_named(split, name)] = math.nan if split in self._void else value.tolist()
             why = dict.fromkeys(live.names, self._void[split]) if split in self._void else live.reasons
             reasons.update({_named(split, name): reason for name, reason in why.items()})
             live.reset()
@@ -103,14 +106,6 @@ class Panels:
 
 def _named(split: str, name: str) -> str:
     return name if split == VALIDATION else f"{split}:{name}"
-
-
-def _floats(computed: Mapping[str, Tensor]) -> Iterator[tuple[str, float]]:
-    for name, value in computed.items():
-        if value.ndim == 0:
-            yield name, value.item()
-        else:
-            yield from ((f"{name}[{i}]", part) for i, part in enumerate(value.flatten().tolist()))
 
 
 def _number(name: str, value: Any) -> Any:

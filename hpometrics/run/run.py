@@ -13,6 +13,7 @@ import torch
 
 from ..exceptions import NoFiniteValueError, NotYetError, RunError
 from ..search.epoch_log import EpochLog, Fsync
+from ..search.readings import Reading, numbers_of
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
 from ..search.selection import At, Picker
@@ -118,8 +119,8 @@ class Run:
         return self._picker.index
 
     @property
-    def values(self) -> Mapping[str, float]:
-        """All values of the picked epoch, by name."""
+    def values(self) -> Mapping[str, Reading]:
+        """All values of the picked epoch, by name; that of a curve or a matrix is lists of numbers."""
         return {} if self._picker.index is None else self._history[self._picker.index].values
 
     @property
@@ -254,7 +255,7 @@ class Run:
 
     def _take(self, record: EpochRecord) -> None:
         self._history.append(record)
-        value = record.values[self._name]
+        value = record.number(self._name)
         self._picker.add(value)
         if self.spec.patience is not None:
             self._progress.add(value)
@@ -268,7 +269,11 @@ class Run:
         self.ended = final or self.finished or len(self._history) == self.spec.epochs
         try:
             self._reporter.report(
-                record.epoch, record.values[self._name], self._picker.value, record.values, self.ended
+                record.epoch,
+                record.number(self._name),
+                self._picker.value,
+                numbers_of(record.values),
+                self.ended,
             )
         except self._reporter.stops as stop:
             self.stopped = None if self.ended else stop

@@ -261,7 +261,7 @@ def _ending(
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
     if run is not None and run.best_epoch is not None:
         ending["epoch"], ending["checkpoint"] = run.best_epoch, run.best_checkpoint
-        ending["value"] = run.values[run.spec.name]
+        ending["value"] = run.history[run.best_epoch].number(run.spec.name)
     return ending
 
 

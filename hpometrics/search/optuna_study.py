@@ -19,6 +19,7 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaStat
 
 from ..exceptions import NotYetError, ObjectiveError, RecordError
 from ..objective import Objective
+from .readings import numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 
 PREFIX = "hpometrics:"
@@ -198,7 +199,7 @@ def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
 
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     """Keep what Optuna has no field for with the trial: params as received, picked epoch, reason, seed."""
-    picked = {name: v if math.isfinite(v) else None for name, v in record.picked_values.items()}
+    picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
     trial.set_user_attr(RESULT, {**record.to_json(), "picked": picked})
     if record.reason:
         trial.set_user_attr(REASON, record.reason)

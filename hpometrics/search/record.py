@@ -13,6 +13,7 @@ from typing import Any
 
 from ..exceptions import RecordError
 from .atomic import atomic_write
+from .readings import Reading, from_json, numbers_of, to_json
 
 TRIAL_FILE = "trial.json"
 
@@ -38,6 +39,7 @@ class TrialState(StrEnum):
 class EpochRecord:
     """One epoch: all its values by name, and for each value that is nan the reason.
 
+    A value is a number, or for a curve or a matrix lists of them.
     `epoch` counts from 0, `attempt` from 1; `seconds` is the epoch's wall time.
 
     >>> EpochRecord(0, {"auc": math.nan}, {"auc": "one class"}).to_line()
@@ -45,23 +47,28 @@ class EpochRecord:
     """
 
     epoch: int
-    values: Mapping[str, float]
+    values: Mapping[str, Reading]
     reasons: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     attempt: int = 1
 
     def to_line(self) -> str:
         """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
-        odd = {name: str(value) for name, value in self.values.items() if not math.isfinite(value)}
+        odd = {name: str(v) for name, v in numbers_of(self.values).items() if not math.isfinite(v)}
         return _dumps(
             {
                 "attempt": self.attempt,
                 "epoch": self.epoch,
                 "seconds": self.seconds,
-                "values": {name: None if name in odd else value for name, value in self.values.items()},
+                "values": {name: to_json(value) for name, value in self.values.items()},
                 "reasons": {**odd, **self.reasons},
             }
         )
+
+    def number(self, name: str) -> float:
+        """The value of a metric that has one number."""
+        value = self.values[name]
+        return math.nan if isinstance(value, list) else value
 
     @classmethod
     def from_line(cls, line: str) -> EpochRecord:
@@ -72,7 +79,7 @@ class EpochRecord:
         """
         try:
             told = json.loads(line)
-            values = {str(k): math.nan if v is None else float(v) for k, v in told["values"].items()}
+            values = {str(name): from_json(value) for name, value in told["values"].items()}
             return cls(
                 int(told["epoch"]),
                 values,
@@ -107,7 +114,7 @@ class TrialRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def picked_values(self) -> Mapping[str, float]:
+    def picked_values(self) -> Mapping[str, Reading]:
         """All values of the picked epoch, by name."""
         return next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
 

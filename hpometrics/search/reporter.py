@@ -45,7 +45,7 @@ class Reporter(Protocol):
             epoch: counted from 0.
             value: this epoch's value of the metric; nan where it has none.
             picked: the value of the picked epoch so far; nan before there is one.
-            values: all values of this epoch by name.
+            values: all values of this epoch that are one number, by name.
             final: no epoch follows, so there is nothing to stop.
 
         Raises:

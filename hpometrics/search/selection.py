@@ -12,6 +12,7 @@ from typing import Any
 
 from ..exceptions import NoFiniteValueError
 from ..objective import Objective
+from .readings import Reading
 from .record import TrialRecord, TrialState
 
 
@@ -36,7 +37,7 @@ class Best:
     trial: int
     metric: str
     objective: Objective
-    values: Mapping[str, float]
+    values: Mapping[str, Reading]
 
 
 class Picker:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from .resolved import Resolved
@@ -38,10 +38,15 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
             record.seed,
             record.reason,
             *(record.params.get(name) for name in params),
-            *(record.picked_values.get(name) for name in values),
+            *(_told(record.picked_values.get(name)) for name in values),
         ]
         writer.writerow([_cell(value) for value in row])
     return text.getvalue()
+
+
+def _told(value: Reading | None) -> float | str | None:
+    """Give a number as it is, and the shape of what is more than one; `epochs.jsonl` has those."""
+    return shape_of(value) if isinstance(value, list) else value
 
 
 def _cell(value: Any) -> Any:
@@ -63,7 +68,7 @@ def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathli
         "at": resolved.at,
         "epoch": best.epoch,
         "trial": best.trial,
-        "values": {name: None if math.isnan(value) else value for name, value in best.values.items()},
+        "values": {name: None if value != value else _told(value) for name, value in best.values.items()},
         "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
         "seed": record.seed,
         "sweep": resolved.name,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..objective import Objective
+from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
 from .problems import printable
@@ -25,22 +26,26 @@ def word(state: TrialState) -> str:
     return WORDS.get(state, state.value)
 
 
-def number(value: float | None) -> str:
-    """Print a value to six digits; `nan` and missing ones as a dash.
+def number(value: Reading | None) -> str:
+    """Print a value to six digits; `nan` and missing ones as a dash, a curve or a matrix by its shape.
 
-    >>> number(0.91273456), number(1234567.0), number(None)
-    ('0.912735', '1.23457e+06', '-')
+    >>> number(0.91273456), number(1234567.0), number(None), number([[1.0, 2.0], [3.0, 4.0]])
+    ('0.912735', '1.23457e+06', '-', '2 x 2')
     """
+    if isinstance(value, list):
+        return shape_of(value)
     return "-" if value is None or math.isnan(value) else f"{value:.6g}"
 
 
-def column(value: float | None) -> str:
+def column(value: Reading | None) -> str:
     """Print a value with six digits, zeros included, as a column of values wants it.
 
     >>> column(0.5), column(12.3456789), column(None)
     ('0.500000', '12.3457', '-')
     """
-    return "-" if value is None or math.isnan(value) else f"{value:#.6g}"
+    if value is None or isinstance(value, list) or math.isnan(value):
+        return number(value)
+    return f"{value:#.6g}"
 
 
 def duration(seconds: float) -> str:

@@ -34,10 +34,12 @@ from .laws import (
     check_weightless,
     check_weights,
 )
+from .ordinary import ORDINARY, ordinary
 from .subjects import Subject, all_subjects, subjects_of
 
 __all__ = [
     "LAWS",
+    "ORDINARY",
     "OUTPUTS",
     "Batch",
     "Draw",
@@ -67,6 +69,7 @@ __all__ = [
     "check_weights",
     "cut",
     "draw",
+    "ordinary",
     "rows_of",
     "size_of",
     "subjects_of",

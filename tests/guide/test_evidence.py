@@ -56,3 +56,9 @@ def test_what_is_needed_is_found_by_trying():
 def test_the_use_that_is_tried_is_the_example():
     """Where a metric needs a choice, the page shows the same one."""
     assert seen("f1_macro", "category").subject == "f1(average=macro)"
+
+
+def test_an_ordinary_batch_is_tried_too():
+    """The metric's own draw is made for it; what it says of data that is not is told."""
+    assert seen("rmsle", "number").refuses.startswith("rmsle and msle read predictions and targets above -1")
+    assert seen("mae", "number").refuses == ""

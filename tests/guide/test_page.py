@@ -105,6 +105,14 @@ def test_a_page_is_wrapped_for_a_terminal():
     assert max(map(len, metric_text("roc_auc", width=80).splitlines())) <= 80
 
 
+def test_a_page_says_what_ordinary_data_it_refuses():
+    """So that nobody looks for it in the group `all`."""
+    line = "             of number, timeseries, vector: not in `all`; rmsle and msle read"
+    assert line in metric_text("rmsle")
+    assert "not in `all`; ctc: a target holds the blank" in metric_text("ctc", "text")
+    assert "not in `all`" not in metric_text("mae")
+
+
 def test_an_unknown_name_suggests():
     """As everywhere."""
     with pytest.raises(UnknownMetricError, match="Did you mean 'f1_macro'"):
@@ -129,8 +137,9 @@ def test_every_example_can_be_built(entry):
 
 @pytest.mark.parametrize("entry", all_entries(), ids=str)
 def test_every_entry_has_a_page(entry):
-    """With its evidence, its form and its output."""
+    """With its evidence, its form, its output, and the shape of what it reads."""
     text = metric_text(entry.name, entry.feature_type)
+    assert entry.shape and f"  shape      {entry.shape}\n" in text
     assert text.startswith(form(entry))
     assert next(evidence([entry])) in text
     assert all(f"{extra}=" in takes([entry]) for extra in entry.extras)

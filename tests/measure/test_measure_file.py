@@ -202,7 +202,7 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "target,probability\n0,.2\n1,1,1\n", "binary", ":3: the head has 2 columns, the row 3"),
         ("x.csv", "target,probability\n0,.2\n,.1\n", "binary", ":3: column 'target' is empty"),
         ("x.csv", 'target,probability\n"0\n",.2\n1,\n', "binary", ":4: column 'probability' is empty"),
-        ("x.csv", "target,probability_0,probability_1\n0,.5,.9\n", "category", "rows 1 to 1: each row of"),
+        ("x.csv", "target,probability_0,probability_1\n0,.5,.9\n", "category", ":2: each row of"),
         ("x.csv", "target,probability_0,probability_2\n", "category", "run from probability_0 without a gap"),
         ("x.csv", "targt,probability\n0,.2\n", "binary", r"no column 'target' .* Did you mean 'targt'\?"),
         ("x.csv", "target,score\n0,.2\n", "binary", "no column 'prediction' .* columns are target, score"),
@@ -237,6 +237,28 @@ def test_an_error_names_file_line_and_column(name, text, output, message, tmp_pa
     with pytest.raises(PredictionsError, match=message) as error:
         measure_file(Request(tmp_path / name, output))
     assert str(error.value).startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "place"),
+    [(".csv", r"x\.csv:10: "), (".jsonl", r"x\.jsonl:9: "), (".parquet", r"x\.parquet: row 9: ")],
+)
+@pytest.mark.parametrize("tasks", [{}, {"task": list("aabababababa")}], ids=["", "tasks"])
+def test_what_metrics_refuse_is_found_in_the_file(suffix, place, tasks, tmp_path, monkeypatch):
+    """The first row that they refuse has its line, in whatever chunk and task it is."""
+    monkeypatch.setattr("hpometrics.measure.text_files.ROWS", 5)
+    columns = {"target": [1.0] * 12, "prediction": [2.0] * 8 + [-7.0, 2.0, -9.0, 2.0], **tasks}
+    with pytest.raises(PredictionsError, match=place + "rmsle and msle read .* above -1, got -7"):
+        values(write(tmp_path / f"x{suffix}", columns), "number", ("mae", "rmsle"))
+
+
+def test_what_only_all_rows_show_is_said_of_them(tmp_path, monkeypatch):
+    """A row that is refused for those before it has no fault of its own: its batch is named."""
+    monkeypatch.setattr("hpometrics.measure.text_files.ROWS", 2)
+    rows = [{"target": 0, "logits": [0.1] * width} for width in (3, 3, 4, 4)]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(PredictionsError, match=r"x\.jsonl:3 or after: .*"):
+        values(tmp_path / "x.jsonl", metrics=("roc_auc",))
 
 
 def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):

@@ -7,11 +7,13 @@ from sample_metrics import Gap
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import NUMBER, Number
+from hpometrics.metrics.entry import MetricEntry
+from hpometrics.metrics.features import BOXES, NUMBER, Number, parse_feature
 from hpometrics.metrics.groups import DEFAULT, expand, group_named, group_names, members_of
 from hpometrics.metrics.names import MetricName
 from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
-from hpometrics.metrics.store import needs_of
+from hpometrics.metrics.store import needs_of, observed_of
+from hpometrics.testing import ORDINARY, ordinary
 
 FEATURES = sorted({entry.feature_type for entry in all_entries()})
 
@@ -28,22 +30,52 @@ def test_a_default_is_made_of_metrics_that_exist(feature):
         assert find_metric(name, feature).objective is not None
 
 
+def ready(entry: MetricEntry) -> bool:
+    """Whether it has a direction, needs nothing, and measured an ordinary batch when the index was made."""
+    needy = needs_of(entry) or entry.one_of or entry.requires or any(p.required for p in entry.params)
+    return entry.objective is not None and not needy and not observed_of(entry).refuses
+
+
 @pytest.mark.parametrize("feature", FEATURES)
 def test_all_is_what_can_be_built_as_it_is(feature):
-    """Every member builds; nothing that has a direction and needs nothing is left out."""
-    ready = {
-        entry.name
-        for entry in all_entries(feature)
-        if entry.objective is not None
-        and not (needs_of(entry) or entry.one_of or entry.requires or any(p.required for p in entry.params))
-    }
-    if not ready:
+    """Every member builds; nothing that is ready is left out."""
+    names = {entry.name for entry in all_entries(feature) if ready(entry)}
+    if not names:
         with pytest.raises(MetricNameError, match="no metric of the group 'all'"):
             members_of("all", feature)
         return
     members = members_of("all", feature)
-    assert {name.metric for name in members} == ready
+    assert {name.metric for name in members} == names
     assert all(get_metric(name, feature).objective is not None for name in members)
+
+
+@pytest.mark.parametrize("feature", sorted({*FEATURES} - {BOXES}))
+def test_all_measures_an_ordinary_batch(feature):
+    """No member refuses it, and none is undefined."""
+    output = ORDINARY.get(feature) or parse_feature(feature)
+    panel = MetricCollection(["all"], output=output)
+    panel.update(**ordinary(output, 30, seed=1))
+    values = panel.compute()
+    assert len(values) == len(members_of("all", feature))
+    assert {name: panel.reasons[name] for name, value in values.items() if value.isnan().any()} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "feature"),
+    [
+        ("js_divergence", "vector"),
+        ("ctc", "sequence"),
+        ("hinge_embedding", "number"),
+        ("msle", "number"),
+        ("procrustes", "image"),
+        ("c_si_snr", "audio"),
+    ],
+)
+def test_what_refuses_ordinary_data_is_to_be_named(name, feature):
+    """Signed numbers, tokens from 0, pictures, sounds of one speaker; alone the metric can be had."""
+    assert observed_of(find_metric(name, feature).entries[0]).refuses
+    assert name not in map(str, members_of("all", feature))
+    assert get_metric(name, feature).name == name
 
 
 @pytest.mark.parametrize("feature", FEATURES)

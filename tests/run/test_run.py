@@ -15,6 +15,7 @@ from hpometrics.exceptions import (
     SpaceError,
     UnknownMetricError,
 )
+from hpometrics.metrics.catalogue.tables import ConfusionMatrix
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry import get_metric
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -70,6 +71,29 @@ def test_metrics_are_measured_over_the_whole_epoch():
         run.update(predictions=torch.tensor([1]), target=torch.tensor([0]))
     assert run.value == 0.75
     assert set(reporter.reports[0].values) == {"accuracy", "balanced_accuracy"}
+
+
+def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
+    """A matrix and a number per class, on disk too; a host gets the values that are one number."""
+    reporter, names = ListReporter(), ["confusion_matrix", "recall(average=none)"]
+    with Run(reporter, metric="accuracy", track=names, output=Category(2), directory=tmp_path) as run:
+        shares(run, [3])
+    assert run.values == {
+        "accuracy": 0.75,
+        "confusion_matrix": [[1.0, 1.0], [0.0, 2.0]],
+        "recall(average=none)": [0.5, 1.0],
+    }
+    assert read_epochs(tmp_path)[0].values == run.values
+    assert reporter.reports[0].values == {"accuracy": 0.75}
+
+
+def test_a_matrix_is_never_optimised():
+    """A metric of one's own that gives one has no value, and the reason says why."""
+    matrix = type("Matrix", (ConfusionMatrix,), {"objective": MAXIMIZE, "name": "matrix"})
+    run = Run(metric=matrix(), output=Category(2))
+    shares(run, [3])
+    with pytest.raises(NoFiniteValueError, match=r"a search optimises one number, and this is 2 x 2"):
+        run.value  # noqa: B018
 
 
 def test_epochs_do_not_leak_into_each_other():

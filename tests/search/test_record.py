@@ -13,6 +13,7 @@ import pytest
 from hpometrics.exceptions import RecordError
 from hpometrics.search.atomic import atomic_write
 from hpometrics.search.epoch_log import EpochLog, read_epochs, read_trial
+from hpometrics.search.readings import numbers_of
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
 
 
@@ -30,6 +31,25 @@ def test_an_epoch_reads_back_to_the_last_digit():
     assert (back.epoch, back.attempt, back.seconds, back.values["f1"]) == (3, 2, 1.5, 0.1 + 0.2)
     assert math.isnan(back.values["auc"]) and math.isnan(back.values["loss"])
     assert back.reasons == {"auc": "one class", "loss": "inf"}
+
+
+def test_a_curve_reads_back_as_lists():
+    """Its numbers in their rows, those that are not finite as nan; a host is told of single numbers only."""
+    epoch = EpochRecord(0, {"f1": 0.5, "roc_curve": [[0.0, 1.0], [math.inf, 0.3]], "recall": [0.25]})
+    line = epoch.to_line()
+    assert strict(line)["values"] == {"f1": 0.5, "roc_curve": [[0.0, 1.0], [None, 0.3]], "recall": [0.25]}
+    back = EpochRecord.from_line(line).values
+    assert (back["roc_curve"][0], back["roc_curve"][1][1], back["recall"]) == ([0.0, 1.0], 0.3, [0.25])
+    assert math.isnan(back["roc_curve"][1][0])
+    assert numbers_of(back) == {"f1": 0.5}
+    assert math.isnan(epoch.number("recall"))
+
+
+def test_what_is_no_record_of_numbers_is_refused():
+    """Words in the place of numbers, however deep."""
+    line = EpochRecord(0, {"matrix": [[1.0]]}).to_line()
+    with pytest.raises(RecordError, match="no epoch record"):
+        EpochRecord.from_line(line.replace("1.0", '"one"'))
 
 
 def test_the_newest_attempt_wins_from_its_first_epoch_on(tmp_path):

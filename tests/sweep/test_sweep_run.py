@@ -45,6 +45,17 @@ def test_the_best_is_the_best_of_the_record(sweep, folder):
     assert told["params"] == records(folder)[told["trial"]].params
 
 
+def test_a_curve_is_tracked(sweep, folder):
+    """The table says how large it is, the record of each epoch holds it."""
+    result = sweep(changed("[accuracy]", "[roc_curve, confusion_matrix]"))
+    assert result.exit_code == 0, result.output
+    assert "  confusion_matrix: 2 x 2\n" in result.stdout
+    for record in records(folder):
+        for epoch in record.epochs:
+            assert len(epoch.values["roc_curve"]) == 3
+            assert sum(map(sum, epoch.values["confusion_matrix"])) > 0
+
+
 def test_running_twice_does_nothing_the_second_time(sweep, folder):
     """It says so, and prints the same results."""
     first = sweep(SWEEP)

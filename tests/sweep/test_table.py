@@ -46,6 +46,19 @@ def test_the_result_table():
     )
 
 
+def test_a_curve_is_printed_by_its_shape():
+    """In the table, the block below it, the line of a trial and the files; the numbers are in the record."""
+    resolved = resolve(plan_of(changed("output: binary", "output: binary").replace("accuracy", "roc_curve")))
+    epoch = EpochRecord(0, {"roc_auc": 0.5, "roc_curve": [[0.0, 1.0, 1.0]] * 3})
+    params = {"batch": 64, "depth": 1, "lr": 0.1, "width": 8}
+    one = TrialRecord(0, params, TrialState.COMPLETE, 0.5, 0, (epoch,))
+    best = best_of([one], "roc_auc", resolved.objective)
+    assert "  0.500000      3 x 3       1" in result_table([one], resolved)
+    assert "\n  roc_curve: 3 x 3" in optimal(best, [one], resolved)
+    assert next(csv.DictReader(io.StringIO(trials_csv([one], resolved))))["values.roc_curve"] == "3 x 3"
+    assert best_facts(best, one, resolved, Path("/runs"))["values"] == {"roc_auc": 0.5, "roc_curve": "3 x 3"}
+
+
 def test_the_optimal_engine_params():
     """Params to the last digit with what set them, values with their directions."""
     assert optimal(BEST, RECORDS, RESOLVED) == (

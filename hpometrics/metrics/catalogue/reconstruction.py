@@ -19,6 +19,9 @@ from .law_batches import Batch, drifted, uniform
 class UnsupervisedLoss(Metric):
     """Squared error of the hidden columns in units of each column's variance, shared among those of a row.
 
+    A row of weight 2 is two rows: the variance is divided by the sum of the weights less 1, so that their
+    scale counts. Weights that are no numbers of repetitions are best divided by their mean.
+
     Shape:
         preds, target: (N, D) real numbers, the reconstruction and what was to be reconstructed.
         mask: (N, D) of 0 and 1, 1 where a column was hidden.

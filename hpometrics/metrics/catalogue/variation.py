@@ -90,6 +90,9 @@ class R2(MomentMetric):
 class AdjustedR2(MomentMetric):
     """R2 less what a linear model with `features` inputs explains by chance.
 
+    A row of weight 2 is two rows: n is the sum of the weights, so that their scale counts. Weights that are
+    no numbers of repetitions are best divided by their mean.
+
     Shape:
         preds, target: (N,) or (N, D) real numbers, N > features + 1.
     Value: float in (-inf, 1], no unit, 1 is best; nan with fewer than features + 2 rows or a target (column)

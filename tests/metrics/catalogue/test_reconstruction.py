@@ -71,6 +71,18 @@ def test_what_is_needed():
     assert metric.compute().isnan() and "at least 2 rows, got 1" in metric.undefined_reason
 
 
+@pytest.mark.parametrize(
+    ("name", "extras"), [("unsup_loss", {"mask": MASK}), ("adjusted_r2(features=1)", {})]
+)
+def test_a_weight_is_a_repetition(name, extras):
+    """The scale of the weights counts where degrees of freedom do; of mean 1 they are as many rows."""
+    plain = value(name, PREDS, TARGET, **extras)
+    doubled = value(name, PREDS, TARGET, **extras, sample_weight=torch.full((3,), 2.0))
+    assert doubled != pytest.approx(plain)
+    evened = torch.full((3,), 2.0) / 2.0
+    assert value(name, PREDS, TARGET, **extras, sample_weight=evened) == pytest.approx(plain)
+
+
 @pytest.mark.parametrize("alias", ["unsupervised_loss", "unsup_loss_numpy"])
 def test_its_names(alias):
     """pytorch-tabnet registers two."""

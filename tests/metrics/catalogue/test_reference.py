@@ -8,12 +8,16 @@ import itertools
 import math
 import pickle
 import pkgutil
+import re
 from dataclasses import replace
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 import torch
 import torchmetrics
+from scipy.ndimage import binary_erosion
+from scipy.spatial.distance import cdist
 
 from hpometrics.exceptions import MetricInputError, MissingExtraError, StateError
 from hpometrics.metrics import store
@@ -119,6 +123,19 @@ def test_the_direction_is_as_stated(entry):
         metric.update(**drawn(metric, 100, noise))
         values.append(float(metric.compute()))
     assert all(entry.objective.better(good, bad) for good, bad in itertools.pairwise(values)), values
+
+
+@pytest.mark.parametrize("entry", [entry for entry in OWN if not entry.requires], ids=str)
+def test_the_shape_is_that_of_a_batch(entry):
+    """As many dimensions as what the laws draw for it."""
+    batch = drawn(made(entry.name, entry.feature_type))
+    stated = re.search(r"preds[^(]*\(([^)]*)\)", entry.shape)
+    if isinstance(batch.get("predictions"), torch.Tensor):
+        assert batch["predictions"].ndim == len([one for one in stated[1].split(",") if one])
+    else:
+        assert (
+            "logits" in batch or "probabilities" in batch or entry.shape.startswith("predictions: N texts.")
+        )
 
 
 def test_what_could_not_be_tried_is_known():
@@ -242,6 +259,63 @@ def test_what_torchmetrics_refuses_is_our_error():
         get_metric("ssim", "image").update(torch.ones(2, 3, 9, 9), torch.ones(2, 9, 9))
     with pytest.raises(MetricInputError, match="the target has 3 rows, predictions 2"):
         get_metric("si_sdr", "audio").update(torch.ones(2, 50), torch.ones(3, 50))
+
+
+def test_one_speaker_is_not_taken_for_many():
+    """Every sample would be a speaker, and every order of them tried."""
+    for name in ("pit", "sa_sdr"):
+        with pytest.raises(
+            MetricInputError, match=rf"{name} .* reads \(N, speakers, samples\), got \(2, 50\)"
+        ):
+            get_metric(name, "audio").update(torch.ones(2, 50), torch.ones(2, 50))
+
+
+def hausdorff_by_scipy(preds: np.ndarray, target: np.ndarray, classes: range) -> float:
+    """Mean over the classes of the largest distance of an edge to the nearest one of the other picture."""
+    cross = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]])
+    found = []
+    for one in classes:
+        masks = [np.pad(labels == one, 1) for labels in (preds, target)]
+        edges = [np.argwhere(mask ^ binary_erosion(mask, cross)) for mask in masks]
+        apart = cdist(*edges)
+        found.append(max(apart.min(0).max(), apart.min(1).max()))
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("shape", [(7, 7), (6, 11), (11, 6)])
+def test_the_form_of_a_picture_does_not_matter_to_hausdorff(shape, background):
+    """By scipy it is the same, of wide and of tall ones."""
+    random = np.random.default_rng(3)
+    target = random.integers(0, 3, shape)
+    preds = np.where(random.random(shape) < 0.2, random.integers(0, 3, shape), target)
+    metric = get_metric(f"hausdorff(include_background={str(background).lower()})", Mask(3))
+    metric.update(preds[None], target[None])
+    expected = hausdorff_by_scipy(preds, target, range(0 if background else 1, 3))
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_class_that_no_picture_shows_is_no_matter_to_hausdorff():
+    """The others are measured; pictures of background alone have no distance."""
+    preds, target = torch.zeros(2, 1, 5, 6).long()
+    preds[0, 1:3, 1:3] = target[0, 1:3, 1:4] = 1
+    metric = get_metric("hausdorff", Mask(3))
+    metric.update(preds, target)
+    assert metric.compute().item() == 1.0
+    metric.reset()
+    metric.update(preds * 0, target * 0)
+    assert metric.compute().isnan() and metric.undefined_reason
+
+
+@pytest.mark.parametrize("name", ["bleu_score", "eed", "ter"])
+def test_texts_may_stand_beside_token_ids(name):
+    """As for any metric of texts."""
+    texts, references = ["the cat sat there now", "a b c d"], ["the cat sat here now", "a b c d"]
+    plain, beside = get_metric(name, "text"), get_metric(name, "text")
+    plain.update(texts, references)
+    tokens = torch.zeros(2, 3).long()
+    beside.update(predictions=tokens, target=tokens, texts=texts, references=references)
+    assert beside.compute() == plain.compute()
 
 
 def test_what_cannot_be_measured_is_undefined():

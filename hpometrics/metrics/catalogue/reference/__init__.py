@@ -16,7 +16,7 @@ from ... import store
 from ...registry import register_metric
 from . import clusterings, labels, numbers, objects, pictures, rankings, sounds, texts
 from .draws import draw_of
-from .row import Row
+from .row import SHAPES, Row
 from .unlisted import FACADES, UNLISTED
 from .wrapper import Reference
 
@@ -53,7 +53,7 @@ def class_of(row: Row) -> type[Reference]:
     return type(name, (Reference,), {
         "__doc__": _doc(row), "__init__": __init__, "__module__": __name__, "__qualname__": name,
         "row": row, "objective": row.objective, "inputs": row.inputs, "requires": row.requires,
-        "extras": row.extras, "family": row.family,
+        "extras": (*row.extras, *row.optional), "needs": row.extras, "family": row.family,
         "defaults": {p.name: p.default for p in parameters if p.default is not p.empty},
         **({"draw_batch": staticmethod(draw)} if draw else {}),
     })  # fmt: skip
@@ -88,6 +88,7 @@ def _parameter(given: Any) -> tuple[Any, Any]:
 def _doc(row: Row) -> str:
     cls = row.source if row.class_name(row.features[0]) in row.source else f"the three of {row.source}"
     sections = {
+        "Shape": row.shape or SHAPES.get(row.features[0], ""),
         "Value": row.value if "nan" in row.value else f"{row.value}; nan before the first update",
         "Formula": row.formula,
         "Deviates": row.deviates,

@@ -11,6 +11,7 @@ from .packing import Given
 from .row import Row, target_first
 
 _ONE_GROUP = "nan when the rows are too few, or all in one cluster"
+_DATA = "preds: (N,) int. `data=`: (N, D) float, what was clustered; no target is read."
 _SHARE = "float in [0, 1], no unit, 1 is best"
 
 
@@ -110,6 +111,7 @@ ROWS = [
         objective=MAXIMIZE, aliases=("calinski_harabasz_score",), keeps="rows",
         feed=data_and_labels, extras=("data",),
         summary="Variance between clusters over that within; it reads `data=` (N, D) and no target.",
+        shape=_DATA,
         value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
         formula="(between / (k - 1)) / (within / (n - k))",
         paper="Calinski & Harabasz 1974, Communications in Statistics 3(1).",
@@ -119,6 +121,7 @@ ROWS = [
         objective=MINIMIZE, aliases=("davies_bouldin_score",), keeps="rows",
         feed=data_and_labels, extras=("data",),
         summary="Mean likeness of each cluster to the one most like it; it reads `data=` (N, D), no target.",
+        shape=_DATA,
         value=f"float from 0, no unit, 0 is best; {_ONE_GROUP}",
         formula="mean over i of max over j of (s_i + s_j) / d_ij",
         paper="Davies & Bouldin 1979, IEEE TPAMI 1(2).",
@@ -128,6 +131,7 @@ ROWS = [
         name="dunn", features=(CLUSTERS,), source="clustering.DunnIndex", objective=MAXIMIZE,
         aliases=("dunn_index",), keeps="rows", feed=data_and_labels, extras=("data",), params={"p": 2.0},
         summary="Least distance between centres over the largest radius; it reads `data=` (N, D), no target.",
+        shape=_DATA,
         value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
         formula="min distance of two centres / max distance of a row from its centre, in the p-norm",
         paper="Dunn 1974, Journal of Cybernetics 4(1).",

@@ -93,6 +93,7 @@ ROWS = [
     _counts(
         "fairness", "BinaryFairness", "Least rate of one group over that of another, of `groups=` (N,) int.",
         "min of least / largest share predicted 1, and of least / largest recall", features=(BINARY,),
+        shape="preds, target, `groups=`: (N,) int.",
         params={"num_groups": 2, "task": ("all", "demographic_parity", "equal_opportunity")},
         feed=in_groups, extras=("groups",), component=("least",), keeps="rows",
         deviates="torchmetrics says that lower is better; 1 is fair.",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torchmetrics
+from torch import Tensor
 
 from ....objective import MAXIMIZE, MINIMIZE
 from ...features import BOXES, IMAGE, MASK
@@ -18,6 +20,10 @@ _COMPONENTS = (
     "map", "map_50", "map_75", *(f"map_{size}" for size in _SIZES),
     "mar_1", "mar_10", "mar_100", *(f"mar_{size}" for size in _SIZES),
 )  # fmt: skip
+_SEGMENTS = (
+    "preds: (N, height, width) int, categories (or logits (N, C, height, width) by keyword). target, "
+    "`instances=`, `target_instances=`: (N, height, width) int."
+)
 _SHARE = "float in [0, 1], no unit, 1 is best"
 
 
@@ -34,6 +40,27 @@ def things_first(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     things, stuffs = arguments.pop("things"), arguments.pop("stuffs")
     made: torchmetrics.Metric = cls(set(range(things)), set(range(things, things + stuffs)), **arguments)
     return made
+
+
+def shown_in_squares(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over the classes of each picture that it shows, as masks made square by pixels of no class.
+
+    torchmetrics is wrong about pictures of another form, and refuses a class that is in neither of the two.
+    """
+    first = 0 if inner.include_background else 1
+    for preds, target in zip(given.preds, given.target, strict=True):
+        held = torch.bincount(torch.cat([preds.flatten(), target.flatten()]).long())
+        shown = [one for one, pixels in enumerate(held.tolist()) if pixels and one >= first]
+        if shown:
+            inner.update(*(_squares(labels, [0] * first + shown)[None] for labels in (preds, target)))
+
+
+def _squares(labels: Tensor, classes: Sequence[int]) -> Tensor:
+    """A mask for each class."""
+    height, width = labels.shape
+    side = max(height, width)
+    masks = torch.stack([labels == one for one in classes]).long()
+    return torch.nn.functional.pad(masks, (0, side - width, 0, side - height))
 
 
 def _overlap(name: str, source: str, key: str, summary: str, value: str, formula: str, paper: str) -> Row:
@@ -86,6 +113,7 @@ ROWS = [
         aliases=("pq",), params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
         extras=("instances", "target_instances"),
         summary="Quality of segments: overlap of the matched, times the share that is matched.",
+        shape=_SEGMENTS,
         value=_SHARE, formula="mean over categories of sum of IoU of matches / (tp + fp / 2 + fn / 2)",
         paper="Kirillov, He, Girshick, Rother & Dollar 2019, CVPR.",
         deviates="the first `things` categories are things, the next `stuffs` stuffs; instances are extras.",
@@ -95,6 +123,7 @@ ROWS = [
         objective=MAXIMIZE, params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
         extras=("instances", "target_instances"),
         summary="Panoptic quality where stuffs are not matched but measured by their overlap.",
+        shape=_SEGMENTS,
         value=_SHARE, formula="as panoptic_quality; of a stuff the sum of IoU / its pictures",
         paper="Porzi, Bulo, Colovic & Kontschieder 2019, CVPR.",
         deviates="the first `things` categories are things, the next `stuffs` stuffs; instances are extras.",
@@ -125,20 +154,24 @@ ROWS = [
     ),
     Row(
         name="hausdorff", features=(MASK,), source="segmentation.HausdorffDistance", objective=MINIMIZE,
-        aliases=("hausdorff_distance",), feed=row_by_row,
+        aliases=("hausdorff_distance",), feed=shown_in_squares,
         params={
             "distance_metric": ("euclidean", "chessboard", "taxicab"), "directed": False,
             "include_background": False,
         },
-        fixed={"input_format": "index"},
+        fixed={"input_format": "one-hot"},
         summary="Largest distance from one mask's edge to the other's, mean over classes and pictures.",
-        value="float from 0, in pixels, 0 is best", formula="max(max min d(a, b), max min d(b, a))",
+        value="float from 0, in pixels, 0 is best; infinite when a class is in one of the two pictures only",
+        formula="max(max min d(a, b), max min d(b, a))",
         paper="Huttenlocher, Klanderman & Rucklidge 1993, IEEE TPAMI 15(9).",
+        deviates="pictures of any form, and classes that are in neither picture, are measured; torchmetrics "
+        "refuses or mistakes them.",
     ),
     Row(
         name="procrustes", features=(IMAGE,), source="shape.ProcrustesDisparity", objective=MINIMIZE,
         aliases=("procrustes_disparity",),
         summary="What is left between two clouds of points (N, points, coordinates) after the best turn.",
+        shape="preds, target: (N, points, coordinates) float.",
         value="float in [0, 1], no unit, 0 is best",
         formula="squared distance after centring, scaling and turning, mean over rows",
         paper="Gower 1975, Psychometrika 40(1).",

@@ -14,6 +14,9 @@ from .row import Row, row_by_row
 _HIGHER, _ZERO = "higher is better", "0 is best"
 _LIKENESS = "float in [-1, 1], no unit, 1 is best"
 _DISTANCE = f"float from 0, no unit, {_ZERO}"
+_MADE = "preds: (N, channels, height, width) float; no target is read."
+_COLOURED = "preds, target: (N, 3, height, width) float in [0, 1]."
+_MADE_COLOURED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
 _VISION: dict[str, Any] = {"packages": ("torchvision",), "requires": "image", "wide": False}
 _INCEPTION: dict[str, Any] = {
     "packages": ("torch_fidelity",),
@@ -39,7 +42,11 @@ def sharpened(inner: torchmetrics.Metric, given: Given) -> None:
     inner.update(given.preds, dict(given.extras))
 
 
-_PAN: dict[str, Any] = {"feed": sharpened, "keeps": "rows", "extras": ("ms", "pan", "pan_lr")}
+_PAN: dict[str, Any] = {
+    "feed": sharpened, "keeps": "rows", "extras": ("ms", "pan", "pan_lr"),
+    "shape": "preds, `pan=`: (N, channels, height, width) float. `ms=`, `pan_lr=`: the same, smaller. No "
+    "target is read.",
+}  # fmt: skip
 
 ROWS = [
     Row(
@@ -56,6 +63,7 @@ ROWS = [
         objective=MAXIMIZE, aliases=("peak_signal_noise_ratio_with_blocked_effect",), keeps="rows",
         params={"data_range": 1.0, "block_size": 8},
         summary="PSNR of grey pictures that also counts the edges of compression blocks as error.",
+        shape="preds, target: (N, 1, height, width) float.",
         value=f"float in (-inf, inf], in decibels, {_HIGHER}",
         formula="10 log10(data_range^2 / (mse + blocking effect))",
         paper="Yim & Bovik 2011, IEEE Transactions on Image Processing 20(1).",
@@ -75,6 +83,7 @@ ROWS = [
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
         fixed={"normalize": "relu"},
         summary="SSIM over five scales, of pictures of more than 160 pixels a side (of a kernel of 11).",
+        shape="preds, target: (N, channels, height, width) float, height and width above 160.",
         value="float in [0, 1], no unit, 1 is best", formula="product over scales of contrast and structure",
         paper="Wang, Simoncelli & Bovik 2003, Asilomar Conference.",
     ),
@@ -89,6 +98,7 @@ ROWS = [
         name="vif", features=(IMAGE,), source="image.VisualInformationFidelity", objective=MAXIMIZE,
         aliases=("visual_information_fidelity",), params={"sigma_n_sq": 2.0},
         summary="Share of the right picture's information that is left, from 41 pixels a side.",
+        shape="preds, target: (N, channels, height, width) float, height and width from 41.",
         value="float from 0, no unit, 1 for equal pictures, above 1 with more contrast",
         formula="information in the prediction / information in the target, in the pixel domain",
         paper="Sheikh & Bovik 2006, IEEE Transactions on Image Processing 15(2).",
@@ -104,6 +114,7 @@ ROWS = [
         name="sam", features=(IMAGE,), source="image.SpectralAngleMapper", objective=MINIMIZE,
         aliases=("spectral_angle_mapper",),
         summary="Angle between the spectra (the values over channels) of each pixel, averaged.",
+        shape="preds, target: (N, channels, height, width) float, of at least 2 channels.",
         value=f"float from 0, in radians, {_ZERO}, pi is worst", formula="mean of arccos(<p, t> / (|p| |t|))",
         paper="Yuhas, Goetz & Boardman 1992, JPL Airborne Geoscience Workshop.",
     ),
@@ -134,6 +145,7 @@ ROWS = [
         name="spectral_distortion", features=(IMAGE,), source="image.SpectralDistortionIndex",
         objective=MINIMIZE, aliases=("spectral_distortion_index", "d_lambda"), keeps="rows", params={"p": 1},
         summary="How much the relations between channels differ from those of the target.",
+        shape="preds, target: (N, channels, height, width) float, of at least 2 channels.",
         value=f"float in [0, 2], no unit, {_ZERO}",
         formula="mean over pairs of channels of |uqi(preds) - uqi(target)|^p, ^(1 / p)",
         paper="Alparone et al. 2008, Photogrammetric Engineering & Remote Sensing 74(2).",
@@ -161,6 +173,7 @@ ROWS = [
         name="total_variation", features=(IMAGE,), source="image.TotalVariation", objective=MINIMIZE,
         aliases=("tv",), fixed={"reduction": "mean"}, feed=predictions_only,
         summary="Sum of the steps between neighbouring pixels, averaged over pictures; no target is read.",
+        shape=_MADE,
         value="float from 0, in the prediction's unit, 0 is a picture of one colour",
         formula="mean over pictures of sum |step down| + sum |step right|",
         paper="Rudin, Osher & Fatemi 1992, Physica D 60.",
@@ -171,6 +184,7 @@ ROWS = [
         objective=MINIMIZE, aliases=("learned_perceptual_image_patch_similarity",),
         params={"net_type": ("alex", "vgg", "squeeze")}, fixed={"normalize": True},
         summary="Distance of the features that a trained network sees in both pictures, of values in [0, 1].",
+        shape=_COLOURED,
         value=_DISTANCE, formula="sum over layers of weighted squared distance of unit features",
         paper="Zhang, Isola, Efros, Shechtman & Wang 2018, CVPR.", **_VISION,
     ),
@@ -178,6 +192,7 @@ ROWS = [
         name="dists", features=(IMAGE,), source="image.DeepImageStructureAndTextureSimilarity",
         objective=MINIMIZE, aliases=("deep_image_structure_and_texture_similarity",),
         summary="Distance of structure and texture in the features of a trained network.",
+        shape=_COLOURED,
         value=_DISTANCE, formula="1 - weighted sum over layers of texture and structure likeness",
         paper="Ding, Ma, Wang & Simoncelli 2020, IEEE TPAMI 44(5).", **_VISION,
     ),
@@ -186,6 +201,7 @@ ROWS = [
         feed=predictions_only,
         params={"regressor_dataset": ("koniq10k", "kadid10k")},
         summary="Quality that a trained network sees in a picture, of values in [0, 1]; no target is read.",
+        shape=_MADE_COLOURED,
         value="float in [0, 1], no unit, 1 is best", formula="mean over pictures of the network's score",
         paper="Agnolucci, Galteri, Bertini & Del Bimbo 2024, WACV.", **_VISION,
     ),
@@ -193,6 +209,7 @@ ROWS = [
         name="fid", features=(IMAGE,), source="image.FrechetInceptionDistance", objective=MINIMIZE,
         aliases=("frechet_inception_distance",), params={"feature": (2048, 64, 192, 768)}, feed=real_and_made,
         summary="Distance of the distributions of features of real pictures (the target) and of made ones.",
+        shape=_COLOURED,
         value=_DISTANCE, formula="|m1 - m2|^2 + tr(c1 + c2 - 2 sqrt(c1 c2))",
         paper="Heusel, Ramsauer, Unterthiner, Nessler & Hochreiter 2017, NeurIPS.", **_INCEPTION,
     ),
@@ -201,6 +218,7 @@ ROWS = [
         aliases=("kernel_inception_distance",), feed=real_and_made, component=(0,),
         params={"feature": (2048, 64, 192, 768), "subsets": 100, "subset_size": 1000},
         summary="Squared kernel distance of the features of real pictures (the target) and of made ones.",
+        shape=_COLOURED,
         value=f"float in (-inf, inf), no unit, {_ZERO}, unbiased and hence sometimes below 0",
         formula="mean over random subsets of the squared maximum mean discrepancy",
         paper="Binkowski, Sutherland, Arbel & Gretton 2018, ICLR.", **_INCEPTION,
@@ -210,6 +228,7 @@ ROWS = [
         objective=MINIMIZE, aliases=("memorization_informed_frechet_inception_distance",), feed=real_and_made,
         params={"feature": (2048, 64, 192, 768), "cosine_distance_eps": 0.1},
         summary="FID made larger when the made pictures copy the real ones.",
+        shape=_COLOURED,
         value=_DISTANCE, formula="fid / memorization penalty", paper="Bai, Lin, Raffel & Kan 2021, KDD.",
         **_INCEPTION,
     ),
@@ -217,6 +236,7 @@ ROWS = [
         name="inception_score", features=(IMAGE,), source="image.InceptionScore", objective=MAXIMIZE,
         feed=predictions_only, component=(0,), params={"splits": 10},
         summary="How sure a network is of each made picture, and how varied they are; no target is read.",
+        shape=_MADE_COLOURED,
         value=f"float from 1, no unit, {_HIGHER}", formula="exp(mean KL(p(class | picture) || p(class)))",
         paper="Salimans et al. 2016, NeurIPS.", **_INCEPTION,
     ),
@@ -226,6 +246,7 @@ ROWS = [
         params={"data_range": 1.0}, component=("mean",), packages=("transformers", "piq"),
         requires="multimodal", wide=False,
         summary="Probability that a picture is a good rather than a bad photo, by CLIP; no target is read.",
+        shape="preds: (N, 3, height, width) float from 0 to `data_range`; no target is read.",
         value="float in [0, 1], no unit, 1 is best",
         formula="mean over pictures of softmax of the likeness to two prompts",
         paper="Wang, Chan & Loy 2023, AAAI.",
@@ -235,6 +256,7 @@ ROWS = [
         aliases=("video_multi_method_assessment_fusion",), component=("mean",),
         packages=("vmaf_torch", "einops"), requires="video", wide=False,
         summary="Quality of films (N, 3, frames, height, width) from several measures, mean over frames.",
+        shape="preds, target: (N, 3, frames, height, width) float.",
         value="float in [0, 100], no unit, 100 is best",
         formula="mean over frames of a regression on features",
         paper="Li, Aaron, Katsavounidis, Moorthy & Manohara 2016, Netflix.",

@@ -83,6 +83,7 @@ ROWS = [
         "sum of relevance / log2(place + 1), over that of the best order",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4).", aliases=("retrieval_normalized_dcg",),
         feed=graded_by_user,
+        shape="preds: (users, items) float, scores. target: (users, items), how relevant, from 0.",
     ),
     _row(
         "mrr", "RetrievalMRR", "Mean over users of 1 over the place of the first relevant item",

@@ -9,13 +9,40 @@ from typing import Any, Literal
 import torchmetrics
 
 from ....objective import Objective
-from ...features import BINARY, CATEGORY, PREDICTIONS, SET, InputType
+from ...features import (
+    AUDIO,
+    BINARY,
+    BOXES,
+    CATEGORY,
+    CLUSTERS,
+    IMAGE,
+    MASK,
+    PREDICTIONS,
+    RANKING,
+    SET,
+    TEXT,
+    InputType,
+)
 from .packing import Given
 
 Feed = Callable[[torchmetrics.Metric, Given], None]
 
 Void = Callable[[Given], str | None]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
+
+SHAPES: Mapping[str, str] = {
+    CATEGORY: "preds, target: (N,) int.",
+    CLUSTERS: "preds, target: (N,) int.",
+    TEXT: "predictions: N texts. target: N texts, or N lists of one or more references.",
+    RANKING: "preds: (users, items) float, scores. target: (users, items), relevant above 0; or sparse.",
+    IMAGE: "preds, target: (N, channels, height, width) float.",
+    AUDIO: "preds, target: (N, samples) float.",
+    BOXES: "preds, target: N mappings of `boxes` (M, 4) float and `labels` (M,) int; those of preds have "
+    "`scores` (M,) float.",
+    MASK: "preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword). target: (N, "
+    "height, width) int.",
+}
+"""What the rows of a feature read, if they do not say otherwise."""
 
 _PREFIXES = {BINARY: "Binary", CATEGORY: "Multiclass", SET: "Multilabel"}
 
@@ -53,6 +80,7 @@ class Row:
         objective: which way is better. It is ours, proven by experiment, and never read from the class.
         inputs: which model output it reads.
         summary, value, formula, paper, deviates: what its docstring says.
+        shape: what it reads, where that is not what others of its feature do (`SHAPES`).
         params: what a name may set: `{"data_range": 1.0}` a default, a tuple its choices (the first is the
             default), a type what must be given, None an optional whole number.
         fixed: further constructor arguments.
@@ -77,6 +105,7 @@ class Row:
     objective: Objective | None
     summary: str
     value: str
+    shape: str = ""
     formula: str = ""
     paper: str = ""
     deviates: str = ""

@@ -8,10 +8,13 @@ import torchmetrics
 
 from ....objective import MAXIMIZE
 from ...features import AUDIO
+from .packing import Given
 from .pictures import predictions_only
 from .row import Row, row_by_row
 
 _DB = "float in (-inf, inf), in decibels, higher is better"
+_SPEAKERS = "preds, target: (N, speakers, samples) float."
+_HEARD = "preds: (N, samples) float; no target is read."
 _SPEECH: dict[str, Any] = {"wide": False, "requires": "audio"}
 _PERMUTED = {
     "si_sdr": "scale_invariant_signal_distortion_ratio",
@@ -27,6 +30,19 @@ def permuted(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     function = getattr(audio, _PERMUTED[arguments.pop("measure")])
     made: torchmetrics.Metric = cls(function, eval_func="max", **arguments)
     return made
+
+
+def by_speaker(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over sounds of several speakers.
+
+    Raises:
+        ValueError: they are those of one, whose samples would be taken for speakers, each with each.
+    """
+    if given.target.ndim != 3:
+        raise ValueError(
+            f"it reads (N, speakers, samples), got {tuple(given.target.shape)}; one speaker is for si_sdr"
+        )
+    inner.update(given.preds, given.target)
 
 
 ROWS = [
@@ -59,8 +75,10 @@ ROWS = [
     Row(
         name="sa_sdr", features=(AUDIO,), source="audio.SourceAggregatedSignalDistortionRatio",
         objective=MAXIMIZE, aliases=("source_aggregated_signal_distortion_ratio",),
-        params={"scale_invariant": True, "zero_mean": False},
-        summary="Power of all speakers (N, speakers, samples) over that of all errors.", value=_DB,
+        params={"scale_invariant": True, "zero_mean": False}, feed=by_speaker,
+        summary="Power of all speakers (N, speakers, samples) over that of all errors.",
+        shape=_SPEAKERS,
+        value=_DB,
         formula="10 log10(sum |s|^2 / sum |s - p|^2), over speakers",
         paper="von Neumann, Kinoshita, Boeddeker, Delcroix & Haeb-Umbach 2022, ICASSP.",
     ),
@@ -68,15 +86,19 @@ ROWS = [
         name="c_si_snr", features=(AUDIO,), source="audio.ComplexScaleInvariantSignalNoiseRatio",
         objective=MAXIMIZE, aliases=("complex_scale_invariant_signal_noise_ratio",),
         params={"zero_mean": False},
-        summary="SI-SNR of spectra (N, frequencies, times, 2), real and imaginary parts.", value=_DB,
+        summary="SI-SNR of spectra (N, frequencies, times, 2), real and imaginary parts.",
+        shape="preds, target: (N, frequencies, times, 2) float, real and imaginary parts.",
+        value=_DB,
         formula="si_snr of real and imaginary parts as one signal",
         paper="Defossez et al. 2020, Interspeech.",
     ),
     Row(
         name="pit", features=(AUDIO,), source="audio.PermutationInvariantTraining", objective=MAXIMIZE,
         aliases=("permutation_invariant_training",), params={"measure": ("si_sdr", "si_snr", "snr")},
-        make=permuted,
-        summary="Signal to noise of several speakers (N, speakers, samples) in their best order.", value=_DB,
+        make=permuted, feed=by_speaker,
+        summary="Signal to noise of several speakers (N, speakers, samples) in their best order.",
+        shape=_SPEAKERS,
+        value=_DB,
         formula="mean over rows of max over orders of mean over speakers of the measure",
         paper="Yu, Kolbaek, Tan & Jensen 2017, ICASSP.",
     ),
@@ -103,6 +125,7 @@ ROWS = [
         entries={"p808": 0, "sig": 1, "bak": 2, "ovr": 3}, packages=("librosa", "onnxruntime", "requests"),
         **_SPEECH,
         summary="Mean opinion of denoised speech that a network predicts; no target is read.",
+        shape=_HEARD,
         value="float in [0, 5], a mean opinion, 5 is best", formula="mean over rows of the network's score",
         paper="Reddy, Gopal & Cutler 2021, ICASSP.",
     ),
@@ -116,6 +139,7 @@ ROWS = [
         entries={"overall": 0, "noisiness": 1, "discontinuity": 2, "coloration": 3, "loudness": 4},
         packages=("librosa", "requests"), **_SPEECH,
         summary="Mean opinion of speech that a network predicts; no target is read.",
+        shape=_HEARD,
         value="float in [0, 5], a mean opinion, 5 is best", formula="mean over rows of the network's score",
         paper="Mittag, Naderi, Chehadi & Moeller 2021, Interspeech.",
     ),
@@ -124,6 +148,7 @@ ROWS = [
         objective=MAXIMIZE, aliases=("speech_reverberation_modulation_energy_ratio",), feed=predictions_only,
         params={"fs": 16000}, packages=("gammatone", "torchaudio"), **_SPEECH,
         summary="Energy of slow over fast modulations: little reverberation is much; no target is read.",
+        shape=_HEARD,
         value="float from 0, no unit, higher is better",
         formula="slow / fast modulation energy, mean over rows",
         paper="Falk, Zheng & Chan 2010, IEEE TASLP 18(7).",

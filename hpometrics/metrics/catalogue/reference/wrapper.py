@@ -60,10 +60,6 @@ class Reference(Metric):
             "rows": Kept(f"rows of {read}", _Rows(row)),
         }
 
-    def wanted(self, extras: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the extra keywords that it needs or can use."""
-        return {name: extras[name] for name in extras if name in (*self.row.extras, *self.row.optional)}
-
     def compute(self) -> Tensor:
         """Let the class compute; what it cannot measure is undefined, with its reason."""
         if (void := self._why_void()) is not None:

@@ -1,0 +1,46 @@
+"""What people write for metrics whose own name is another: told on a miss, never read as the metric."""
+
+from __future__ import annotations
+
+import re
+
+ALSO_CALLED = {
+    "acc": "accuracy", "ap": "average_precision", "auprc": "average_precision", "aupr": "average_precision",
+    "roc_auc_score": "roc_auc", "average_precision_score": "average_precision", "brier_score_loss": "brier",
+    "calibration_error": "ece", "ce": "log_loss", "corr": "pearson", "coverage": "interval_coverage",
+    "evs": "explained_variance", "explained_var": "explained_variance", "f2": "fbeta(beta=2)",
+    "f05": "fbeta(beta=0.5)", "best_f1": "f1_max", "l2": "mse", "logcosh": "log_cosh", "mbe": "bias",
+    "m_ap": "map", "medae": "median_absolute_error", "mdae": "median_absolute_error", "mean_ap": "map",
+    "miou": "mean_iou", "mean_io_u": "mean_iou", "ndcg_score": "ndcg", "nse": "r2", "quantile": "pinball",
+    "qwk": "cohen_kappa(weights=quadratic)", "quadratic_weighted_kappa": "cohen_kappa(weights=quadratic)",
+    "r_squared": "r2", "rsquared": "r2", "r^2": "r2", "r²": "r2", "tweedie": "tweedie_deviance",
+    "winkler": "interval_score", "word_info_lost": "wil", "word_information_lost": "wil",
+    "word_info_preserved": "wip", "word_information_preserved": "wip", "translation_edit_rate": "ter",
+    "match_error_rate": "mer", "chrf_score": "chrf", "chrf+": "chrf(word_order=1)",
+    "chrf++": "chrf(word_order=2)", "auroc": "roc_auc", "minkowski_distance": "minkowski",
+    "sacre_bleu_score": "sacrebleu", "squad": "squad_f1", "rsme": "rmse",
+    "concordance_corrcoef": "concordance", "concordance_corr_coef": "concordance",
+    "prec": "precision", "rec": "recall", "hr": "hit_rate",
+    "dcg": "ndcg", "dcg_score": "ndcg", "class_likelihood_ratios": "positive_likelihood_ratio",
+    "precision_recall_fscore_support": "f1", "homogeneity_completeness_v_measure": "v_measure",
+    "pair_confusion_matrix": "rand", "confusion_matrix_at_thresholds": "confusion_matrix",
+    "metric_at_thresholds": "best_threshold", "retrieval_average_precision": "map", "pit_permutate": "pit",
+    "silhouette": "davies_bouldin", "silhouette_score": "davies_bouldin",
+    "silhouette_samples": "davies_bouldin",
+}  # fmt: skip
+"""By lower case; of what there is none of here (dcg, silhouette), the nearest that there is."""
+
+_NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring"}
+_F_SCORE = re.compile(r"f_?(?P<beta>[0-9]*\.[0-9]+)(?:_score)?\Z")
+
+
+def also_called(word: str) -> str | None:
+    """Look up what a word means in other places; empty if it is no metric anywhere.
+
+    >>> also_called("chrF++"), also_called("f1.5"), also_called("make_scorer"), also_called("gap")
+    ('chrf(word_order=2)', 'fbeta(beta=1.5)', '', None)
+    """
+    lower = word.lower()
+    if score := _F_SCORE.match(lower):
+        return f"fbeta(beta={float(score['beta']):g})"
+    return "" if lower in _NO_METRICS else ALSO_CALLED.get(lower)

@@ -1,0 +1,107 @@
+"""What is told on a miss: the name here of what people write elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+
+import pytest
+import sklearn.metrics
+import torchmetrics
+import torchmetrics.functional
+
+from hpometrics.exceptions import MetricNameError, UnknownMetricError
+from hpometrics.metrics.also_called import ALSO_CALLED
+from hpometrics.metrics.groups import group_names
+from hpometrics.metrics.lookup import find_metric
+from hpometrics.metrics.store import alias_names, metric_names
+
+MEANT = {
+    "AUROC": "roc_auc", "BinaryAUROC": "roc_auc", "CalibrationError": "ece",
+    "ConcordanceCorrCoef": "concordance", "FBetaScore": "fbeta_score",
+    "MatchErrorRate": "mer", "MatthewsCorrCoef": "matthews_corrcoef",
+    "MeanIoU": "mean_iou", "MultilabelRankingAveragePrecision": "label_ranking_average_precision",
+    "RocCurveDisplay": "roc_curve", "SQuAD": "squad_f1", "SacreBLEUScore": "sacrebleu",
+    "TranslationEditRate": "ter", "WordInfoPreserved": "wip", "brier_score_loss": "brier",
+    "class_likelihood_ratios": "positive_likelihood_ratio", "concordance_corrcoef": "concordance",
+    "cramers_v_matrix": "cramers_v", "dcg_score": "ndcg", "dcg@10": "ndcg",
+    "homogeneity_completeness_v_measure": "v_measure", "hr@10": "hit_rate", "pair_confusion_matrix": "rand",
+    "precision_recall_fscore_support": "f1", "retrieval_average_precision": "map",
+    "retrieval_reciprocal_rank": "mean_reciprocal_rank", "rsme": "rmse", "silhouette_score": "davies_bouldin",
+    "theils_u_matrix": "theils_u", "word_information_lost": "wil", "word_information_preserved": "wip",
+    "Chrf++": "chrf(word_order=2)", "chrf++": "chrf(word_order=2)", "f0.5": "fbeta(beta=0.5)",
+    "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)", "r^2": "r2", "R²": "r2",
+}  # fmt: skip
+
+NO_METRICS = {
+    "DistanceMetric", "PredictionErrorDisplay", "check_scoring", "consensus_score", "euclidean_distances",
+    "get_scorer", "get_scorer_names", "make_scorer", "nan_euclidean_distances", "pairwise_distances",
+    "pairwise_distances_argmin", "pairwise_distances_argmin_min", "pairwise_distances_chunked",
+    "pairwise_kernels", "BaseAggregator", "BinaryGroupStatRates", "BinaryTargetTransformer", "BootStrapper",
+    "CatMetric", "ClasswiseWrapper", "LambdaInputTransformer", "LipVertexError", "MaxMetric", "MeanMetric",
+    "Metric", "MetricInputTransformer", "MetricTracker", "MinMaxMetric", "MinMetric", "MultioutputWrapper",
+    "MultitaskWrapper", "Running", "RunningMean", "RunningSum", "SumMetric", "image_gradients",
+    "lip_vertex_error", "pairwise_euclidean_distance", "pairwise_linear_similarity",
+    "pairwise_manhattan_distance", "pairwise_minkowski_distance", "FeatureShare",
+}  # fmt: skip
+"""Public names of scikit-learn and torchmetrics that are tools, or metrics with no kin here."""
+
+MODULES = (
+    "aggregation audio classification clustering detection image multimodal nominal regression retrieval "
+    "segmentation shape text video wrappers"
+)
+
+
+def public_names() -> list[str]:
+    """What scikit-learn and torchmetrics call their metrics."""
+    modules = [importlib.import_module(f"torchmetrics.{name}") for name in MODULES.split()]
+    classes = {
+        name
+        for module in modules
+        for name, thing in vars(module).items()
+        if inspect.isclass(thing) and issubclass(thing, torchmetrics.Metric)
+    }
+    return sorted({*sklearn.metrics.__all__, *torchmetrics.functional.__all__, *classes})
+
+
+def told(written: str) -> str | None:
+    """What is suggested for a name that there is not; the name itself where there is."""
+    try:
+        return str(find_metric(written).name)
+    except (UnknownMetricError, MetricNameError) as err:
+        if "since the field disagrees" in str(err) or "needs its k" in str(err):
+            return written
+        found = re.search(r"Did you mean '(.*?)'\?", str(err))
+        return found[1] if found else None
+
+
+@pytest.mark.parametrize(("written", "meant"), MEANT.items(), ids=str)
+def test_a_name_of_elsewhere_leads_to_ours(written, meant):
+    """A word for it, a class, a function, and what is no name by our grammar."""
+    with pytest.raises((UnknownMetricError, MetricNameError), match=re.escape(f"Did you mean {meant!r}?")):
+        find_metric(written)
+
+
+@pytest.mark.parametrize("written", public_names())
+def test_every_public_name_of_elsewhere_leads_somewhere(written):
+    """To a metric or group that there is; tools lead nowhere, rather than to a metric that looks alike."""
+    meant = told(written)
+    assert (meant is None) == (written in NO_METRICS), meant
+    known = {*metric_names(), *alias_names(), *group_names()}
+    assert meant is None or meant.partition("(")[0].partition("@")[0] in known
+
+
+def test_what_is_told_exists():
+    """Every meaning in the table is a metric, and no word in it has a meaning of its own."""
+    known = {*metric_names(), *alias_names()}
+    assert {meaning.partition("(")[0] for meaning in ALSO_CALLED.values()} <= known
+    assert not set(ALSO_CALLED) & {*metric_names()}
+
+
+@pytest.mark.parametrize("written", ["make_scorer", "pairwise_kernels", "RunningMean", "consensus_score"])
+def test_a_tool_is_not_taken_for_a_metric(written):
+    """Better no suggestion than one of a metric that only looks alike."""
+    with pytest.raises(UnknownMetricError) as error:
+        find_metric(written)
+    assert "Did you mean" not in str(error.value)
