@@ -133,7 +133,7 @@ def counted_of(batch: Outputs) -> Tensor:
 
 
 def decided_of(batch: Outputs) -> Decided:
-    """The decided positions; on a device those that do not count get weight 0: to drop them would be to wait for the mask."""
+    """The decided positions; on a device others get weight 0: to drop them would be to wait for the mask."""
     target, preds, weight = batch.index, batch.predictions.long(), batch.weight
     if batch.feature.type not in _BY_POSITION:
         return Decided(target, preds, weight)

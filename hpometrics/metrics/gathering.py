@@ -53,14 +53,18 @@ class Gathering:
         Raises:
             MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
         """
-        likeness, first = self._likeness, self._first
-        if likeness is None or first is None or not (rows := likeness.rows_of(named, self._most // 2)):
+        likeness, first, rows = self._likeness, self._first, self.alike(named)
+        if not rows or likeness is None or first is None:
             return 0
         if self._direct:
             self._pass_on(first.of(likeness.tensors_of(named)))
         if self._regrouped:
             self._keep(likeness.tensors_of(named), rows)
         return rows
+
+    def alike(self, named: Mapping[str, Any]) -> int:
+        """The number of rows of a small batch that at a glance is like the first of its kind; else 0."""
+        return 0 if self._likeness is None else self._likeness.rows_of(named, self._most // 2)
 
     def check(self, batch: Outputs) -> None:
         """Ask every statistic whether the batch fits; those that regroup once for a kind.
