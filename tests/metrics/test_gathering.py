@@ -43,12 +43,24 @@ def test_small_batches_are_counted_together(counted):
     assert counted == [8, 72]
 
 
-def test_what_is_held_is_bounded(counted):
-    """Before they exceed 2^16 elements the gathered rows are counted: here 16384 rows of 4 scores."""
+@pytest.mark.parametrize(("threads", "sizes"), [(1, [16000] * 2), (2, [8000] * 4)])
+def test_what_is_held_is_bounded(threads, sizes, counted, monkeypatch):
+    """Gathered rows are counted before they exceed 2^16 elements, or as many as torch gives one thread."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     batch = draw(Category(4), 1000)
     panel = panel_of(*[batch] * 40)
-    assert counted == [1000, 16000, 16000]
+    assert counted == [1000, *sizes]
     assert panel.rows == 40000
+
+
+def test_batches_may_come_from_inference_mode_and_not():
+    """What is held was made in neither: it can be written to from both."""
+    panel, batches = panel_of(), cut(draw(Category(4), 50, 0.5), [10] * 5)
+    for place, batch in enumerate(batches):
+        with torch.inference_mode(place in (1, 3)):
+            panel.update(**batch)
+    values, expected = panel.compute(), panel_of(*batches).compute()
+    assert torch.allclose(torch.stack([*values.values()]), torch.stack([*expected.values()]), rtol=1e-12)
 
 
 def test_a_very_large_batch_is_counted_in_blocks(counted):

@@ -11,7 +11,7 @@ from torch import Tensor
 Areas = tuple[float, float, float]
 """Positives (or what they weigh), ROC AUC, average precision; nan where they are not defined."""
 
-_AT_ONCE = 1 << 17  # positives that are looked up at a time
+_AT_ONCE = 1 << 14  # positives that are looked up at a time
 _NAN = float("nan")
 
 

@@ -118,7 +118,9 @@ class NgramMatches:
         found = np.empty((longest, self.pairs))
         for order in range(1, longest + 1):
             rest = (longest - order) * self._id_bits + 1
-            key = _not_alone(key, rest)  # what is alone matches nothing, nor does anything longer that it begins
+            key = _not_alone(
+                key, rest
+            )  # what is alone matches nothing, nor does anything longer that it begins
             bounds = _bounds(key, rest)
             right = np.concatenate([[0], np.cumsum(key & 1)]).take(bounds)  # how many are of references
             right = right[1:] - right[:-1]

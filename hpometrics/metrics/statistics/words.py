@@ -82,7 +82,9 @@ def closed(texts: Sequence[str]) -> bytes:
     joined = " \n ".join([*texts, ""])
     if joined.count("\n") != len(texts):  # some have line ends of their own, which only part words
         joined = " \n ".join([*(text.replace("\n", " ") for text in texts), ""])
-    lower = joined if joined.isascii() else joined.lower()  # of ASCII the table makes it, in a pass of its own
+    lower = (
+        joined if joined.isascii() else joined.lower()
+    )  # of ASCII the table makes it, in a pass of its own
     return lower.encode("utf-8", "surrogatepass").translate(_ENDED)
 
 
