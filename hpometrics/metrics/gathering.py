@@ -17,6 +17,7 @@ from .outputs import Outputs
 from .statistics.statistic import Statistic
 
 _JOINED = 1 << 16  # elements that are gathered at most; a batch of half of them is not worth a copy
+_ALONE = (1 << 15) - 1  # elements up to which torch works on one thread: to wake others would cost more
 _CUT = 1 << 17  # elements from which a batch is counted in blocks
 
 
@@ -40,7 +41,7 @@ class Gathering:
         """Drop what is gathered: the statistics are about to be reset."""
         self._first: Outputs | None = None
         self._likeness: Likeness | None = None
-        self._parts: list[tuple[Tensor, ...]] = []
+        self._room: tuple[Tensor, ...] = ()
         self._rows = 0
         self._most = 0
 
@@ -53,14 +54,18 @@ class Gathering:
         Raises:
             MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
         """
-        likeness, first = self._likeness, self._first
-        if likeness is None or first is None or not (rows := likeness.rows_of(named, self._most // 2)):
+        likeness, first, rows = self._likeness, self._first, self.alike(named)
+        if not rows or likeness is None or first is None:
             return 0
         if self._direct:
             self._pass_on(first.of(likeness.tensors_of(named)))
         if self._regrouped:
             self._keep(likeness.tensors_of(named), rows)
         return rows
+
+    def alike(self, named: Mapping[str, Any]) -> int:
+        """The number of rows of a small batch that at a glance is like the first of its kind; else 0."""
+        return 0 if self._likeness is None else self._likeness.rows_of(named, self._most // 2)
 
     def check(self, batch: Outputs) -> None:
         """Ask every statistic whether the batch fits; those that regroup once for a kind.
@@ -99,7 +104,8 @@ class Gathering:
         """Note what the batches to be gathered are like; nothing of this one stays alive."""
         if batch.kind is None or batch.target.device.type != "cpu":
             return
-        self._most = max(1, _JOINED * len(batch) // max(1, batch.elements))
+        elements = _JOINED if torch.get_num_threads() == 1 else _ALONE
+        self._most = max(1, elements * len(batch) // max(1, batch.elements))
         self._likeness = Likeness.of(batch)
         self._first = batch.of(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
 
@@ -113,15 +119,20 @@ class Gathering:
     def _keep(self, tensors: Iterable[Tensor], rows: int) -> None:
         if self._rows + rows > self._most:
             self._count_kept()
-        self._parts.append(tuple(tensor.clone() for tensor in tensors))
-        self._rows += rows
+        if not self._room and self._first is not None:
+            with torch.inference_mode(False):  # what is made in it could not be written to outside
+                self._room = tuple(x.new_empty(self._most, *x.shape[1:]) for x in self._first.tensors)
+        end = self._rows + rows
+        for room, tensor in zip(self._room, tensors, strict=True):
+            room[self._rows : end] = tensor
+        self._rows = end
 
     def _count_kept(self) -> None:
-        if not self._parts or self._first is None:
+        if not self._rows or self._first is None:
             return
-        parts, self._parts, self._rows = self._parts, [], 0
+        rows, self._rows = self._rows, 0
         with torch.inference_mode(False), torch.no_grad():
-            self._count(self._first.of(torch.cat(column) for column in zip(*parts, strict=True)))
+            self._count(self._first.of(room[:rows] for room in self._room))
 
     def _count(self, batch: Outputs) -> None:
         for block in batch.blocks(_CUT) if batch.kind is not None else (batch,):

@@ -13,7 +13,7 @@ from .checks import labels_of
 from .features import PROBABILITIES
 from .outputs import Outputs
 
-_FEW = 128  # labels up to which a Python list is looked through faster than a tensor
+FEW = 128  # numbers up to which a Python list is looked through or added up faster than a tensor
 
 
 class Like(NamedTuple):
@@ -76,11 +76,13 @@ class Likeness:
 
 def _sound(tensor: Tensor, top: float | None) -> bool:
     """Whether the values are finite, or where `top` is given labels from 0 to it."""
+    few = tensor.tolist() if tensor.ndim == 1 and 0 < tensor.numel() <= FEW else None
     if top is None:
-        return not tensor.dtype.is_floating_point or math.isfinite(tensor.sum().item())
-    if tensor.ndim == 1 and 0 < len(tensor) <= _FEW:
-        labels = tensor.tolist()
-        return bool(min(labels) >= 0 and max(labels) <= top)
+        if not tensor.dtype.is_floating_point:
+            return True
+        return math.isfinite(tensor.sum().item() if few is None else sum(few))
+    if few is not None:
+        return bool(min(few) >= 0 and max(few) <= top)
     if tensor.dtype is torch.bool or not tensor.numel():
         return tensor.dtype is torch.bool
     low, high = tensor.aminmax()

@@ -19,10 +19,9 @@ from .gathering import Gathering
 from .keeper import Keeper
 from .outputs import Outputs
 from .registry import printed_name, registered_types
-from .statistics.mean import WeightedMean
+from .statistics.mean import Sums, WeightedMean
 from .statistics.statistic import Statistic
-
-Value = Tensor | float | None
+from .weighing import Measured, weighed
 
 
 class AnyOutput(OutputFeature):
@@ -259,7 +258,8 @@ class Metric(Keeper):
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
-            if self._gathers(args, kwargs):
+            named = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
+            if not self.kept_by_others and self._gathers(named):
                 self._gate.wave_through()
             else:  # a state made in inference mode could not be added to later
                 with torch.inference_mode(False), torch.no_grad():
@@ -268,12 +268,9 @@ class Metric(Keeper):
 
         return wrapped
 
-    def _gathers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _gathers(self, named: Mapping[Any, Any]) -> bool:
         """Gather a batch like the one before, for which no `Outputs` need be made; False of any other."""
-        if self._gathering is None or self.kept_by_others:
-            return False
-        named = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
-        return self._gathering.take(named) > 0
+        return self._gathering is not None and self._gathering.take(named) > 0
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
@@ -327,6 +324,7 @@ class MeanMetric(Metric):
     """
 
     regroups: ClassVar[bool] = False
+    _lean: WeightedMean | None = None
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the weighted sum of its values and the sum of their weights."""
@@ -337,7 +335,7 @@ class MeanMetric(Metric):
         mean = self.statistic(WeightedMean)
         return mean.total / mean.weight if mean.weight > 0 else self.undefined("no row counted")
 
-    def get_current_value(self, preds: Tensor, target: Tensor) -> Value | tuple[Value, Any]:
+    def get_current_value(self, preds: Tensor, target: Tensor) -> Measured:
         """Measure one batch.
 
         Args:
@@ -351,7 +349,7 @@ class MeanMetric(Metric):
         """
         raise NotImplementedError(f"{type(self).__name__} needs get_current_value(preds, target)")
 
-    def measure(self, batch: Outputs) -> Value | tuple[Value, Any]:
+    def measure(self, batch: Outputs) -> Measured:
         """Measure one batch of outputs; override this one to read shared blocks."""
         preds = batch[self.inputs]
         return self.get_current_value(preds, batch.answer, **self.wanted(batch.extras))
@@ -361,58 +359,35 @@ class MeanMetric(Metric):
         """`get_current_value` says which extras it wants."""
         return type(self).get_current_value
 
-    def contribution(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Return the batch's weighted sum and weight, both 0-d float64.
+    def contribution(self, batch: Outputs) -> Sums:
+        """Return the batch's weighted sum and weight, both 0-d float64; on the CPU plain numbers will do.
 
         Raises:
             MetricInputError: the measured values or weights do not have one entry per row.
         """
-        measured = self.measure(batch)
-        value, weight = measured if isinstance(measured, tuple) else (measured, None)
-        if value is None:
-            zero = torch.zeros((), dtype=torch.float64, device=batch.target.device)
-            return zero, zero
-        return self._weighted(torch.as_tensor(value), weight, batch)
+        return weighed(self.measure(batch), batch.target, batch.weight, self.name)
 
-    def _weighted(self, value: Tensor, weight: Any, batch: Outputs) -> tuple[Tensor, Tensor]:
-        if value.ndim and value.shape[0] != len(batch):
-            raise MetricInputError(
-                f"{self.name}: get_current_value gives one value, or one per row; the batch has "
-                f"{len(batch)} rows, got shape {tuple(value.shape)}"
-            )
-        if weight is None and batch.weight is None:
-            count = torch.tensor(
-                value.numel() if value.ndim else len(batch), dtype=torch.float64, device=value.device
-            )
-            return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
-        if weight is None:
-            share = self._of_rows(value, batch.weight)
-        else:
-            share = self._checked_weight(torch.as_tensor(weight, device=value.device), value)
-            share = share if batch.weight is None else share * self._of_rows(value, batch.weight)
-        counted = torch.where(share == 0, 0.0, value.double())
-        return (counted * share).sum(), share.sum()
+    def observe(self, batch: Outputs) -> None:
+        """Add a batch, and note whether one like it needs no more than `get_current_value` to be measured."""
+        super().observe(batch)
+        own, held = type(self), list(self._held.values())
+        means = [mean for mean in held if isinstance(mean, WeightedMean) and not mean.regroups]
+        plain = own.measure is MeanMetric.measure and own.contribution is MeanMetric.contribution
+        lean = plain and len(means) == len(held) == 1 and batch[self.inputs] is batch.given.get(self.inputs)
+        self._lean = means[0] if lean else None
 
-    def _of_rows(self, value: Tensor, weight: Tensor | None) -> Tensor:
-        """The rows' weights in the shape of the values."""
-        if not value.ndim or weight is None:
-            raise MetricInputError(
-                f"{self.name} gives one value for a whole batch, whose rows cannot be weighed; leave out "
-                "sample_weight=, or give one value per row"
-            )
-        return weight.view(-1, *[1] * (value.ndim - 1)).expand(value.shape)
-
-    def _checked_weight(self, weight: Tensor, value: Tensor) -> Tensor:
-        if value.ndim and weight.shape != value.shape:
-            raise MetricInputError(
-                f"{self.name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}"
-            )
-        share = weight.double() if value.ndim else weight.sum(dtype=torch.float64)
-        if share.device.type == "cpu" and not bool(((weight >= 0) & weight.isfinite()).all()):
-            raise MetricInputError(
-                f"{self.name}: a weight is a finite number from 0, got {weight.tolist()}"[:300]
-            )
-        return share
+    def _gathers(self, named: Mapping[Any, Any]) -> bool:
+        """Measure a batch like the one before at once, so that it may be refused, but make no `Outputs`."""
+        gathering = self._gathering
+        if self._lean is None or gathering is None or torch.is_inference_mode_enabled():
+            return super()._gathers(named)
+        if not gathering.alike(named):
+            return False
+        preds, target = named[self.inputs].detach(), named["target"].detach()
+        with torch.no_grad():
+            sums = weighed(self.get_current_value(preds, target), target, None, self.name)
+        self._lean.take(sums)
+        return True
 
 
 LudwigMetric = Metric

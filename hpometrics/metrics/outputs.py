@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, Self, TypeVar
 
@@ -211,7 +210,9 @@ class Outputs:
         return part
 
     def _with(self, *, target: Tensor, weight: Tensor | None) -> Self:
-        part = copy.copy(self)
+        part = type(self).__new__(type(self))  # copy.copy would cost more than many a batch
+        part.feature, part.given, part.soft = self.feature, self.given, self.soft
+        part.records, part.extras = self.records, self.extras
         part.target, part.weight, part._blocks, part._kind = target, weight, {}, None
         return part
 
@@ -250,7 +251,8 @@ class Outputs:
     @property
     def predictions(self) -> Tensor:
         """The decided values: 0 or 1, a class index, token ids, or real numbers, unless given."""
-        return self.block("predictions", predictions_of)
+        given = self.given.get(PREDICTIONS)
+        return self.block("predictions", predictions_of) if given is None else given
 
     @property
     def log_probabilities(self) -> Tensor:

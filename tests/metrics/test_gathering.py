@@ -43,12 +43,24 @@ def test_small_batches_are_counted_together(counted):
     assert counted == [8, 72]
 
 
-def test_what_is_held_is_bounded(counted):
-    """Before they exceed 2^16 elements the gathered rows are counted: here 16384 rows of 4 scores."""
+@pytest.mark.parametrize(("threads", "sizes"), [(1, [16000] * 2), (2, [8000] * 4)])
+def test_what_is_held_is_bounded(threads, sizes, counted, monkeypatch):
+    """Gathered rows are counted before they exceed 2^16 elements, or as many as torch gives one thread."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     batch = draw(Category(4), 1000)
     panel = panel_of(*[batch] * 40)
-    assert counted == [1000, 16000, 16000]
+    assert counted == [1000, *sizes]
     assert panel.rows == 40000
+
+
+def test_batches_may_come_from_inference_mode_and_not():
+    """What is held was made in neither: it can be written to from both."""
+    panel, batches = panel_of(), cut(draw(Category(4), 50, 0.5), [10] * 5)
+    for place, batch in enumerate(batches):
+        with torch.inference_mode(place in (1, 3)):
+            panel.update(**batch)
+    values, expected = panel.compute(), panel_of(*batches).compute()
+    assert torch.allclose(torch.stack([*values.values()]), torch.stack([*expected.values()]), rtol=1e-12)
 
 
 def test_a_very_large_batch_is_counted_in_blocks(counted):
@@ -187,6 +199,85 @@ def test_a_mean_says_whether_its_rows_may_be_regrouped(cls, sizes):
         metric.update(row, torch.zeros(4))
     assert metric.compute() == 5.5
     assert metric.sizes == sizes
+
+
+class Measured(MeanMetric):
+    """Gives what it is told to, or refuses."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+    how = staticmethod(lambda preds, target: (preds - target).abs())
+
+    def get_current_value(self, preds, target):
+        return self.how(preds, target)
+
+
+def _refuse(preds, target):
+    if preds.amax() > 100:
+        raise MetricInputError(f"at most 100, got {preds.amax():g}")
+    return (preds - target).abs()
+
+
+FORMS = {
+    "a value per row": (lambda p, t: (p - t).abs(), 6.0),
+    "several per row": (lambda p, t: torch.stack([p, p + 2], 1), 7.0),
+    "one for the batch": (lambda p, t: p.mean(), 6.0),
+    "a plain number": (lambda p, t: 2.5, 2.5),
+    "whole numbers": (lambda p, t: p.long(), 5.5),
+    "with a mask": (lambda p, t: (p, p > 5), 8.5),
+    "with a weight": (lambda p, t: (p.mean(), 3.0), 5.0),
+    "none of some": (lambda p, t: None if p[0] < 6 else p, 10.0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_mean_of_small_batches_takes_every_form(form, monkeypatch):
+    """The rows are 0.5 to 11.5, in batches of 2, then of 4; no form is lost on the short way."""
+    how, expected = FORMS[form]
+    monkeypatch.setattr(Measured, "how", staticmethod(how))
+    metric = Measured()
+    for rows in torch.arange(0.5, 12.0).split([2, 2, 4, 4]):
+        metric.update(rows, torch.zeros(len(rows)))
+    assert metric.compute().item() == expected
+
+
+def test_a_mean_like_the_one_before_needs_no_outputs(monkeypatch):
+    """After the first batch `get_current_value` is asked straight away."""
+    metric, rows = Measured(), torch.arange(8.0).view(4, 2)
+    metric.update(rows[0], torch.zeros(2))
+    monkeypatch.setattr("hpometrics.metrics.metric.Outputs", None)
+    for row in rows[1:]:
+        metric.update(row.requires_grad_(), torch.zeros(2))
+    assert metric.compute() == 3.5 and metric.update_count == 4
+
+
+def test_a_mean_refuses_in_the_update_that_carried_the_value(monkeypatch):
+    """Also on the short way; what was measured before stays, and what follows counts."""
+    monkeypatch.setattr(Measured, "how", staticmethod(_refuse))
+    metric = Measured()
+    for value in (1.0, 2.0, 101.0, 3.0):
+        row = torch.tensor([value, value])
+        if value > 100:
+            with pytest.raises(MetricInputError, match="at most 100, got 101"):
+                metric.update(row, torch.zeros(2))
+        else:
+            metric.update(row, torch.zeros(2))
+    assert metric.compute() == 2.0 and metric.update_count == 3
+
+
+@pytest.mark.parametrize("peek", ["compute", "state_dict", "alone", "__getstate__"])
+def test_to_look_at_a_mean_changes_nothing(peek):
+    """The sums are the same to the last bit, whoever reads them in between."""
+    rows = torch.rand(300, 3, generator=torch.Generator().manual_seed(0))
+    seen, unseen = Measured(), Measured()
+    for row in rows:
+        seen.update(row, torch.zeros(3))
+        unseen.update(row, torch.zeros(3))
+        getattr(seen, peek)()
+    assert seen.compute() == unseen.compute()
+    merged = copy.deepcopy(seen)
+    merged.merge(unseen)
+    assert merged.compute().item() == pytest.approx(rows.double().mean().item(), rel=1e-14)
 
 
 def test_batches_of_another_kind_are_not_joined(counted):

@@ -46,12 +46,12 @@ def _matches(batch: Outputs) -> NgramMatches:
 
 def bleus_of(found: NgramMatches) -> Floats:
     """BLEU-1 to BLEU-4 of each row: shape (N, 4)."""
-    matched = found.matched_up_to(ORDERS).T
-    possible = np.stack([found.predicted(order) for order in range(1, ORDERS + 1)], 1)
-    logs = np.log(np.where(matched, matched, EPSILON) / np.maximum(possible, 1))
-    brevity = np.minimum(0, 1 - found.closest_lengths / found.predicted_lengths)[:, None]
-    bleus: Floats = np.exp(brevity + logs.cumsum(1) / np.arange(1, ORDERS + 1))
-    return np.where(matched[:, :1] > 0, bleus, 0.0)
+    matched, orders = found.matched_up_to(ORDERS), np.arange(1, ORDERS + 1)[:, None]
+    possible = np.maximum(found.predicted_lengths - orders + 1, 1)
+    logs = np.log(np.maximum(matched, EPSILON) / possible)
+    brevity = np.minimum(0, 1 - found.closest_lengths / found.predicted_lengths)
+    bleus: Floats = np.exp(brevity + logs.cumsum(0) / orders)
+    return np.where(matched[0] > 0, bleus, 0.0).T
 
 
 class SentenceBleu(TextMetric):

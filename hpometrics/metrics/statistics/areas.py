@@ -12,7 +12,7 @@ from torch import Tensor
 from .ascending import Ascending, Counted, Weighed, ascending_columns, ascending_pooled
 from .scores import Scores
 
-_AT_ONCE = 1 << 17  # positives that are looked up at a time
+_AT_ONCE = 1 << 14  # positives that are looked up at a time
 _NAN = float("nan")
 
 

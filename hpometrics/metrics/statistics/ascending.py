@@ -12,6 +12,7 @@ from torch import Tensor
 from .scores import Scores, Stored
 
 _AT_ONCE = 16  # columns sorted at a time, of fewer than 128 an eighth: bounds what is held beside the store
+_FEW = 64  # classes up to which a look for each of them is cheaper than an order of all rows
 _LITTLE = 1 << 18  # so many scores are kept sorted: as many as the store has room for from the start
 
 
@@ -102,11 +103,11 @@ def _columns(own: Scores) -> Iterator[Ascending]:
     if own.weight is not None:
         yield from (ascending(*own.column(index)) for index in range(own.classes))
         return
-    rows_of = _rows_by_class(own)
+    positive_of = _positive_of(own)
     at_once = min(_AT_ONCE, max(1, own.classes // 8))
     for first in range(0, own.classes, at_once):
         columns = torch.cat([scores[:, first : first + at_once].t() for scores, _, _ in own.filled], dim=1)
-        positive = [sort(column[rows_of(first + i)]) for i, column in enumerate(columns)]
+        positive = [sort(positive_of(first + i, column)) for i, column in enumerate(columns)]
         yield from map(Counted, sort(columns), positive)
 
 
@@ -119,22 +120,28 @@ def _pooled(scores: Scores) -> Stored:
     return values.reshape(-1), positive.reshape(-1), spread
 
 
-def _rows_by_class(own: Scores) -> Callable[[int], Tensor]:
-    """What gives, for each class, the rows that are positive for it."""
+def _positive_of(own: Scores) -> Callable[[int, Tensor], Tensor]:
+    """What takes, for each class, the scores of its positive rows out of its column."""
     labels = [target for _, target, _ in own.filled]
     if labels[0].ndim == 2:
-        return lambda index: _true_places(torch.cat([label[:, index] for label in labels]))
-    joined = torch.cat(labels)
+        return lambda index, column: _flagged(column, [label[:, index] for label in labels])
     if own.classes == 1:
-        return lambda _: _true_places(joined)
+        return lambda _, column: _flagged(column, labels)
+    if own.classes <= _FEW:
+        return lambda index, column: _flagged(column, [label == index for label in labels])
+    joined = torch.cat(labels)
     rows = torch.split(_stable_order(joined), torch.bincount(joined, minlength=own.classes).tolist())
-    return lambda index: rows[index]
+    return lambda index, column: column[rows[index]]
 
 
-def _true_places(flags: Tensor) -> Tensor:
-    if flags.device.type != "cpu":
-        return flags.nonzero().squeeze(1)
-    return torch.from_numpy(np.flatnonzero(flags.numpy().view(np.bool_)))
+def _flagged(column: Tensor, flags: list[Tensor]) -> Tensor:
+    """The scores whose flag is 1; chunk by chunk, or the places of all would be held beside them."""
+    pairs = zip(torch.split(column, [len(part) for part in flags]), flags, strict=True)
+    if column.device.type != "cpu":
+        return torch.cat([part[flag.bool()] for part, flag in pairs])
+    return torch.from_numpy(
+        np.concatenate([part.numpy().compress(flag.view(torch.bool).numpy()) for part, flag in pairs])
+    )
 
 
 def _stable_order(labels: Tensor) -> Tensor:

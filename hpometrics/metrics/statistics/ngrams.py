@@ -17,7 +17,6 @@ from ...exceptions import MetricInputError
 from .numbered import Ints, Numbered, Texts, bits_of, numbered
 
 _BITS = 62
-_LARGEST = (1 << 63) - 1
 _ORDER_BITS = 5  # of a key, to tell orders apart that are counted at once
 _MANY = 1 << 14  # tokens from which the keys of all orders at once outgrow the processor's cache
 
@@ -116,20 +115,20 @@ class NgramMatches:
     def _matched_beginnings(self, longest: int) -> Ints:
         """The matches of all orders by one sort: equal n-grams lie together if longer ones are sorted."""
         key = self._longest_keys(longest)
-        change = np.concatenate([[_LARGEST], key[1:] ^ key[:-1], [_LARGEST]])
-        before = np.concatenate([[0], np.cumsum(key & 1)])  # how many are of references
-        found = []
+        found = np.empty((longest, self.pairs))
         for order in range(1, longest + 1):
             rest = (longest - order) * self._id_bits + 1
-            bounds = np.flatnonzero(change >= 1 << rest)
-            right, both = before[bounds], bounds[1:] - bounds[:-1]
+            key = _not_alone(
+                key, rest
+            )  # what is alone matches nothing, nor does anything longer that it begins
+            bounds = _bounds(key, rest)
+            right = np.concatenate([[0], np.cumsum(key & 1)]).take(bounds)  # how many are of references
             right = right[1:] - right[:-1]
-            matched = np.minimum(right, both - right)
-            places = np.flatnonzero(matched > 0)
-            grams = key[bounds[places]] >> rest
-            matched = np.where(grams & ((1 << self._id_bits) - 1), matched[places], 0)  # 0: behind the end
-            found.append(np.bincount(grams >> order * self._id_bits, matched, self.pairs))
-        return np.stack(found).astype(np.int64)
+            matched = np.minimum(right, bounds[1:] - bounds[:-1] - right)
+            grams = key.take(bounds[:-1]) >> rest
+            matched *= (grams & ((1 << self._id_bits) - 1)) > 0  # 0: behind the end
+            found[order - 1] = np.bincount(grams >> order * self._id_bits, matched, self.pairs)
+        return found.astype(np.int64)
 
     def _longest_keys(self, longest: int) -> Ints:
         """What begins at each token, 0 behind the end of its text, as a number: whose, which, what source."""
@@ -188,6 +187,20 @@ class NgramMatches:
         if bits > room:
             raise MetricInputError(f"a batch of {len(self._ids)} tokens is too large to count; cut it")
         return Grams((numbers[:-1] << self._id_bits) | self._ids[order:], bits + self._id_bits)
+
+
+def _not_alone(ordered: Ints, bits: int) -> Ints:
+    """The values of which there are several that are equal but for their last bits."""
+    same = np.zeros(len(ordered) + 1, np.bool_)
+    np.less(ordered[1:] ^ ordered[:-1], 1 << bits, out=same[1:-1])
+    return ordered.compress(same[1:] | same[:-1])
+
+
+def _bounds(ordered: Ints, bits: int) -> Ints:
+    """Where each run of values begins that are equal but for their last bits, and where the last one ends."""
+    changes = np.ones(len(ordered) + 1, np.bool_)
+    np.greater_equal(ordered[1:] ^ ordered[:-1], 1 << bits, out=changes[1:-1])
+    return np.flatnonzero(changes)
 
 
 def _starts(ordered: Ints) -> Ints:

@@ -85,9 +85,9 @@ def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
     space = np.frombuffer(text, np.uint8) == _SPACE
     edges = np.flatnonzero(space[1:] != space[:-1]) + 1
     starts, ends = edges[::2], edges[1::2]
-    spelt = np.ndarray(len(text) - _WIDTH + 1, "<i8", text, strides=(1,))[starts]
+    spelt = np.ndarray(len(text) - _WIDTH + 1, "<i8", text, strides=(1,)).take(starts)
     sizes = ends - starts
-    spelt &= _MASKS[np.minimum(sizes, _WIDTH)]
+    spelt &= _MASKS.take(np.minimum(sizes, _WIDTH))
     long = np.flatnonzero(sizes > _WIDTH)
     words = (text[i:j] for i, j in zip(starts[long].tolist(), ends[long].tolist(), strict=True))
     table: defaultdict[bytes, int] = defaultdict(itertools.count(-1, -1).__next__)  # ASCII is never negative
@@ -95,8 +95,8 @@ def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
     ended, kept = spelt == _spelt(end), np.ones(len(spelt), np.bool_)
     for word in (end, *left_out):
         kept &= spelt != _spelt(word)
-    ids, bits = _ranks(spelt[kept])
-    lengths = np.diff(np.cumsum(kept)[ended], prepend=0)
+    ids, bits = _ranks(spelt.compress(kept))
+    lengths = np.diff(np.cumsum(kept).compress(ended), prepend=0)
     return Numbered(ids, bits, lengths)
 
 
@@ -106,9 +106,9 @@ def _ranks(values: Ints) -> tuple[Ints, int]:
     table = np.zeros(1 << _TABLE_BITS, np.int64)
     table[places] = values
     upto = np.cumsum(table != 0)
-    ids = upto[places]
-    crowded = np.flatnonzero(table[places] != values)
-    distinct, inverse = np.unique(values[crowded], return_inverse=True)
+    ids = upto.take(places)
+    crowded = np.flatnonzero(table.take(places) != values)
+    distinct, inverse = np.unique(values.take(crowded), return_inverse=True)
     ids[crowded] = upto[-1] + 1 + inverse
     return ids, bits_of(int(upto[-1]) + len(distinct) + 1)
 

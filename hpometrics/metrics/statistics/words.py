@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import chain, filterfalse
+from string import ascii_lowercase, ascii_uppercase
 from typing import Literal, NamedTuple
 
 from ...exceptions import missing_extra
@@ -20,7 +21,10 @@ _PLAIN = bytes(range(32, 127))
 _DELETED = str.maketrans("", "", _PUNCTUATION)
 END = "."  # closes a text among running words: no word has punctuation
 ARTICLES = ("a", "an", "the")
-_ENDED = bytes.maketrans(f"{_PUNCTUATION}\n".encode(), b" " * len(_PUNCTUATION) + END.encode())
+_ENDED = bytes.maketrans(
+    f"{_PUNCTUATION}\n{ascii_uppercase}".encode(),
+    f"{' ' * len(_PUNCTUATION)}{END}{ascii_lowercase}".encode(),
+)
 _KEPT_OUT = frozenset(ARTICLES)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _ALPHANUMERIC = re.compile(r"[a-z0-9]+")
@@ -78,7 +82,10 @@ def closed(texts: Sequence[str]) -> bytes:
     joined = " \n ".join([*texts, ""])
     if joined.count("\n") != len(texts):  # some have line ends of their own, which only part words
         joined = " \n ".join([*(text.replace("\n", " ") for text in texts), ""])
-    return joined.lower().encode("utf-8", "surrogatepass").translate(_ENDED)
+    lower = (
+        joined if joined.isascii() else joined.lower()
+    )  # of ASCII the table makes it, in a pass of its own
+    return lower.encode("utf-8", "surrogatepass").translate(_ENDED)
 
 
 def is_plain(text: bytes) -> bool:

@@ -1,0 +1,84 @@
+"""Weighing: what a measurement of one batch adds to a mean over rows, a sum and its weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError
+from .likeness import FEW
+from .statistics.mean import Sums
+
+Value = Tensor | float | None
+Measured = Value | tuple[Value, Any]
+
+
+def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name: str) -> Sums:
+    """Return the weighted sum and the weight of a batch: on the CPU plain numbers will do, else 0-d float64.
+
+    Args:
+        measured: a value per row, or one for the batch, which weighs as much as the batch has rows; with it
+            a weight or a mask of those that count. None leaves the batch out.
+        target: that of the batch.
+        row_weight: how much each row counts, (N,); None if each counts 1.
+        name: whose measurement it is.
+
+    Raises:
+        MetricInputError: the values or weights do not have one entry per row.
+    """
+    value, weight = measured if isinstance(measured, tuple) else (measured, None)
+    if value is None:
+        zero = torch.zeros((), dtype=torch.float64, device=target.device)
+        return zero, zero
+    value = value if isinstance(value, Tensor) else torch.as_tensor(value)
+    rows = target.shape[0] if target.ndim else 0
+    if value.ndim and value.shape[0] != rows:
+        raise MetricInputError(
+            f"{name}: get_current_value gives one value, or one per row; the batch has {rows} rows, got "
+            f"shape {tuple(value.shape)}"
+        )
+    if weight is None and row_weight is None:
+        return _counted(value, rows)
+    if weight is None:
+        share = _of_rows(value, row_weight, name)
+    else:
+        share = _checked(torch.as_tensor(weight, device=value.device), value, name)
+        share = share if row_weight is None else share * _of_rows(value, row_weight, name)
+    counted = torch.where(share == 0, 0.0, value.double())
+    return (counted * share).sum(), share.sum()
+
+
+def _counted(value: Tensor, rows: int) -> Sums:
+    """The sum and the number of values that weigh 1 each; a few numbers are added up faster as a list."""
+    if not value.is_cpu:
+        count = torch.tensor(value.numel() if value.ndim else rows, dtype=torch.float64, device=value.device)
+        return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
+    if not value.ndim:
+        return float(value.item()) * rows, float(rows)
+    few = value.ndim == 1 and value.numel() <= FEW
+    total = sum(value.tolist()) if few else value.sum(dtype=torch.float64).item()
+    return float(total), float(value.numel())
+
+
+def _of_rows(value: Tensor, weight: Tensor | None, name: str) -> Tensor:
+    """The rows' weights in the shape of the values."""
+    if not value.ndim or weight is None:
+        raise MetricInputError(
+            f"{name} gives one value for a whole batch, whose rows cannot be weighed; leave out "
+            "sample_weight=, or give one value per row"
+        )
+    return weight.view(-1, *[1] * (value.ndim - 1)).expand(value.shape)
+
+
+def _checked(weight: Tensor, value: Tensor, name: str) -> Tensor:
+    """The measured weights as float64, one for each value."""
+    if value.ndim and weight.shape != value.shape:
+        raise MetricInputError(
+            f"{name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}"
+        )
+    share = weight.double() if value.ndim else weight.sum(dtype=torch.float64)
+    if share.device.type == "cpu" and not bool(((weight >= 0) & weight.isfinite()).all()):
+        raise MetricInputError(f"{name}: a weight is a finite number from 0, got {weight.tolist()}"[:300])
+    return share
