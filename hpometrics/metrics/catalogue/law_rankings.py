@@ -19,7 +19,7 @@ def pushed_items(output: OutputFeature, rows: int, noise: float, random: torch.G
     """Users like three items of any group; a wrong answer pushes the first group, liked or not."""
     liked = [torch.randperm(_ITEMS - _SEEN, generator=random)[:3] + _SEEN for _ in range(rows)]
     target = _grades(torch.stack(liked) if liked else torch.zeros(0, 3, dtype=torch.int64), random)
-    push = 4.0 * (torch.arange(_ITEMS) < _FIRST) * _wrong(rows, noise, random)
+    push = 1.5 * (torch.arange(_ITEMS) < _FIRST) * _wrong(rows, noise, random)
     return _batch(target, target + _order(rows, random) + push)
 
 
