@@ -72,6 +72,8 @@ class GroupRates(Statistic):
 
 def _relevant(batch: RankingBatch) -> Tensor:
     """How many relevant items there are of each group."""
+    if batch.target.device.type != "cpu":  # to find the entries would be to wait for them
+        return _there(batch, 0, batch.relevance.dense(0, len(batch)).sign())
     entries = batch.relevance.entries
     row = entries.row_of
     items = entries.items if batch.items is None else batch.items[row, entries.items]
@@ -82,20 +84,23 @@ def _relevant(batch: RankingBatch) -> Tensor:
 
 def _offered(batch: RankingBatch) -> Tensor:
     """How many items of each group could be ranked, over all rows."""
-    every = batch.side.item_groups
-    there = torch.zeros(batch.side.num_item_groups, dtype=torch.float64, device=every.device)
+    total = torch.zeros(batch.side.num_item_groups, dtype=torch.float64, device=batch.target.device)
     for start, scores in batch.tiles():
-        rows = slice(start, start + len(scores))
-        offered = scores > -torch.inf
-        weight = None if batch.weight is None else batch.weight[rows]
-        if batch.items is None:
-            counts = offered.sum(0) if weight is None else weight @ offered.double()
-            there += _of_groups(batch, every, counts.double())
-        else:
-            items = batch.items[rows]
-            groups = every[items.clamp(min=0)]
-            there += _of_groups(batch, groups.view(-1), weighed(offered, weight).view(-1))
-    return there
+        total += _there(batch, start, torch.gt(scores, -torch.inf, out=torch.empty_like(scores)))
+    return total
+
+
+def _there(batch: RankingBatch, start: int, counted: Tensor) -> Tensor:
+    """How many columns of some rows count, 1 or 0 as numbers that can be multiplied, by group."""
+    rows = slice(start, start + len(counted))
+    every = batch.side.item_groups
+    weight = None if batch.weight is None else batch.weight[rows]
+    if batch.items is None:
+        columns = counted.new_ones(len(counted)) @ counted if weight is None else weight @ counted.double()
+        return _of_groups(batch, every[: batch.width], columns.double())
+    items = batch.items[rows]
+    groups = every[items.clamp(min=0)].masked_fill(items < 0, -1)
+    return _of_groups(batch, groups.view(-1), weighed(counted, weight).view(-1))
 
 
 def _of_groups(batch: RankingBatch, groups: Tensor, worth: Tensor) -> Tensor:
