@@ -78,6 +78,10 @@ class RankingBatch(Outputs):
         self._begin(feature, read_scoring(given, user_factors, item_factors, items), extras)
         self.weight = None if sample_weight is None else as_tensor(sample_weight).double()
         rows, total = self._scoring.shape[0], self.side.num_items
+        if items is None and total is not None and self.width > total:
+            raise MetricInputError(
+                f"scores tell of {self.width} items, Ranking() and its side data of {total}"
+            )
         self.users = None if users is None else read_users(users, rows)
         self.items = (
             None if items is None else read_items(as_tensor(items).long(), self._scoring.shape, total)
