@@ -19,6 +19,7 @@ from .keeper import world_size
 from .metric import Metric, overrides_update
 from .names import MetricName
 from .outputs import Outputs
+from .ranking.per_user import PerUser
 from .registry import get_metric, registered_types
 from .statistics.statistic import Statistic
 
@@ -144,6 +145,15 @@ class MetricCollection:
             values, self.reasons = merged._compute_here(), merged.reasons
             return values
         return self._compute_here()
+
+    def per_user(self) -> PerUser:
+        """The value of each user by metric, which `Ranking(per_user=True)` has the collection keep.
+
+        Raises:
+            MetricInputError: none is kept.
+        """
+        measured = self._over_all_ranks() if world_size() > 1 else self
+        return PerUser.of(measured._metrics)
 
     def reset(self) -> None:
         """Forget everything measured."""

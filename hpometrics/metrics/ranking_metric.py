@@ -19,8 +19,10 @@ from .outputs import Outputs
 from .ranking.batch import RankingBatch
 from .ranking.blocks import Block, MetricBlock, Tile, blocks_of
 from .ranking.lists import Cut
+from .ranking.per_user import PerUser
 from .statistics.statistic import Statistic
 from .statistics.user_means import UserMeans, rankings_in
+from .statistics.user_values import means_of_users
 
 
 class BaseMetric(Metric):
@@ -52,6 +54,15 @@ class BaseMetric(Metric):
         for tile in rankings_in(batch).dense_tiles():
             type(self).update(self, tile.preds, tile.target, **self._told_of(tile))
 
+    def per_user(self) -> PerUser:
+        """The value of each user, which `Ranking(per_user=True)` has it keep.
+
+        Raises:
+            MetricInputError: it keeps none.
+        """
+        with self._over_all_ranks():
+            return PerUser.of({self.name: self})
+
     def _told_of(self, tile: Tile) -> dict[str, Any]:
         """The keyword arguments for a tile: users, items and blocks."""
         batch = tile.batch
@@ -69,6 +80,11 @@ class TopKMetric(BaseMetric):
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise MetricInputError(f"{type(self).__name__}: k is a whole number from 1, got {k!r}")
         self.k: int = k
+
+    @property
+    def formula(self) -> str:
+        """Its name without the cut-off."""
+        return self.name.rpartition("@")[0] or self.name
 
     def prepare(self, batch: Outputs) -> None:
         """Ask for lists of k items."""
@@ -90,7 +106,7 @@ class UserAverageTopKMetric(TopKMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values."""
-        return {"users": UserMeans(self.name, self.of_batch, (self.k,))}
+        return {"users": means_of_users(self.output, self.name, self.of_batch, (self.k,))}
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a relevant item."""
@@ -141,7 +157,7 @@ class ListMetric(TopKMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
-        return {"users": UserMeans(self.formula, self.of_batch, (self.k,))}
+        return {"users": means_of_users(self.output, self.formula, self.of_batch, (self.k,))}
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a value."""
@@ -154,11 +170,6 @@ class ListMetric(TopKMetric):
             (users, cut-offs) float64; nan for a user who has no value.
         """
         raise NotImplementedError(f"{type(self).__name__} needs values(cut)")
-
-    @property
-    def formula(self) -> str:
-        """Its name without the cut-off."""
-        return self.name.rpartition("@")[0] or self.name
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Measure a batch at several cut-offs; users without a relevant item have no value."""
@@ -177,7 +188,9 @@ class RatingMetric(BaseMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of errors, of users or of all ratings."""
-        return {"errors": UserMeans(self.name, self.of_batch)}
+        if self.average == "pooled":  # each rating counts, so that no value is a user's
+            return {"errors": UserMeans(self.name, self.of_batch)}
+        return {"errors": means_of_users(self.output, self.name, self.of_batch)}
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where nothing was rated."""
@@ -194,9 +207,11 @@ class RatingMetric(BaseMetric):
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """Measure users, or all ratings as one: each user's mean weighs as much as the user has ratings."""
         row, preds, target = batch.rated
-        sums = torch.zeros(len(batch), dtype=torch.float64, device=row.device)
-        sums.index_add_(0, row, self.compute_errors(preds, target).double())
-        counts = batch.relevance.entries.counts.double()
+        scored = preds > -torch.inf
+        errors = torch.where(scored, self.compute_errors(preds.double(), target.double()), 0.0)
+        none = torch.zeros(len(batch), dtype=torch.float64, device=row.device)
+        sums = none.index_add(0, row, errors.double())
+        counts = none.index_add(0, row, scored.double())
         means = sums / counts  # nan of users without a rating
         pooled = self.average == "pooled"
         values = means if pooled else self.of_user(means)

@@ -39,6 +39,8 @@ EXEMPT: dict[str, dict[str, str]] = {
 NO_DIRECTION: dict[str, str] = {
     "best_threshold": "where to cut is no quality",
     "bias": "best is 0, from either side; absolute_bias is minimized",
+    "bias_disparity_bs": "it belongs to the training data alone",
+    "bias_disparity_table": "a table",
     "brier_uncertainty": "it belongs to the target alone",
     "confidence": "how sure a model is says nothing of how right it is",
     "confusion_matrix": "a table",

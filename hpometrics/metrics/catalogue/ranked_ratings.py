@@ -1,1 +1,100 @@
 """Errors against ratings: scores taken for predicted ratings."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ...objective import MINIMIZE
+from ..features import RANKING
+from ..ranking_metric import RatingMetric
+from ..registry import register_metric
+
+_AVERAGES = ("user", "pooled")
+
+
+def _aliases(name: str) -> dict[str, str]:
+    return {f"{name}_{average}": f"{name}(average={average})" for average in _AVERAGES}
+
+
+@register_metric("mae", [RANKING], aliases=_aliases("mae"))
+class RatingMAE(RatingMetric):
+    """Mean absolute error of scores taken for ratings, over the rated items.
+
+    `average=user` is the mean over users of each user's error, `average=pooled` that over all ratings.
+
+    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
+    Value: float from 0, in units of the ratings, 0 is best; nan when nothing is rated.
+    Formula: mean over users of the mean of |score - rating|, or the mean over all ratings.
+    Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
+    Source: Herlocker et al. 2004, ACM TOIS 22(1).
+
+    >>> import torch
+    >>> metric = RatingMAE(average="user")
+    >>> metric.update(torch.tensor([[4.0, 1.0], [3.0, 5.0]]), torch.tensor([[5, 0], [3, 2]]))
+    >>> metric.compute().item()  # the mean of 1 and (0 + 3) / 2
+    1.25
+    """
+
+    objective = MINIMIZE
+    family = "rating"
+
+    def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
+        """Take absolute gaps."""
+        return (preds - target).abs()
+
+
+@register_metric("mse", [RANKING], aliases=_aliases("mse"))
+class RatingMSE(RatingMetric):
+    """Mean squared error of scores taken for ratings, over the rated items.
+
+    `average=user` is the mean over users of each user's error, `average=pooled` that over all ratings.
+
+    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
+    Value: float from 0, in squared units of the ratings, 0 is best; nan when nothing is rated.
+    Formula: mean over users of the mean of (score - rating)^2, or the mean over all ratings.
+    Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
+    Source: Herlocker et al. 2004, ACM TOIS 22(1).
+
+    >>> import torch
+    >>> metric = RatingMSE(average="pooled")
+    >>> metric.update(torch.tensor([[4.0, 1.0], [3.0, 5.0]]), torch.tensor([[5, 0], [3, 2]]))
+    >>> round(metric.compute().item(), 4)  # (1 + 0 + 9) / 3
+    3.3333
+    """
+
+    objective = MINIMIZE
+    family = "rating"
+
+    def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
+        """Square the gaps."""
+        return (preds - target).square()
+
+
+@register_metric("rmse", [RANKING], aliases=_aliases("rmse"))
+class RatingRMSE(RatingMSE):
+    """Root mean squared error of scores taken for ratings, over the rated items.
+
+    `average=user` takes the root of each user's error, then the mean over users; `average=pooled` the root of
+    the mean over all ratings. The two are different numbers.
+
+    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
+    Value: float from 0, in units of the ratings, 0 is best; nan when nothing is rated.
+    Formula: mean over users of sqrt(mean of (score - rating)^2), or sqrt(mean over all ratings).
+    Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
+    Source: Herlocker et al. 2004, ACM TOIS 22(1); pooled: Bennett & Lanning 2007, The Netflix Prize, KDD Cup.
+
+    >>> import torch
+    >>> metric = RatingRMSE(average="user")
+    >>> metric.update(torch.tensor([[4.0, 1.0], [3.0, 5.0]]), torch.tensor([[5, 0], [3, 2]]))
+    >>> round(metric.compute().item(), 4)  # the mean of 1 and sqrt(9 / 2)
+    1.5607
+    """
+
+    def of_user(self, mean: Tensor) -> Tensor:
+        """Take the root of a user's error."""
+        return mean.sqrt()
+
+    def compute(self) -> Tensor:
+        """Take the root of the pooled error."""
+        mean = super().compute()
+        return mean.sqrt() if self.average == "pooled" else mean

@@ -17,7 +17,7 @@ from .candidates import sample_candidates
 from .interactions import Interactions
 from .lists import Lists
 from .queries import side_by_side
-from .reading import read_items, read_scores, read_scoring, read_seen, read_target, read_users
+from .reading import known_users, read_items, read_scores, read_scoring, read_seen, read_target, read_users
 from .relevance import DenseRelevance, Relevance
 from .scoring import GivenScores, Scoring, tiles
 from .side import SideData
@@ -130,6 +130,16 @@ class RankingBatch(Outputs):
     def valid(self) -> Tensor:
         """Which rows have a relevant item, (rows,) bool."""
         return self.relevance.counts > 0
+
+    @property
+    def user_groups(self) -> Tensor:
+        """The group of the user of each row, -1 where it is unknown, (rows,) int64.
+
+        Raises:
+            MetricInputError: the output has no groups of users, or users are not given or not among them.
+        """
+        groups = self.side.user_groups
+        return groups[known_users(self.users, len(groups), "user_groups", "groups of users are told")]
 
     def reach(self, k: int) -> None:
         """Ask for lists of at least k items, before anyone reads them."""

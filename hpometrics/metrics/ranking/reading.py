@@ -135,13 +135,22 @@ def read_seen(seen: Interactions, users: Tensor | None) -> Interactions:
     Raises:
         MetricInputError: users are not given, or one of them is not known.
     """
+    return seen.rows(known_users(users, len(seen), "seen", "seen items are masked"))
+
+
+def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tensor:
+    """Return the users if side data knows them all.
+
+    Raises:
+        MetricInputError: users are not given, or one of them is not known.
+    """
     if users is None:
-        raise MetricInputError("seen items are masked by user; pass users=, the user of each row")
+        raise MetricInputError(f"{why} by user; pass users=, the user of each row")
     if users.device.type == "cpu" and len(users):
         low, high = (int(x) for x in users.aminmax())
-        if low < 0 or high >= len(seen):
-            raise MetricInputError(f"seen has users 0..{len(seen) - 1}, got users from {low} to {high}")
-    return seen.rows(users)
+        if low < 0 or high >= number:
+            raise MetricInputError(f"{name} has users 0..{number - 1}, got users from {low} to {high}")
+    return users
 
 
 def _placed(entries: Interactions, items: Tensor) -> Interactions:

@@ -70,6 +70,16 @@ class SideData:
         return self._given("user_groups", lambda given: _groups(torch.as_tensor(given), "user_groups"))
 
     @cached_property
+    def num_item_groups(self) -> int:
+        """The number of groups of items, at least 1."""
+        return _number_of(self.item_groups)
+
+    @cached_property
+    def num_user_groups(self) -> int:
+        """The number of groups of users, at least 1."""
+        return _number_of(self.user_groups)
+
+    @cached_property
     def item_features(self) -> Tensor:
         """The features of each item, (items, features) float32."""
         return self._given("item_features", lambda given: self._per_item(given, "item_features", 2).float())
@@ -115,3 +125,7 @@ def _groups(values: Tensor, name: str) -> Tensor:
             f"{values.dtype} of shape {tuple(values.shape)}"
         )
     return values.long()
+
+
+def _number_of(groups: Tensor) -> int:
+    return max(int(groups.max()), 0) + 1 if len(groups) else 1

@@ -1,0 +1,225 @@
+"""Comparison: whether two models differ, by the values that they give the same users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError, missing_extra
+from .interactions import Interactions
+from .per_user import Column, PerUser
+
+Floats = npt.NDArray[np.float64]
+_AT_ONCE = 1 << 22  # resampled values that are held at a time
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the values of model a differ from those of model b, over the users that both give a value.
+
+    Attributes:
+        metric: the name of the metric.
+        users: how many users are compared.
+        mean_a, mean_b: the means over them.
+        difference: the mean of a less that of b.
+        low, high: bounds of the confidence interval of the difference, by a paired bootstrap over users.
+        p_value: of the two-sided Wilcoxon signed-rank test; 1 where no user differs.
+        effect_size: the difference in standard deviations of the users' differences (Cohen's d of pairs); nan
+            where these are all the same.
+    """
+
+    metric: str
+    users: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    effect_size: float
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The mean of a metric over the users of one group, and how many of them have a value."""
+
+    mean: float
+    users: int
+
+
+def compare(
+    a: PerUser, b: PerUser, metric: str, *, confidence: float = 0.95, resamples: int = 9999, seed: int = 0
+) -> Comparison:
+    """Compare two models by a metric, user by user; needs SciPy.
+
+    Args:
+        a: what `per_user()` gave for one model.
+        b: and for the other.
+        metric: the name of the metric, which both have.
+        confidence: of the interval.
+        resamples: how often users are drawn again.
+        seed: of these draws; the same seed gives the same interval.
+
+    Raises:
+        MetricInputError: fewer than two users have a value in both.
+        MissingExtraError: SciPy is not installed.
+
+    Source: Efron & Tibshirani 1993, An Introduction to the Bootstrap; Wilcoxon 1945, Biometrics Bulletin
+        1(6).
+
+    >>> users = torch.arange(4)
+    >>> a = PerUser({"ndcg@10": (users, torch.tensor([0.5, 0.75, 1.0, 0.75]))})
+    >>> b = PerUser({"ndcg@10": (users, torch.tensor([0.5, 0.5, 0.75, 0.25]))})
+    >>> found = compare(a, b, "ndcg@10")
+    >>> found.users, found.difference, found.p_value
+    (4, 0.25, 0.25)
+    """
+    first, second = _paired(a[metric], b[metric])
+    if len(first) < 2:
+        raise MetricInputError(
+            f"{metric}: two users at least must have a value in both, to be compared; there are {len(first)}"
+        )
+    gaps = first - second
+    low, high = _interval(gaps, confidence, resamples, seed)
+    spread = float(gaps.std(ddof=1))
+    return Comparison(
+        metric=metric,
+        users=len(gaps),
+        mean_a=float(first.mean()),
+        mean_b=float(second.mean()),
+        difference=float(gaps.mean()),
+        low=low,
+        high=high,
+        p_value=_signed_rank(gaps),
+        effect_size=float(gaps.mean()) / spread if spread > 0 else float("nan"),
+    )
+
+
+def compare_all(
+    a: PerUser, b: PerUser, metrics: Iterable[str] | None = None, **options: Any
+) -> dict[str, Comparison]:
+    """Compare two models by several metrics, with the p-values of all of them corrected together by `holm`.
+
+    Args:
+        a: what `per_user()` gave for one model.
+        b: and for the other.
+        metrics: their names; all that both have, if left out.
+        options: those of `compare`.
+    """
+    names = list(metrics) if metrics is not None else [name for name in a if name in b]
+    found = {name: compare(a, b, name, **options) for name in names}
+    corrected = holm({name: one.p_value for name, one in found.items()})
+    return {name: replace(one, p_value=corrected[name]) for name, one in found.items()}
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Correct p-values for their number, step by step from the smallest.
+
+    Source: Holm 1979, Scandinavian Journal of Statistics 6(2).
+
+    >>> holm({"ndcg@10": 0.01, "recall@10": 0.04, "mrr@10": 0.03})
+    {'ndcg@10': 0.03, 'recall@10': 0.06, 'mrr@10': 0.06}
+    """
+    corrected, largest = {}, 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}
+
+
+def strata(column: Column, groups: Any) -> dict[int, Stratum]:
+    """Average a metric over each group of users.
+
+    Args:
+        column: users and their values, as `per_user()` gives them.
+        groups: (users,) int, the group of each user by number, as `Ranking(user_groups=...)`; -1 is in none.
+
+    Returns:
+        The strata of the groups that have a user with a value, by their number.
+
+    Raises:
+        MetricInputError: a user has no place among the groups.
+
+    >>> found = strata((torch.tensor([0, 1, 3]), torch.tensor([1.0, 0.0, 0.5])), torch.tensor([0, 1, 1, 0]))
+    >>> found[0]
+    Stratum(mean=0.75, users=2)
+    """
+    users, values = column
+    groups = torch.as_tensor(groups)
+    if len(users) and not 0 <= int(users.min()) <= int(users.max()) < len(groups):
+        raise MetricInputError(
+            f"groups tell of users 0..{len(groups) - 1}, got users from {int(users.min())} "
+            f"to {int(users.max())}"
+        )
+    own = groups[users]
+    counted = ~values.isnan() & (own >= 0)
+    own, values = own[counted], values[counted].double()
+    return {
+        group: Stratum(float(values[own == group].mean()), int((own == group).sum()))
+        for group in own.unique().tolist()
+    }
+
+
+def groups_by_popularity(relevant: Any, item_popularity: Tensor, number: int = 3) -> Tensor:
+    """Group users by how popular the items are that are relevant to them, for `strata`.
+
+    Args:
+        relevant: the relevant items of each user, in any form of `Interactions`.
+        item_popularity: (items,) how often each item was interacted with.
+        number: how many groups, of about as many users each; group 0 likes the least popular items.
+
+    Returns:
+        (users,) int64, -1 where nothing is relevant.
+    """
+    entries = Interactions.of(relevant, "relevant", len(item_popularity))
+    none = torch.zeros(len(entries), dtype=torch.float64)
+    means = none.index_add(0, entries.row_of, item_popularity.double()[entries.items]) / entries.counts
+    known = ~means.isnan()
+    if not bool(known.any()):
+        return torch.full((len(entries),), -1)
+    bounds = means[known].quantile(torch.arange(1, number, dtype=torch.float64) / number)
+    return torch.bucketize(means, bounds, right=True).masked_fill(~known, -1)
+
+
+def _paired(a: Column, b: Column) -> tuple[Floats, Floats]:
+    """The values of the users who have one in both, in the order of the users."""
+    tables = [
+        {user: value for user, value in zip(users.tolist(), values.tolist(), strict=True) if value == value}
+        for users, values in (a, b)
+    ]
+    both = sorted(tables[0].keys() & tables[1].keys())
+    first, second = (np.array([table[user] for user in both], dtype=np.float64) for table in tables)
+    return first, second
+
+
+def _interval(gaps: Floats, confidence: float, resamples: int, seed: int) -> tuple[float, float]:
+    if (gaps == gaps[0]).all():
+        return float(gaps[0]), float(gaps[0])
+    found = _scipy_stats().bootstrap(
+        (gaps,),
+        np.mean,
+        n_resamples=resamples,
+        batch=max(1, _AT_ONCE // len(gaps)),
+        confidence_level=confidence,
+        method="percentile",
+        random_state=np.random.default_rng(seed),
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def _signed_rank(gaps: Floats) -> float:
+    return float(_scipy_stats().wilcoxon(gaps).pvalue) if gaps.any() else 1.0
+
+
+def _scipy_stats() -> Any:
+    try:
+        import scipy.stats
+    except ImportError as err:
+        raise missing_extra("a comparison of users", "scipy", "compare") from err
+    return scipy.stats

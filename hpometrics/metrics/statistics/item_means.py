@@ -1,0 +1,73 @@
+"""Item means: what stands at an item's places in lists, averaged for each item, at several cut-offs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from ..outputs import Outputs
+from ..ranking.lists import Lists
+from .placed import placed_sums, weighed
+from .statistic import Reduction, Statistic
+from .user_means import rankings_in
+
+Measure = Callable[[Lists], Tensor]
+
+
+class ItemMeans(Statistic):
+    """Sum and weight of the values of an item's places in lists, a row per cut-off.
+
+    Args:
+        owner: the name of the formula; the same owner means the same formula.
+        measure: gives the values of all places of lists, (rows, depth) float64, nan where there is none.
+        cutoffs: the lengths of lists.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...]) -> None:
+        super().__init__(owner=owner)
+        self._measure = measure
+        self.cutoffs = cutoffs
+
+    def fresh(self) -> Self:
+        """Return an empty one of the same formula and cut-offs."""
+        return type(self)(self.params["owner"], self._measure, self.cutoffs)
+
+    def join(self, other: Self) -> None:
+        """Measure at the cut-offs of another one as well."""
+        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
+
+    def prepare(self, batch: Outputs) -> None:
+        """Ask for lists of the largest cut-off."""
+        rankings_in(batch).reach(max(self.cutoffs))
+
+    def check(self, batch: Outputs) -> None:
+        """Make sure that the groups of items, and with them the catalogue, are known.
+
+        Raises:
+            MetricInputError: they are not.
+        """
+        _ = rankings_in(batch).side.item_groups
+
+    def update(self, batch: Outputs) -> None:
+        """Add up the values of each item."""
+        ranked = rankings_in(batch)
+        lists, size = ranked.lists, len(ranked.side.item_groups)
+        values = self._measure(lists)
+        there = lists.real & ~values.isnan()
+        sums = [
+            placed_sums(lists.items, weighed(worth, ranked.weight), self.cutoffs, size)
+            for worth in (torch.where(there, values, 0.0), there)
+        ]
+        self.add(total=sums[0], weight=sums[1])
+
+    def means(self, cutoff: int) -> Tensor:
+        """The mean of each item at a cut-off, (items,); nan where it has no value."""
+        row = self.cutoffs.index(cutoff)
+        means: Tensor = self._state["total"][row] / self._state["weight"][row]
+        return means
