@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -93,11 +93,9 @@ class SparseRelevance:
         part = self.entries.part(start, start + rows)
         if self._buffer.numel() < rows * self._width:
             self._buffer = torch.zeros(rows * self._width, device=columns.device)
-        places = part.row_of * self._width + part.items
-        self._buffer[places] = part.sizes
         first = torch.arange(rows, device=columns.device).unsqueeze(1) * self._width
-        found = self._buffer[first + columns.clamp(min=0)]
-        self._buffer[places] = 0.0
+        asked = first + columns.clamp(min=0)
+        found = _written_and_read(self._buffer, part.places(self._width), part.sizes, asked)
         return found.masked_fill_(columns < 0, 0.0)
 
     def ideal(self, k: int) -> Tensor:
@@ -114,6 +112,18 @@ class SparseRelevance:
     def only(self, which: Tensor) -> SparseRelevance:
         """Return the relevance of some rows alone."""
         return SparseRelevance(self.entries.rows(which), self._width, self.counts[which])
+
+
+def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor, asked: Tensor) -> Tensor:
+    """Write grades into a buffer of zeros, read what is asked for, and take them out again."""
+    given: tuple[Any, ...] = (buffer, places, grades, asked)
+    if buffer.device.type == "cpu":
+        given = tuple(tensor.numpy() for tensor in given)  # which NumPy indexes several times faster
+    buffer, places, grades, asked = given
+    buffer[places] = grades
+    found = buffer[asked]
+    buffer[places] = 0.0
+    return torch.as_tensor(found)
 
 
 def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -126,8 +127,14 @@ def tiles(
                 buffer = scores.new_empty(min(height, rows), width)
             scores = buffer[: stop - start].copy_(scores)
         if hidden is not None:
-            part = hidden.part(start, stop)
-            scores.view(-1)[part.row_of * width + part.items] = -torch.inf
+            _hide(scores.view(-1), hidden.part(start, stop).places(width))
         if padding is not None:
             scores.masked_fill_(padding[start:stop], -torch.inf)
         yield start, scores
+
+
+def _hide(scores: Tensor, places: Tensor) -> None:
+    if scores.device.type == "cpu":
+        scores.numpy()[places.numpy()] = -np.inf  # in half the time of torch
+    else:
+        scores[places] = -torch.inf
