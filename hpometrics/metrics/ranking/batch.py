@@ -217,18 +217,14 @@ class RankingBatch(Outputs):
         self._scoring = self._scoring.of(drawn.items)
 
     def _ranked(self, depth: int) -> Lists:
-        values, columns, grades = [], [], []
-        for start, scores in self.tiles():
-            best, where = top_k(scores, depth)
-            values.append(best)
-            columns.append(where)
-            grades.append(self.relevance.at(start, where))
+        found = [top_k(scores, depth) for _, scores in self.tiles()]
         none = torch.zeros(0, depth, device=self.target.device)
-        value, column, grade = (torch.cat(parts or [none]) for parts in (values, columns, grades))
-        items = column.long()
+        values, columns = map(torch.cat, zip(*found or [(none, none.long())], strict=True))
+        items = columns
         if self.items is not None:
-            items = self.items.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
-        return Lists(value, column, items, grade, self.relevance.counts, self.relevance.ideal(depth))
+            items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
+        grades, ideal = self.relevance.at(columns), self.relevance.ideal(depth)
+        return Lists(values, columns, items, grades, self.relevance.counts, ideal)
 
     def _counted(self) -> Areas:
         entries = self.relevance.entries
