@@ -166,9 +166,13 @@ class RankingBatch(Outputs):
     def _once(self, name: str, make: Callable[[], T]) -> T:
         return self.block(name, lambda _: make())
 
-    def tiles(self) -> Iterator[tuple[int, Tensor]]:
-        """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked."""
-        return tiles(self._scoring, self._hidden, None if self.items is None else self.items < 0)
+    def tiles(self, *, scratch: bool = False) -> Iterator[tuple[int, Tensor]]:
+        """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked.
+
+        With `scratch` a tile may be written into; else it may be the caller's own scores.
+        """
+        padding = None if self.items is None else self.items < 0
+        return tiles(self._scoring, self._hidden, padding, scratch=scratch)
 
     def require(self, kind: InputType, reader: str) -> None:
         """Make sure that a model output is given: a ranking has scores and nothing else.
@@ -230,7 +234,7 @@ class RankingBatch(Outputs):
         entries = self.relevance.entries
         none = torch.zeros(0, dtype=torch.float64, device=self.target.device)
         parts = [(none, none, none)]
-        for start, scores in self.tiles():
+        for start, scores in self.tiles(scratch=True):
             parts.append(right_pairs(scores, entries.part(start, start + len(scores))))
         right, positives, others = (torch.cat(column) for column in zip(*parts, strict=True))
         return right, positives, others
