@@ -28,6 +28,8 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/small_batches.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/text.py
+	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python benchmarks/ranking_memory.py
 	$(BIN)/python benchmarks/adapter_overhead.py
 
 # Regenerate what is printed from the registry.

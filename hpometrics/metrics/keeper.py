@@ -37,6 +37,13 @@ class Keeper(torchmetrics.Metric):
         self._gathering: Gathering | None = None
         self._gate = Gate()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if name in own and (value is None or isinstance(value, (bool, int))):
+            own[name] = value  # what is a plain attribute already: a module would look for parameters first
+        else:
+            super().__setattr__(name, value)
+
     def statistics(self) -> Mapping[str, Statistic]:
         """Name the statistics that `compute` is a function of; parameters and `output` are known by then."""
         return {}

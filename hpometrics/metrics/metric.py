@@ -277,7 +277,7 @@ class Metric(Keeper):
         def wrapped() -> Any:
             if self._computed is None:
                 with torch.inference_mode(False), torch.no_grad(), self._over_all_ranks():
-                    self._computed = self._compute_defined(compute)
+                    self.__dict__["_computed"] = self._compute_defined(compute)
             return self._computed
 
         return wrapped

@@ -13,57 +13,50 @@ def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor,
     """Count pairs of a relevant item and another one, a tie as half, with one sort of each row.
 
     Args:
-        scores: (rows, columns), -inf where an item is not ranked.
+        scores: (rows, columns), -inf where an item is not ranked; written into.
         relevant: the relevant columns of each row; those not ranked are in no pair.
 
     Returns:
         For each row, float64: the pairs in the right order, the relevant items, the others.
     """
-    row, column = relevant.row_of, relevant.items
-    own = scores[row, column]
+    own = _side_by_side(scores, relevant)
     ranked = own > -torch.inf
-    row, own = row[ranked], own[ranked]
     ordered = _sorted(scores)
-    width = ordered.shape[1]
-    hidden = torch.searchsorted(ordered, ordered.new_full((len(ordered), 1), torch.finfo(ordered.dtype).min))
-    below, upto = _places(ordered, row, own)
-    positives = _sums(torch.ones_like(own, dtype=torch.float64), row, len(scores))
-    others = width - hidden.squeeze(1).double() - positives
-    among_all = _sums((below + upto).double() / 2 - hidden.squeeze(1)[row], row, len(scores))
+    lowest = ordered.new_full((len(ordered), 1), torch.finfo(ordered.dtype).min)
+    hidden = torch.searchsorted(ordered, lowest)
+    below, upto = _places(ordered, own)
+    positives = ranked.sum(1, dtype=torch.float64)
+    among_all = torch.where(ranked, (below + upto).double() / 2 - hidden, 0.0).sum(1)
+    others = ordered.shape[1] - hidden.squeeze(1).double() - positives
     return among_all - positives.square() / 2, positives, others
+
+
+def _side_by_side(scores: Tensor, relevant: Interactions) -> Tensor:
+    """The scores of each row's relevant items, (rows, most), -inf behind them."""
+    counts = relevant.counts
+    most = int(counts.max()) if len(counts) else 0
+    filled = torch.arange(most, device=counts.device) < counts.unsqueeze(1)
+    found = scores.reshape(-1).index_select(0, relevant.places(scores.shape[1]))
+    return scores.new_full((len(scores), most), -torch.inf).masked_scatter_(filled, found)
 
 
 def _sorted(scores: Tensor) -> Tensor:
     if scores.device.type == "cpu":
-        return torch.from_numpy(np.sort(scores.numpy(), axis=1))
+        scores.numpy().sort(axis=1)
+        return scores
     return scores.sort(dim=1).values
 
 
-def _places(ordered: Tensor, row: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+def _places(ordered: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     """How many scores of its row lie below each value, and how many do not lie above it."""
-    if ordered.device.type != "cpu":
-        return _searched(ordered, row, own, "left"), _searched(ordered, row, own, "right")
-    below = _searched(ordered, row, own, "left")
-    after = (below + 1).clamp(max=ordered.shape[1] - 1)
-    tied = (ordered[row, after] == own) & (after > below)
-    upto = below + 1
-    if bool(tied.any()):
-        upto[tied] = _searched(ordered, row[tied], own[tied], "right")
-    return below, upto
+    below = torch.searchsorted(ordered, own)
+    if ordered.device.type == "cpu" and not _tied(ordered, own, below):
+        return below, below + 1
+    return below, torch.searchsorted(ordered, own, side="right")
 
 
-def _searched(ordered: Tensor, row: Tensor, own: Tensor, side: str) -> Tensor:
-    """Search each value in its row: rows are asked side by side, filled up to the longest."""
-    counts = torch.zeros(len(ordered), dtype=torch.int64, device=row.device).index_add_(
-        0, row, torch.ones_like(row)
-    )
-    start = counts.cumsum(0) - counts
-    place = torch.arange(len(row), device=row.device) - start[row]
-    width = int(counts.max()) if len(row) else 0
-    table = ordered.new_zeros(len(ordered), width)
-    table[row, place] = own
-    return torch.searchsorted(ordered, table, side=side)[row, place]
-
-
-def _sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    return torch.zeros(rows, dtype=torch.float64, device=values.device).index_add_(0, row, values)
+def _tied(ordered: Tensor, own: Tensor, below: Tensor) -> bool:
+    """Whether any value that is ranked stands in its row twice."""
+    last = ordered.shape[1] - 1
+    next_to = ordered.gather(1, (below + 1).clamp(max=last))
+    return bool(((next_to == own) & (below < last) & (own > -torch.inf)).any())

@@ -182,9 +182,13 @@ class RankingBatch(Outputs):
     def _once(self, name: str, make: Callable[[], T]) -> T:
         return self.block(name, lambda _: make())
 
-    def tiles(self) -> Iterator[tuple[int, Tensor]]:
-        """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked."""
-        return tiles(self._scoring, self._hidden, None if self.items is None else self.items < 0)
+    def tiles(self, *, scratch: bool = False) -> Iterator[tuple[int, Tensor]]:
+        """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked.
+
+        With `scratch` a tile may be written into; else it may be the caller's own scores.
+        """
+        padding = None if self.items is None else self.items < 0
+        return tiles(self._scoring, self._hidden, padding, scratch=scratch)
 
     def dense_tiles(self) -> Iterator[Tile]:
         """Cut the batch into tiles of scores and grades, with their lists."""
@@ -257,24 +261,20 @@ class RankingBatch(Outputs):
         self._scoring = self._scoring.of(drawn.items)
 
     def _ranked(self, depth: int) -> Lists:
-        values, columns, grades = [], [], []
-        for start, scores in self.tiles():
-            best, where = top_k(scores, depth)
-            values.append(best)
-            columns.append(where)
-            grades.append(self.relevance.at(start, where))
+        found = [top_k(scores, depth) for _, scores in self.tiles()]
         none = torch.zeros(0, depth, device=self.target.device)
-        value, column, grade = (torch.cat(parts or [none]) for parts in (values, columns, grades))
-        items = column.long()
+        values, columns = map(torch.cat, zip(*found or [(none, none.long())], strict=True))
+        items = columns
         if self.items is not None:
-            items = self.items.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
-        return Lists(value, column, items, grade, self.relevance.counts, self.relevance.ideal(depth))
+            items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
+        grades, ideal = self.relevance.at(columns), self.relevance.ideal(depth)
+        return Lists(values, columns, items, grades, self.relevance.counts, ideal)
 
     def _counted(self) -> Areas:
         entries = self.relevance.entries
         none = torch.zeros(0, dtype=torch.float64, device=self.target.device)
         parts = [(none, none, none)]
-        for start, scores in self.tiles():
+        for start, scores in self.tiles(scratch=True):
             parts.append(right_pairs(scores, entries.part(start, start + len(scores))))
         right, positives, others = (torch.cat(column) for column in zip(*parts, strict=True))
         return right, positives, others

@@ -75,6 +75,8 @@ class Interactions:
 
     def rows(self, which: Tensor) -> Interactions:
         """Return the rows of these numbers, in their order; a row may be asked for more than once."""
+        if which.device.type == "cpu" and len(which) and bool((which.diff() == 1).all()):
+            return self.part(int(which[0]), int(which[-1]) + 1)  # users as they come, without a copy
         counts = self.counts[which]
         offsets = _offsets(counts)
         inside = torch.arange(int(offsets[-1]), device=which.device)
@@ -86,6 +88,13 @@ class Interactions:
         low, high = int(self.offsets[start]), int(self.offsets[stop])
         grades = None if self.grades is None else self.grades[low:high]
         return Interactions(self.offsets[start : stop + 1] - low, self.items[low:high], grades)
+
+    def places(self, width: int) -> Tensor:
+        """Where the entries stand in a matrix of so many columns, laid out flat: (entries,) int64."""
+        if self.items.device.type != "cpu":
+            return self.row_of * width + self.items
+        first = np.arange(len(self)) * width
+        return torch.from_numpy(np.repeat(first, self.counts.numpy()) + self.items.numpy())
 
     def where(self, keep: Tensor) -> Interactions:
         """Return the same rows with those of their entries where `keep`, (entries,) bool, is true."""

@@ -71,8 +71,8 @@ class Lists:
 
     def of_items(self, facts: Tensor) -> Tensor:
         """Facts (items, ...) of each item of the lists, (rows, depth, ...); 0 behind their end."""
-        found = facts[self.items.clamp(min=0)]
-        return found.masked_fill(~self.real.view(*self.real.shape, *[1] * (found.ndim - 2)), 0)
+        found = facts.index_select(0, self.items.clamp(min=0).view(-1)).view(*self.items.shape, *facts.shape[1:])
+        return found.masked_fill_(~self.real.view(*self.real.shape, *[1] * (facts.ndim - 1)), 0)
 
     def cut(self, cutoffs: tuple[int, ...]) -> Cut:
         """Cut the lists at several k; the same cut is made once."""
@@ -100,7 +100,7 @@ class Cut:
         self._last = torch.tensor(cutoffs, device=device) - 1
         self.k = (self._last + 1).double()
         """Each k, (cutoffs,) float64."""
-        self._within = (lists.places.unsqueeze(1) <= self.k).double()
+        self._within = (lists.places <= self.k.unsqueeze(1)).double()
 
     @cached_property
     def found(self) -> Tensor:
@@ -124,7 +124,7 @@ class Cut:
 
     def sum(self, values: Tensor) -> Tensor:
         """Add up what belongs to each place, (rows, depth) or (depth,), within a list of each k."""
-        return values.double() @ self._within
+        return torch.nn.functional.linear(values.double(), self._within)
 
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from .interactions import Interactions
+
+_BUFFER = 1 << 21  # grades of rows over all columns that are held at a time
+_BUFFER_ON_DEVICE = 1 << 28
 
 
 class Relevance(Protocol):
@@ -18,8 +21,8 @@ class Relevance(Protocol):
     def counts(self) -> Tensor:
         """How many items are relevant to each row, (rows,) int64, those that have no column included."""
 
-    def at(self, start: int, columns: Tensor) -> Tensor:
-        """Give the grades of columns (n, k) of the rows from `start`; of column -1 the grade is 0."""
+    def at(self, columns: Tensor) -> Tensor:
+        """Give the grades of columns (rows, k) of each row; of column -1 the grade is 0."""
 
     def ideal(self, k: int) -> Tensor:
         """The k largest grades of each row, falling, 0 behind them: (rows, k) float32."""
@@ -46,9 +49,9 @@ class DenseRelevance:
         """How many items are relevant to each row."""
         return (self._target > self._threshold).sum(1)
 
-    def at(self, start: int, columns: Tensor) -> Tensor:
-        """Give the grades of columns of the rows from `start`."""
-        found = self._target[start : start + len(columns)].gather(1, columns.clamp(min=0)).float()
+    def at(self, columns: Tensor) -> Tensor:
+        """Give the grades of columns of each row."""
+        found = self._target.gather(1, columns.clamp(min=0)).float()
         return torch.where((columns >= 0) & (found > self._threshold), found, 0.0)
 
     def ideal(self, k: int) -> Tensor:
@@ -79,26 +82,30 @@ class DenseRelevance:
 class SparseRelevance:
     """Relevance given as entries; `counts` may exceed them, where relevant items have no column.
 
-    A reusable buffer holds the grades of some rows over all columns: entries are written into it, read at the
-    columns asked for, and taken out again, so that nobody pays for the columns in between.
+    A buffer holds the grades of some rows over all columns: entries are written into it, read at the columns
+    asked for, and taken out again, so that nobody pays for the columns in between.
     """
 
     def __init__(self, entries: Interactions, width: int, counts: Tensor) -> None:
         self.entries, self.counts, self._width = entries, counts, width
-        self._buffer = torch.empty(0)
 
-    def at(self, start: int, columns: Tensor) -> Tensor:
-        """Give the grades of columns of the rows from `start`."""
-        rows = len(columns)
-        part = self.entries.part(start, start + rows)
-        if self._buffer.numel() < rows * self._width:
-            self._buffer = torch.zeros(rows * self._width, device=columns.device)
-        places = part.row_of * self._width + part.items
-        self._buffer[places] = part.sizes
-        first = torch.arange(rows, device=columns.device).unsqueeze(1) * self._width
-        found = self._buffer[first + columns.clamp(min=0)]
-        self._buffer[places] = 0.0
-        return found.masked_fill_(columns < 0, 0.0)
+    def at(self, columns: Tensor) -> Tensor:
+        """Give the grades of columns of each row."""
+        most = _BUFFER if columns.device.type == "cpu" else _BUFFER_ON_DEVICE
+        height = min(max(1, most // max(1, self._width)), max(1, len(columns)))
+        kind = torch.uint8 if self.entries.grades is None else torch.float32
+        buffer = torch.zeros(height * self._width, dtype=kind, device=columns.device)
+        found = torch.zeros(columns.shape, device=columns.device)
+        for start in range(0, len(columns), height):
+            found[start : start + height] = self._at(start, columns[start : start + height], buffer)
+        return found
+
+    def _at(self, start: int, columns: Tensor, buffer: Tensor) -> Tensor:
+        part = self.entries.part(start, start + len(columns))
+        first = torch.arange(len(columns), device=columns.device).unsqueeze(1) * self._width
+        asked = first + columns.clamp(min=0)
+        grades = 1 if part.grades is None else part.grades
+        return _written_and_read(buffer, part.places(self._width), grades, asked).masked_fill_(columns < 0, 0)
 
     def ideal(self, k: int) -> Tensor:
         """The k largest grades of each row."""
@@ -114,6 +121,18 @@ class SparseRelevance:
     def only(self, which: Tensor) -> SparseRelevance:
         """Return the relevance of some rows alone."""
         return SparseRelevance(self.entries.rows(which), self._width, self.counts[which])
+
+
+def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, asked: Tensor) -> Tensor:
+    """Write grades into a buffer of zeros, read what is asked for, float32, and take them out again."""
+    given: tuple[Any, ...] = (buffer, places, grades, asked)
+    if buffer.device.type == "cpu":  # NumPy indexes several times faster
+        given = tuple(x.numpy() if isinstance(x, Tensor) else x for x in given)
+    buffer, places, grades, asked = given
+    buffer[places] = grades
+    found = buffer[asked]
+    buffer[places] = 0
+    return torch.as_tensor(found).float()
 
 
 def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:

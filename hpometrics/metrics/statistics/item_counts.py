@@ -55,16 +55,16 @@ class ItemCounts(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Count the items of each place."""
-        lists, size = rankings_in(batch).lists, self._size(batch)
-        deepest = self.cutoffs[-1]
-        counted = (lists.hits if self.params["of"] == "hits" else lists.real)[:, :deepest]
-        part = torch.bucketize(torch.arange(1, deepest + 1), torch.tensor(self.cutoffs)).to(counted.device)
-        places = part * size + lists.items[:, :deepest].clamp(min=0)
-        weights = counted.double() if batch.weight is None else counted * batch.weight.unsqueeze(1)
-        counts = tally(places.view(-1), weights.view(-1), len(self.cutoffs) * size)
-        rows = torch.tensor(float(len(batch)), device=counted.device, dtype=torch.float64)
-        users = rows if batch.weight is None else batch.weight.sum()
-        self.add(counts=counts.view(len(self.cutoffs), size), users=users)
+        lists, size = rankings_in(batch).lists, self._size(batch) + 1
+        deepest, parts = self.cutoffs[-1], len(self.cutoffs)
+        numbers = lists.items[:, :deepest] + 1  # 0 is no item
+        if self.params["of"] == "hits":
+            numbers = numbers * lists.hits[:, :deepest]
+        part = torch.bucketize(torch.arange(1, deepest + 1), torch.tensor(self.cutoffs)).to(numbers.device)
+        weight = None if batch.weight is None else batch.weight.unsqueeze(1).expand_as(numbers).reshape(-1)
+        counts = tally((part * size + numbers).view(-1), weight, parts * size).view(parts, size)[:, 1:]
+        rows = torch.tensor(float(len(batch)), device=counts.device, dtype=torch.float64)
+        self.add(counts=counts.double(), users=rows if batch.weight is None else batch.weight.sum())
 
     def at(self, cutoff: int) -> Tensor:
         """How often each item stands in lists of a cut-off, (items,)."""

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from hpometrics.metrics.ranking.areas import right_pairs
+from hpometrics.metrics.ranking.interactions import Interactions
+
+
+def counted(scores, relevant):
+    """The pairs of each row by a double loop."""
+    found = []
+    for own, chosen in zip(scores.tolist(), relevant.tolist(), strict=True):
+        ranked = [(s, c) for s, c in zip(own, chosen, strict=True) if s > -np.inf]
+        yes, no = ([s for s, c in ranked if c == kind] for kind in (1, 0))
+        found.append((sum((p > n) + (p == n) / 2 for p in yes for n in no), len(yes), len(no)))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("levels", [2, 8, 1e6])
+def test_pairs_are_those_of_a_double_loop(levels, dtype):
+    """Ties count half; what is not ranked, on either side, is in no pair."""
+    torch.manual_seed(0)
+    scores = (torch.randn(12, 40, dtype=dtype) * levels).round()
+    scores[torch.rand(12, 40) < 0.3] = -torch.inf
+    relevant = (torch.rand(12, 40) < torch.linspace(0, 1, 12).unsqueeze(1)).long()
+    wanted = counted(scores, relevant)
+    found = right_pairs(scores, Interactions.of(relevant, "target"))
+    assert [tuple(row) for row in torch.stack(found, 1).tolist()] == wanted
+
+
+def test_areas_are_those_of_scikit_learn():
+    """Row by row, with ties."""
+    torch.manual_seed(0)
+    scores, relevant = torch.randn(20, 300).mul(9).round(), (torch.rand(20, 300) < 0.1).long()
+    wanted = [roc_auc_score(chosen, own) for chosen, own in zip(relevant, scores, strict=True)]
+    right, positives, others = right_pairs(scores.clone(), Interactions.of(relevant, "target"))
+    assert (right / positives / others).tolist() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (3, 1)])
+def test_where_there_is_no_pair(shape):
+    """No rows, no columns, nothing relevant: nothing is counted."""
+    found = right_pairs(torch.zeros(shape), Interactions.of(torch.zeros(shape), "target"))
+    assert [part.tolist() for part in found] == [[0] * shape[0], [0] * shape[0], [shape[1]] * shape[0]]
+
+
+def test_everything_relevant_and_nothing_ranked():
+    """All pairs need another item; a row of -inf has none either."""
+    scores = torch.tensor([[1.0, 2.0], [-torch.inf, -torch.inf]])
+    found = right_pairs(scores, Interactions.of([[0, 1], [1]], "target"))
+    assert [part.tolist() for part in found] == [[0, 0], [2, 0], [0, 0]]
