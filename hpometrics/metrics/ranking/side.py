@@ -96,6 +96,10 @@ class SideData:
             )
         return len(self.seen)
 
+    def gives(self, name: str) -> bool:
+        """Whether a side data was given, under the name that it has in `Ranking`."""
+        return getattr(self._output, name) is not None
+
     def derived(self, name: str, make: Callable[[SideData], T]) -> T:
         """Return what follows from the side data, made once for all batches."""
         if name not in self._derived:
