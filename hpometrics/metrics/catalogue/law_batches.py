@@ -35,7 +35,7 @@ def drifted(output: OutputFeature, rows: int, noise: float, random: torch.Genera
 
 
 def narrowed(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    """Rankings that recommend to everyone fewer of the items, and more alike ones, the more noise there is."""
+    """Rankings that recommend fewer of the items, and more alike ones, to all the more noise there is."""
     batch = _ranking(output, rows, random)
     items = batch["target"].shape[1]
     place = torch.empty(items, dtype=torch.int64)

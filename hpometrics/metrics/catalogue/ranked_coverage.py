@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -157,8 +158,8 @@ class ShannonEntropy(_OfCounts):
             return self.undefined(_EMPTY)
         if self.normalized and len(counts) < 2:
             return self.undefined("the catalogue has one item")
-        entropy = torch.special.entr(counts / total).sum()
-        return entropy / torch.tensor(len(counts)).double().log() if self.normalized else entropy
+        entropy: Tensor = torch.special.entr(counts / total).sum()
+        return entropy / math.log(len(counts)) if self.normalized else entropy
 
 
 @register_metric("user_coverage", [RANKING])

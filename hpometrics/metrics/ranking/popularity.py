@@ -1,6 +1,6 @@
-"""Popularity: what follows from how often each item was interacted with in training, made once for all batches.
+"""Popularity: what follows from how often each item was interacted with in training.
 
-Each fact is (items,), as long as the catalogue.
+Each fact is (items,), as long as the catalogue, and made once for all batches.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _tail(side: SideData, num_items: int, pop_ratio: float) -> Tensor:
 
 
 def rarest(side: SideData, num_items: int, ratio: float) -> Tensor:
-    """Which items are the least popular share of the catalogue, bool; one at least, the first of equal ones."""
+    """Which items are the least popular share of the catalogue, bool: one at least, of equal ones the first."""
     return side.derived(f"rarest of {num_items} by {ratio}", lambda own: _rarest(own, num_items, ratio))
 
 
@@ -105,3 +105,19 @@ def _observed(side: SideData, num_items: int) -> Tensor:
         return side.propensity
     counts = popularity(side, num_items)
     return (counts / counts.max().clamp(min=1)).pow(_POWER).clamp(min=_LEAST)
+
+
+def expected(side: SideData, num_items: int) -> Tensor:
+    """How surely each item is recommended to anyone, by its rank among popularities alone, float64.
+
+    From 1 of the most popular down by 1 / items a rank; items of the same popularity have the same rank, and
+    one that nobody interacted with is not expected at all.
+    """
+    return side.derived(f"expected of {num_items}", lambda own: _expected(own, num_items))
+
+
+def _expected(side: SideData, num_items: int) -> Tensor:
+    counts = popularity(side, num_items)
+    levels: Tensor = torch.unique_consecutive(counts.sort().values)
+    rank = len(levels) - torch.searchsorted(levels, counts)
+    return torch.where(counts > 0, (num_items + 1 - rank) / num_items, 0.0)
