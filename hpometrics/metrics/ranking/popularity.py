@@ -74,7 +74,7 @@ def _tail(side: SideData, num_items: int, pop_ratio: float) -> Tensor:
 
 
 def rarest(side: SideData, num_items: int, ratio: float) -> Tensor:
-    """Which items are the least popular share of the catalogue, bool: one at least, of equal ones the first."""
+    """Which items are the least popular share of all, bool: one at least, of equal ones the first."""
     return side.derived(f"rarest of {num_items} by {ratio}", lambda own: _rarest(own, num_items, ratio))
 
 
@@ -119,5 +119,5 @@ def expected(side: SideData, num_items: int) -> Tensor:
 def _expected(side: SideData, num_items: int) -> Tensor:
     counts = popularity(side, num_items)
     levels: Tensor = torch.unique_consecutive(counts.sort().values)
-    rank = len(levels) - torch.searchsorted(levels, counts)
+    rank = (len(levels) - torch.searchsorted(levels, counts)).double()
     return torch.where(counts > 0, (num_items + 1 - rank) / num_items, 0.0)
