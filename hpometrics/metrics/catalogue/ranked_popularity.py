@@ -48,8 +48,9 @@ class _LongTail(ListMetric):
 class ACLT(_LongTail):
     """Number of items of a list of k that are in the long tail, averaged over users.
 
-    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all;
-    the tail is the rest, none with `pop_ratio=1`. Users without a relevant item are left out.
+    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
+    the first of equally popular ones; the tail is the rest, none with `pop_ratio=1`. Users without a
+    relevant item are left out.
 
     Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float from 0, items, more is better, up to k; nan when no user has a relevant item.
@@ -57,7 +58,7 @@ class ACLT(_LongTail):
     Raises:
         MetricInputError: popularity is not given.
     Formula: mean over users of list items in the tail
-    Deviates: WarpRec fails with `pop_ratio=1`.
+    Deviates: WarpRec takes any of equally popular items for the head, and fails with `pop_ratio=1`.
     Source: Abdollahpouri, Burke & Mobasher 2019, arXiv 1901.07555.
 
     >>> import torch
@@ -74,9 +75,9 @@ class ACLT(_LongTail):
 class APLT(_LongTail):
     """Share of the items of a list of k that are in the long tail, averaged over users.
 
-    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all;
-    the tail is the rest, none with `pop_ratio=1`. Users without a relevant item are left out, as are those
-    whose list is empty.
+    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
+    the first of equally popular ones; the tail is the rest, none with `pop_ratio=1`. Users without a
+    relevant item are left out, as are those whose list is empty.
 
     Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float in [0, 1], no unit, more is better; nan when no user has a relevant item and a list.
@@ -84,7 +85,8 @@ class APLT(_LongTail):
     Raises:
         MetricInputError: popularity is not given.
     Formula: mean over users of list items in the tail / length of the list
-    Deviates: WarpRec divides a list shorter than k by k, and fails with `pop_ratio=1`.
+    Deviates: WarpRec divides a list shorter than k by k, takes any of equally popular items for the head, and
+        fails with `pop_ratio=1`.
     Source: Abdollahpouri, Burke & Mobasher 2019, arXiv 1901.07555.
 
     >>> import torch
@@ -213,8 +215,8 @@ class _HeadAndTail(TopKMetric):
 class PopREO(_HeadAndTail):
     """How far head and tail differ in the chance that a relevant item is found in a list of k.
 
-    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all.
-    All users are pooled; one without a relevant item adds nothing.
+    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
+    the first of equally popular ones. All users are pooled; one without a relevant item adds nothing.
 
     Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float in [0, 1], no unit, 0 is best; nan when head or tail has no relevant item, or nothing is
@@ -244,9 +246,9 @@ class PopREO(_HeadAndTail):
 class PopRSP(_HeadAndTail):
     """How far head and tail differ in the chance that an item on offer is recommended in a list of k.
 
-    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all.
-    All users are pooled, with or without a relevant item. On offer is what is not masked: of a sampled
-    evaluation the candidates.
+    The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
+    the first of equally popular ones. All users are pooled, with or without a relevant item. On offer is
+    what is not masked: of a sampled evaluation the candidates.
 
     Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float in [0, 1], no unit, 0 is best; nan when nothing of head or tail is on offer.
