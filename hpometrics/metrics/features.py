@@ -215,7 +215,8 @@ class Ranking(OutputFeature):
         item_popularity: (items,) interactions of each item; where left out, counted from `seen`.
         item_groups, user_groups: (items,), (users,) whole numbers from 0; -1 where unknown.
         item_features: (items, features).
-        propensity: (items,) the chance that a relevant item is observed, in (0, 1].
+        propensity: (items,) the chance that a relevant item is observed, in (0, 1]; where left out, estimated
+            from the popularity.
     """
 
     type: ClassVar[str] = RANKING

@@ -152,8 +152,14 @@ class UserAverageTopKMetric(TopKMetric):
 class ListMetric(TopKMetric):
     """A metric whose value for a user is a formula over lists; all cut-offs are measured at once.
 
-    A subclass gives `values`; its parameters but k say which formula it is.
+    A subclass gives `values`, or `values_in` where it wants more of the batch than its lists; its parameters
+    but k say which formula it is.
     """
+
+    every_user: ClassVar[bool] = False
+    """Whether users without a relevant item count too."""
+    void: ClassVar[str] = "no user has a relevant item"
+    """Why there is no value where no user has one."""
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
@@ -161,7 +167,7 @@ class ListMetric(TopKMetric):
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a value."""
-        return mean_over_users(self, self.k)
+        return mean_over_users(self, self.k, self.void)
 
     def values(self, cut: Cut) -> Tensor:
         """Measure each user at each k.
@@ -171,9 +177,14 @@ class ListMetric(TopKMetric):
         """
         raise NotImplementedError(f"{type(self).__name__} needs values(cut)")
 
+    def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
+        """Measure each user at each k, with side data and whatever else the batch knows."""
+        return self.values(cut)
+
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
-        """Measure a batch at several cut-offs; users without a relevant item have no value."""
-        return batch.lists.of_valid(self.values(batch.lists.cut(cutoffs)))
+        """Measure a batch at several cut-offs; users without a relevant item have no value, as a rule."""
+        values = self.values_in(batch, batch.lists.cut(cutoffs))
+        return values if self.every_user else batch.lists.of_valid(values)
 
 
 class RatingMetric(BaseMetric):
@@ -218,7 +229,7 @@ class RatingMetric(BaseMetric):
         return values.unsqueeze(1), (counts if pooled else torch.ones_like(counts)).unsqueeze(1)
 
 
-def mean_over_users(metric: Metric, k: int | None) -> Tensor:
+def mean_over_users(metric: Metric, k: int | None, void: str = "no user has a relevant item") -> Tensor:
     """The mean that a metric's `UserMeans` hold at a cut-off; nan with a reason where no user has a value."""
     mean = metric.statistic(UserMeans).mean(k)
-    return metric.undefined("no user has a relevant item") if bool(mean.isnan()) else mean
+    return metric.undefined(void) if bool(mean.isnan()) else mean

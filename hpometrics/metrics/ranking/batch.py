@@ -18,7 +18,7 @@ from .interactions import Interactions
 from .lists import Lists
 from .queries import side_by_side
 from .reading import known_users, read_items, read_scores, read_scoring, read_seen, read_target, read_users
-from .relevance import DenseRelevance, Relevance
+from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import GivenScores, Scoring, tiles
 from .side import SideData
 from .topk import top_k
@@ -164,6 +164,11 @@ class RankingBatch(Outputs):
         return self._once("rated", self._rated)
 
     @property
+    def relevant_items(self) -> Interactions:
+        """The ids of the relevant items of each row, those that are no candidates included."""
+        return self._once("relevant items", self._named)
+
+    @property
     def ordered(self) -> Tensor:
         """Whether all scores can be ordered, a flag: neither nan nor inf among them."""
         tops = [part.amax() < torch.inf for part in self._scoring.inputs if part.numel()]
@@ -278,6 +283,15 @@ class RankingBatch(Outputs):
             parts.append(right_pairs(scores, entries.part(start, start + len(scores))))
         right, positives, others = (torch.cat(column) for column in zip(*parts, strict=True))
         return right, positives, others
+
+    def _named(self) -> Interactions:
+        if isinstance(self.relevance, SparseRelevance):
+            return self.relevance.named
+        entries = self.relevance.entries
+        if self.items is None:
+            return entries
+        ids = self.items[entries.row_of, entries.items]
+        return Interactions(entries.offsets, ids, entries.grades).where(ids >= 0)
 
     def _rated(self) -> Areas:
         entries = self.relevance.entries

@@ -108,10 +108,8 @@ def read_target(
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
     if entries.grades is not None:
         entries = entries.where(entries.grades > threshold)
-    counts = entries.counts
-    if items is not None:
-        entries = _placed(entries, items)
-    return SparseRelevance(entries, width, counts), torch.zeros(rows, device=scoring.device)
+    placed = entries if items is None else _placed(entries, items)
+    return SparseRelevance(placed, width, entries.counts, entries), torch.zeros(rows, device=scoring.device)
 
 
 def read_users(users: Any, rows: int) -> Tensor:

@@ -82,12 +82,17 @@ class DenseRelevance:
 class SparseRelevance:
     """Relevance given as entries; `counts` may exceed them, where relevant items have no column.
 
+    `named` are the ids of all of them, where columns are not items.
+
     A buffer holds the grades of some rows over all columns: entries are written into it, read at the columns
     asked for, and taken out again, so that nobody pays for the columns in between.
     """
 
-    def __init__(self, entries: Interactions, width: int, counts: Tensor) -> None:
+    def __init__(
+        self, entries: Interactions, width: int, counts: Tensor, named: Interactions | None = None
+    ) -> None:
         self.entries, self.counts, self._width = entries, counts, width
+        self.named = entries if named is None else named
 
     def at(self, columns: Tensor) -> Tensor:
         """Give the grades of columns of each row."""
@@ -120,7 +125,9 @@ class SparseRelevance:
 
     def only(self, which: Tensor) -> SparseRelevance:
         """Return the relevance of some rows alone."""
-        return SparseRelevance(self.entries.rows(which), self._width, self.counts[which])
+        return SparseRelevance(
+            self.entries.rows(which), self._width, self.counts[which], self.named.rows(which)
+        )
 
 
 def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, asked: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from ..features import Ranking
 from .interactions import Interactions
 
 G = TypeVar("G", Tensor, Interactions)
+T = TypeVar("T")
 
 
 class SideData:
@@ -27,6 +28,7 @@ class SideData:
 
     def __init__(self, output: Ranking, device: torch.device | str = "cpu") -> None:
         self._output, self._device = output, torch.device(device)
+        self._derived: dict[str, Any] = {}
 
     @classmethod
     def of(cls, output: Ranking, device: torch.device | str = "cpu") -> SideData:
@@ -97,7 +99,22 @@ class SideData:
         """The number of users in training."""
         if self._output.num_users is not None:
             return self._output.num_users
+        if self._output.seen is None:
+            raise MetricInputError(
+                "the number of users in training is wanted and was not given; give it once, as "
+                "Ranking(num_users=...), or give seen="
+            )
         return len(self.seen)
+
+    def gives(self, name: str) -> bool:
+        """Whether a side data was given, under the name that it has in `Ranking`."""
+        return getattr(self._output, name) is not None
+
+    def derived(self, name: str, make: Callable[[SideData], T]) -> T:
+        """Return what follows from the side data, made once for all batches."""
+        if name not in self._derived:
+            self._derived[name] = make(self)
+        return self._derived[name]  # type: ignore[no-any-return]  # what make gave
 
     def _given(self, name: str, read: Callable[[Any], G]) -> G:
         given = getattr(self._output, name)
