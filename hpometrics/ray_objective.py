@@ -101,7 +101,8 @@ class RayObjective:
             max_concurrent_trials=max_concurrent,
             **{"reuse_actors": False, **tune_config},  # a slow end of one trial would lose the next
         )
-        trainable = tune.with_resources(make_trainable(self.trials, self.space), wanted)
+        shared = tune.with_parameters(train_one, trials=self.trials, space=self.space)
+        trainable = tune.with_resources(shared, wanted)
         return tune.Tuner(trainable, tune_config=config, run_config=run_config or self._run_config())
 
     def records(self, results: Any = None) -> list[TrialRecord]:
@@ -158,16 +159,21 @@ def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], N
     """
 
     def trainable(config: dict[str, Any]) -> None:
-        number = config.get("number")
-        params = config["params"] if number is not None else space.decode(config)
-        reporter = TuneReporter(number, params)
-        _, error = trials.run(params, reporter)
-        if reporter.stopped:
-            raise SystemExit(0)
-        if error is not None:
-            raise error
+        train_one(config, trials, space)
 
     return trainable
+
+
+def train_one(config: dict[str, Any], trials: Trials, space: Space) -> None:
+    """Run the trial of a config; what all trials share reaches a worker by Ray's object store."""
+    number = config.get("number")
+    params = config["params"] if number is not None else space.decode(config)
+    reporter = TuneReporter(number, params)
+    _, error = trials.run(params, reporter)
+    if reporter.stopped:
+        raise SystemExit(0)
+    if error is not None:
+        raise error
 
 
 def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:

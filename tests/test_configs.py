@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpometrics.metrics.features import OutputFeature
+from hpometrics.metrics.features import OutputFeature, parse_feature
 from hpometrics.metrics.registry import find_metric
 from hpometrics.run.spec import engine_facts
 
@@ -18,10 +18,11 @@ ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 
-def output_of(target: str) -> OutputFeature:
+def output_of(engine: str | dict[str, str]) -> OutputFeature:
     """What the engine `module:function` of a sweep predicts."""
+    target = engine if isinstance(engine, str) else engine["target"]
     module, _, function = target.partition(":")
-    return engine_facts(getattr(importlib.import_module(module), function))["output"]
+    return parse_feature(engine_facts(getattr(importlib.import_module(module), function))["output"])
 
 
 def _needs(path: Path) -> list[pytest.MarkDecorator]:
@@ -43,21 +44,37 @@ def test_a_shipped_sweep_runs(path, tmp_path):
     asked = yaml.safe_load(path.read_text(encoding="utf8"))
     assert set(best["params"]) == set(asked["space"])
     output = output_of(asked["engine"])
+    assert best["output"] == str(output)
     assert best["objective"] == find_metric(asked["metrics"]["optimize"], output.type).objective
 
 
 def test_every_feature_type_has_a_sweep():
     """There is a shipped sweep for each kind of output that a training loop gives a batch at a time."""
     outputs = [output_of(yaml.safe_load(path.read_text(encoding="utf8"))["engine"]) for path in CONFIGS]
-    kinds = {"binary", "category", "set", "number", "vector", "timeseries", "sequence", "text"}
+    kinds = {"binary", "category", "set", "number", "vector", "timeseries", "sequence", "text", "ranking"}
     assert {output.type for output in outputs} == kinds
 
 
-def test_the_backends_differ_in_two_words():
-    """The quickstart goes to Ray by `backend` and `pruner` alone."""
+@pytest.mark.parametrize("name", ["quickstart", "recommender"])
+def test_the_backends_differ_in_two_words(name):
+    """A sweep goes to Ray by `backend` and `pruner` alone."""
     optuna, ray = (
-        yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf8"))
-        for name in ("quickstart", "quickstart_ray")
+        yaml.safe_load((ROOT / "configs" / f"{stem}.yaml").read_text(encoding="utf8"))
+        for stem in (name, f"{name}_ray")
     )
     optuna["backend"], optuna["search"]["pruner"] = ray["backend"], ray["search"]["pruner"]
     assert optuna == ray
+
+
+def test_a_metric_at_k_keeps_its_name(tmp_path):
+    """`ndcg@10` is optimised and written as it is: in the table, in the results, in the record."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "hpometrics", "run", ROOT / "configs" / "recommender.yaml", "--set",
+         "budget.trials=1", "--set", "budget.epochs=1", "--set", f"results.dir={tmp_path}"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert "ndcg@10 ^" in ran.stdout and "  ndcg@10: 0." in ran.stdout, ran.stderr
+    best = yaml.safe_load((tmp_path / "best.yaml").read_text(encoding="utf8"))
+    assert (best["metric"], best["values"]["ndcg@10"]) == ("ndcg@10", best["value"])
+    assert "values.ndcg@10,values.recall@20" in (tmp_path / "trials.csv").read_text(encoding="utf8")
+    assert '"ndcg@10":' in (tmp_path / "trials" / "0000" / "epochs.jsonl").read_text(encoding="utf8")

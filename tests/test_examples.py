@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from examples import recommender
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PRINTS = {
@@ -19,7 +22,7 @@ PRINTS = {
 A_WORKING_SEARCH = 0.85  # what each of them passes by far; a broken one stays near 0.5 or 0.1
 ENGINES = {
     "breast_cancer.py", "diabetes.py", "digit_halves.py", "digit_traits.py", "digits.py", "forecast.py",
-    "vowels.py",
+    "recommender.py", "vowels.py",
 }  # fmt: skip
 """Run by the sweeps of `configs/`."""
 
@@ -40,3 +43,35 @@ def test_an_example_runs(name, tmp_path):
 def test_no_example_is_forgotten():
     """Each file is run here or is an engine of a shipped sweep."""
     assert {path.name for path in EXAMPLES.glob("*.py")} == {*PRINTS, *ENGINES, "__init__.py"}
+
+
+RATINGS = [(7, 30, 4, 20), (9, 10, 1, 50), (7, 10, 5, 30), (7, 20, 3, 10), (8, 30, 2, 5), (9, 30, 5, 40)]
+FORMS = {
+    "u.data": ("", "\t"),
+    "ratings.dat": ("", "::"),
+    "ratings.csv": ("userId,movieId,rating,timestamp\n", ","),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_file_of_movielens_is_feedback(name, tmp_path, monkeypatch):
+    """In each of its three forms: users in order, their items by time, the last of several held out."""
+    first, separator = FORMS[name]
+    lines = [separator.join(map(str, rating)) for rating in RATINGS]
+    (tmp_path / name).write_text(first + "\n".join(lines) + "\n")
+    monkeypatch.setenv("RATINGS", str(tmp_path / name))
+    seen, held_out, num_items = recommender.feedback.__wrapped__()
+    assert num_items == 3
+    assert [part.tolist() for part in seen] == [[0, 2, 3, 4], [1, 2, 2, 2]]
+    assert [part.tolist() for part in held_out] == [[0, 1, 1, 2], [0, 0]]
+
+
+def test_the_drawn_feedback_has_a_long_tail():
+    """A fifth of the items has most of the feedback; active users have many times what others have."""
+    (offsets, items), held_out, num_items = recommender.feedback()
+    popularity = torch.bincount(items, minlength=num_items).sort(descending=True).values
+    assert popularity[: num_items // 5].sum() > 0.6 * popularity.sum()
+    assert popularity[0] > 10 * popularity[num_items // 2] > 0
+    counts = offsets.diff()
+    assert counts.max() > 5 * counts.median()
+    assert (held_out[0].diff() >= 1).all()

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from ray import tune
 
 from hpometrics.list_objective import ListObjective
-from hpometrics.metrics.features import Category
+from hpometrics.metrics.features import Category, Ranking
 from hpometrics.optuna_objective import OptunaObjective
 from hpometrics.ray_objective import RayObjective
+from hpometrics.run import Reported, engine
 from hpometrics.search.record import TrialRecord, TrialState
 from hpometrics.search.space import Choice, Float, Int, Space
 
@@ -111,3 +113,74 @@ def test_the_same_params_give_the_same_values_and_the_same_best(ray_cluster, tmp
             assert got.picked_values == want.picked_values
             assert (got.seed, got.threads) == (want.seed, want.threads)
         assert other == best
+
+
+SHIFTS = [{"shift": shift} for shift in (0.0, 0.5, 2.0)]
+RANKED: dict[str, Any] = {"metric": "ndcg@10", "track": ["recall@20", "test:ndcg@10"], "epochs": 2}
+
+
+def make_recommender(calls: Path) -> Any:
+    """An engine whose output is there once a function has read what users have seen; each call is a line."""
+
+    def output():
+        import os
+
+        with calls.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return Ranking(50, seen=(torch.arange(41), torch.arange(40)), item_popularity=torch.ones(50))
+
+    @engine(output=output)
+    def train(params, run):
+        scores = torch.rand(40, 50, generator=torch.Generator().manual_seed(0))
+        target = (scores + params["shift"] * torch.randn(40, 50).abs()) > 0.9
+        for _ in run.epochs():
+            run.update(scores=scores, target=target, users=torch.arange(40))
+            run.update(scores=-scores, target=target, users=torch.arange(40), split="test")
+
+    return train
+
+
+@pytest.mark.ray
+def test_an_output_made_by_a_function_is_the_same_everywhere(ray_cluster, tmp_path):
+    """It is called once per process that trains, Ray's workers included; `ndcg@10` keeps its name."""
+    calls, space = tmp_path / "calls", {"shift": Float(0, 2)}
+    train = make_recommender(calls)
+    assert not calls.exists()  # to define an engine is not to call it
+    listing = ListObjective(train, SHIFTS, **RANKED, seed=5)
+    listed = listing.run()
+    optuna = OptunaObjective(train, space, **RANKED, seed=5)
+    study = optuna.create_study()
+    for point in SHIFTS:
+        study.enqueue_trial(point)
+    study.optimize(optuna, n_trials=3)
+    assert len(calls.read_text().split()) == 1
+    ray = RayObjective(train, space, **RANKED, seed=5)
+    config = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    results = ray.tuner(3, points=SHIFTS, run_config=config, scheduler=None).fit()
+    for records in (optuna.records(study), ray.records(results)):
+        for want, got in zip(listed, records, strict=True):
+            assert set(got.picked_values) == {"ndcg@10", "recall@20", "test:ndcg@10"}
+            assert got.picked_values == want.picked_values
+            assert [e.values["ndcg@10"] for e in got.epochs] == [e.values["ndcg@10"] for e in want.epochs]
+    assert ray.best(results) == listing.best(listed)
+    assert all("ndcg@10" in result.metrics for result in results)
+    pids = calls.read_text().split()
+    assert len(pids) == len(set(pids)) == 4
+
+
+@pytest.mark.ray
+def test_side_data_of_any_size_reach_a_worker(ray_cluster, tmp_path):
+    """Given as an object they travel by the object store: a trainable is not allowed to be that large."""
+    popularity = torch.ones(14_000_000, dtype=torch.float64)  # 112 MB, more than Ray lets a function be
+
+    def train(params, run):
+        for _ in run.epochs(1):
+            run.log(items=len(run.spec.output.item_popularity), loss=0.0)
+
+    objective = RayObjective(
+        train, {"x": Float(0, 1)}, metric=Reported("loss", "minimize"),
+        output=Ranking(len(popularity), item_popularity=popularity),
+    )  # fmt: skip
+    config = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    [record] = objective.records(objective.tuner(1, run_config=config).fit())
+    assert (record.state, record.epochs[0].values["items"]) == (TrialState.COMPLETE, 14_000_000)

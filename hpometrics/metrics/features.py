@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar
 
 from ..exceptions import MetricInputError, MetricNameError
@@ -217,6 +219,8 @@ class Ranking(OutputFeature):
         item_features: (items, features).
         propensity: (items,) the chance that a relevant item is observed, in (0, 1]; where left out, estimated
             from the popularity.
+        made_by: the function that gave this output, see `make_output`; a pickle then holds the function in
+            the place of the side data.
     """
 
     type: ClassVar[str] = RANKING
@@ -232,6 +236,7 @@ class Ranking(OutputFeature):
     user_groups: Any = field(default=None, repr=False)
     item_features: Any = field(default=None, repr=False)
     propensity: Any = field(default=None, repr=False)
+    made_by: Callable[[], Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("num_items", "num_users", "num_negatives"):
@@ -256,8 +261,19 @@ class Ranking(OutputFeature):
     def __deepcopy__(self, memo: Any) -> Ranking:
         return self  # frozen, and its side data is large
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+    def __reduce__(self) -> tuple[Any, ...]:
+        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.repr or self.made_by is None}
+        return (_remade, (self.made_by, facts)) if self.made_by else (_restored, (facts,))
+
+
+def _restored(facts: Mapping[str, Any]) -> Ranking:
+    return Ranking(**facts)
+
+
+def _remade(make: Callable[[], Any], facts: Mapping[str, Any]) -> OutputFeature:
+    made = make_output(make)
+    stated = {name: getattr(made, name) for name in facts}
+    return made if stated == facts else replace(made, **facts)
 
 
 @dataclass(frozen=True)
@@ -304,6 +320,8 @@ class Clusters(OutputFeature):
     type: ClassVar[str] = CLUSTERS
 
 
+Output = OutputFeature | str | Callable[[], OutputFeature | str]
+
 FEATURES: dict[str, type[OutputFeature]] = {
     feature.type: feature
     for feature in (
@@ -326,14 +344,16 @@ def check_feature_type(name: str) -> str:
     return name
 
 
-def parse_feature(text: str | OutputFeature) -> OutputFeature:
-    """Read `category`, `category(num_classes=10)` or `binary(threshold=0.3)`.
+def parse_feature(text: Output) -> OutputFeature:
+    """Read `category`, `category(num_classes=10)` or `binary(threshold=0.3)`; of a function, what it gives.
 
     Raises:
         MetricInputError: no such feature, or no such fact of it.
     """
     if isinstance(text, OutputFeature):
         return text
+    if callable(text):
+        return make_output(text)
     from .names import MetricName  # the same small grammar
 
     try:
@@ -352,3 +372,22 @@ def parse_feature(text: str | OutputFeature) -> OutputFeature:
                 f"{feature.type} has no {key!r}; it knows {', '.join(known) or 'no facts'}"
             )
     return feature(**dict(name.params))
+
+
+@cache
+def make_output(make: Callable[[], OutputFeature | str]) -> OutputFeature:
+    """Call a function that gives an output; once per process, however often it is asked for.
+
+    A `Ranking` made so pickles as the function: where it arrives, the function is called, and side data of
+    any size are read there, as the data to train on are, and do not travel.
+
+    Raises:
+        MetricInputError: it gives something else.
+    """
+    made = make()
+    if not isinstance(made, (OutputFeature, str)):
+        raise MetricInputError(
+            f"a function as output= gives an output such as Ranking(seen=...), got {type(made).__name__}"
+        )
+    output = parse_feature(made)
+    return replace(output, made_by=make) if isinstance(output, Ranking) else output

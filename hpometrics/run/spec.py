@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ..exceptions import NotYetError, ObjectiveError, RunError, UnknownMetricError
 from ..metrics.collection import MetricCollection
-from ..metrics.features import OutputFeature, parse_feature
+from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.registry import find_metric
@@ -42,7 +42,8 @@ class RunSpec:
         metric: what is optimised: a name, a metric object or class, `Reported(name, objective)`, or
             `{"metric": name, "direction": ..., **params}`. A name that is not registered is reported by the
             engine if its `direction` is given.
-        output: the output feature; may be left out when the metrics know theirs.
+        output: the output feature, or a function that gives it (see `engine`); may be left out when the
+            metrics know theirs.
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
         direction: states what the registry says, or supplies what it does not; never overrules it.
         at: whose value counts for the run, that of its `best` epoch or its `last`.
@@ -60,7 +61,7 @@ class RunSpec:
     """
 
     metric: Any
-    output: OutputFeature | str | None = None
+    output: Output | None = None
     track: Iterable[Any] = ()
     direction: Objective | str | None = None
     at: At | str = At.BEST
@@ -105,25 +106,31 @@ class RunSpec:
             raise RunError(f"tol must be a finite number of at least 0, got {self.tol!r}")
 
 
-def engine(*, output: OutputFeature | str | None = None, **facts: Any) -> Callable[[T], T]:
+def engine(*, output: Output | None = None, **facts: Any) -> Callable[[T], T]:
     """Put facts on a train function for objectives and sweeps to read: any of `RunSpec`.
+
+    Side data of an output may be there only when the data have been read. Then `output` is a function of no
+    arguments that returns the output. An objective that is made and a sweep that is run call it, once per
+    process and before the first trial; to define the engine and to check a sweep file is not to call it.
+    A Ray worker is sent the function, not the side data, and calls it too: it reads the data in any case,
+    and side data made of them (`seen` is what is trained on) then take no memory of their own.
 
     >>> @engine(output="category(num_classes=10)")
     ... def train(params, run): ...
     >>> print(engine_facts(train)["output"])
     category(num_classes=10)
     """
-    feature = None if output is None else parse_feature(output)
+    settled = output if output is None or callable(output) else parse_feature(output)
 
     def mark(train: T) -> T:
-        setattr(train, _FACTS, {"output": feature, **facts})
+        setattr(train, _FACTS, {"output": settled, **facts})
         return train
 
     return mark
 
 
 def engine_facts(train: Train) -> Mapping[str, Any]:
-    """Return the facts that `engine` put on a function; none if it did not."""
+    """Return the facts that `engine` put on a function, an output as it was given; none if it did not."""
     facts: Mapping[str, Any] = getattr(train, _FACTS, {})
     return {name: fact for name, fact in facts.items() if fact is not None}
 

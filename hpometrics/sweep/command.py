@@ -17,10 +17,10 @@ from ..search.record import TrialRecord
 from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
-from .engine import import_engine
+from .engine import import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
-from .plan import Plan, make_plan
+from .plan import Plan
 from .progress import Progress
 from .resolved import resolve
 from .table import evaluated, optimal, result_table
@@ -69,10 +69,9 @@ def run_command(plan: Plan, options: Options) -> int:
 
 def _job(plan: Plan, options: Options) -> Job:
     engine = import_engine(plan)
-    facts = engine_facts(engine.train)
-    plan = make_plan(plan.document, facts.get("output"), settle=True)
+    plan = settle(plan, engine)
     home = RunDirectory(plan.directory)
-    measured = spec_facts(plan, facts)
+    measured = spec_facts(plan, engine_facts(engine.train))
     trials = Trials(
         engine, RunSpec(**measured), home.path.absolute(), plan.engine_seed, plan.config.results.fsync
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..exceptions import ConfigError, missing_extra
-from .plan import Plan
+from ..metrics.features import OutputFeature, parse_feature
+from ..run.spec import engine_facts
+from .plan import Plan, make_plan
 from .problems import Problem, SweepFileError, did_you_mean, one_line
 
 Train = Callable[..., Any]
@@ -35,6 +38,21 @@ class ImportedEngine:
         """Train."""
         return self.train(params, run)
 
+    @property
+    def output(self) -> OutputFeature | None:
+        """What the engine itself says that it predicts; a function that gives it is called.
+
+        Raises:
+            ConfigError: that function raised.
+        """
+        told = engine_facts(self.train).get("output")
+        try:
+            return None if told is None else parse_feature(told)
+        except Exception as err:  # it reads the user's data
+            raise ConfigError(
+                f"the output of {self.target} cannot be had: {type(err).__name__}: {one_line(err)}"
+            ) from err
+
     def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, tuple[str, ...]]]:
         return type(self), (self.target, self.folders)
 
@@ -46,8 +64,26 @@ def import_engine(plan: Plan) -> ImportedEngine:
         SweepFileError: it cannot be imported, or is nothing to call.
     """
     folders = (str(plan.file.resolve().parent), str(Path.cwd()))
-    try:
+    with _at_target(plan):
         return ImportedEngine(plan.config.engine.target or "", folders)
+
+
+def settle(plan: Plan, engine: ImportedEngine) -> Plan:
+    """Return the plan with nothing left open: the engine says what it predicts.
+
+    Raises:
+        SweepFileError: it cannot say it, or contradicts the file.
+    """
+    with _at_target(plan):
+        output = engine.output
+    return make_plan(plan.document, output, settle=True)
+
+
+@contextmanager
+def _at_target(plan: Plan) -> Iterator[None]:
+    """Say of an error of the engine where the file names it."""
+    try:
+        yield
     except ConfigError as err:
         path = ("engine", "target")
         raise SweepFileError([Problem(plan.document.mark(path), path, str(err))]) from err

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from ..exceptions import HpometricsError
 from ..metrics.features import OutputFeature, parse_feature
+from ..metrics.names import MetricName
 from ..search.selection import At
 from ..search.space import Space
 from .config import Draft, Sweep
@@ -139,6 +140,7 @@ def _check_budget(config: Draft, document: Document) -> None:
 
 
 def _output(config: Draft, told: OutputFeature | None, document: Document) -> OutputFeature | None:
+    """Settle the output: the engine's own, side data included, with the facts that the file states."""
     path, given = ("engine", "output"), None if config.engine is None else config.engine.output
     if not isinstance(given, str):
         return told
@@ -147,9 +149,12 @@ def _output(config: Draft, told: OutputFeature | None, document: Document) -> Ou
     except HpometricsError as err:
         document.add(path, one_line(err))
         return None
-    if told is not None and told.type != output.type:
+    if told is None:
+        return output
+    if told.type != output.type:
         document.add(path, f"the file says {output}, the engine itself says {told}")
-    return output if told is None or str(output) != output.type else told
+        return output
+    return replace(told, **dict(MetricName.parse(given).params))
 
 
 def _measures(config: Draft, output: OutputFeature | None, settle: bool, document: Document) -> list[Measure]:

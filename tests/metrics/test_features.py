@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import pytest
+import torch
 
 from hpometrics.exceptions import HpometricsError, MetricInputError
 from hpometrics.metrics.features import (
@@ -8,6 +12,7 @@ from hpometrics.metrics.features import (
     Binary,
     Category,
     Number,
+    Ranking,
     Sequence,
     Set,
     Text,
@@ -84,3 +89,43 @@ def test_a_feature_cannot_change():
         Category(3).num_classes = 4  # type: ignore[misc]
     assert {Category(3), Category(3)} == {Category(3)}
     assert issubclass(MetricInputError, HpometricsError)
+
+
+def seen_by_all() -> Ranking:
+    """Ten thousand users who have seen one item each."""
+    return Ranking(3, num_users=10_000, seen=(torch.arange(10_001), torch.zeros(10_000, dtype=torch.int64)))
+
+
+def test_a_function_gives_the_output_once():
+    """However often it is asked for, it is one call and one object; what it gives may be a text."""
+    calls = []
+    assert parse_feature(lambda: "set(num_labels=3)") == Set(3)
+
+    def give():
+        calls.append("called")
+        return Ranking(num_items=3, item_popularity=[1, 2, 3])
+
+    assert parse_feature(give) is parse_feature(give)
+    assert (str(parse_feature(give)), calls) == ("ranking(num_items=3)", ["called"])
+
+
+def test_a_function_that_gives_no_output_is_refused():
+    """With what it gave instead."""
+    with pytest.raises(MetricInputError, match=r"gives an output such as Ranking\(seen=...\), got dict"):
+        parse_feature(dict)
+
+
+def test_an_output_made_by_a_function_travels_as_the_function():
+    """The side data stay behind, what has been changed since comes along, and equal is equal."""
+    made = parse_feature(seen_by_all)
+    stored = pickle.dumps(made)
+    assert len(stored) < 1000 < len(pickle.dumps(seen_by_all()))
+    assert pickle.loads(stored) is made
+    sampled = pickle.loads(pickle.dumps(replace(made, num_negatives=2)))
+    assert sampled == replace(made, num_negatives=2) != made
+
+
+def test_a_ranking_pickles_with_its_side_data():
+    """What was given as an object arrives as one."""
+    again = pickle.loads(pickle.dumps(seen_by_all()))
+    assert (again.num_items, again.num_users, len(again.seen[1])) == (3, 10_000, 10_000)

@@ -5,7 +5,7 @@ import sys
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.features import Binary, Category, Ranking
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.optuna_samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
 from hpometrics.sweep.loader import parse_document
@@ -102,6 +102,15 @@ def test_the_engine_settles_what_the_file_leaves_open():
     assert make_plan(parse_document(SWEEP, "sweep.yaml"), Binary(0.3)).output == Binary(0.3)
     with pytest.raises(SweepFileError, match="the file says binary, the engine itself says category"):
         make_plan(parse_document(SWEEP, "sweep.yaml"), Category(3))
+
+
+def test_the_file_adds_to_what_the_engine_says():
+    """Facts in the file count, those that it leaves out are the engine's, and so are all side data."""
+    text = changed("binary", "ranking(num_negatives=3)").replace("roc_auc", "ndcg@5")
+    told = Ranking(9, relevance_threshold=2.0, item_popularity=(popularity := [1.0] * 9))
+    plan = make_plan(parse_document(text.replace("accuracy", "recall@5"), "sweep.yaml"), told)
+    assert str(plan.output) == "ranking(num_items=9, relevance_threshold=2.0, num_negatives=3)"
+    assert plan.output.item_popularity is popularity
 
 
 def test_a_metric_that_is_tracked_twice_counts_once():

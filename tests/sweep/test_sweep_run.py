@@ -250,6 +250,36 @@ def test_an_output_that_nobody_states_is_a_problem_of_the_file(sweep, folder):
     assert not (folder / "runs").exists()
 
 
+RECOMMEND = changed(
+    "{target: toy_engine:train, output: binary}", "{target: toy_engine:recommend, output: ranking}"
+)
+RECOMMEND = RECOMMEND.replace("roc_auc, track: [accuracy]", "ndcg@1, track: [recall@2]")
+
+
+def test_an_output_that_a_function_gives_is_asked_for_by_run_alone(sweep, folder):
+    """Once, before the first trial; the file's word `ranking` agrees with it, and its side data are used."""
+    (folder / "popularity").write_text("1 0 0 1")
+    assert sweep(RECOMMEND, command="check").exit_code == 0
+    assert not (folder / "calls").exists()
+    result = sweep(RECOMMEND)
+    assert result.exit_code == 0, result.output
+    assert (folder / "calls").read_text() == "called\n"
+    best = read_document(folder / "runs" / "sweep" / "best.yaml").data
+    assert best["output"] == "ranking(num_items=4)"
+    assert best["values"] == {"ndcg@1": 1.0, "recall@2": 1.0}  # 0 if the seen items were ranked
+
+
+def test_an_output_that_cannot_be_had_is_a_problem_of_the_file(sweep, folder):
+    """Its data are missing: said in one line, with the place of the engine; nothing was run."""
+    result = sweep(RECOMMEND)
+    assert result.exit_code == 2
+    assert (
+        "sweep.yaml:1:10: engine.target: the output of toy_engine:recommend cannot be had: FileNotFoundError"
+        in result.stderr
+    )
+    assert not (folder / "runs").exists()
+
+
 @pytest.mark.parametrize(
     ("package", "problem"),
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from hpometrics import Binary, engine
+from hpometrics import Binary, Ranking, engine
 
 
 @engine(output=Binary())
@@ -39,6 +39,22 @@ def learn(params, run):
         run.update(logits=model(rows)[:, 0].detach(), target=target)
         run.log(loss=loss.item())
         run.checkpoint(model=model, optimizer=optimizer)
+
+
+def seen():
+    """An output whose side data have been read; each call is a line in the file `calls`."""
+    with Path("calls").open("a") as file:
+        file.write("called\n")
+    popularity = [float(count) for count in Path("popularity").read_text().split()]
+    return Ranking(4, seen=([0, 1, 2], [3, 0]), item_popularity=popularity)
+
+
+@engine(output=seen)
+def recommend(params, run):
+    """Two users; the item each has seen scores best and is left out."""
+    for _ in run.epochs():
+        scores = torch.tensor([[0.0, 0.3, 0.2, 0.9], [0.9, params["lr"], 0.5, 0.1]])
+        run.update(scores=scores, target=[[1], [2]], users=torch.arange(2))
 
 
 def fail(params, run):
