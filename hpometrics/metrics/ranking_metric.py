@@ -69,9 +69,7 @@ class TopKMetric(BaseMetric):
 
     def __init__(self, k: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise MetricInputError(f"{type(self).__name__}: k is a whole number from 1, got {k!r}")
-        self.k: int = k
+        self.k: int = _cutoff(self, k)
 
     def prepare(self, batch: Outputs) -> None:
         """Ask for lists of k items."""
@@ -132,19 +130,25 @@ class UserAverageTopKMetric(TopKMetric):
         return values
 
 
-class ListMetric(TopKMetric):
+class ListMetric(BaseMetric):
     """A metric whose value for a user is a formula over lists; all cut-offs are measured at once.
 
-    A subclass gives `values`; its parameters but k say which formula it is.
+    A subclass gives `values`; its parameters but k say which formula it is. One that may go without a cut-off
+    says `k: int | None = None` in its `__init__`: then the whole ranking is the list. Such a formula adds up
+    over places where something is relevant, which are the only ones that `WholeLists` hold.
     """
+
+    def __init__(self, k: int | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.k = None if k is None else _cutoff(self, k)
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
-        return {"users": UserMeans(self.formula, self.of_batch, (self.k,))}
+        return {"users": UserMeans(self.formula, self.of_batch, (self.k or 0,))}
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a value."""
-        return mean_over_users(self, self.k)
+        return mean_over_users(self, self.k or 0)
 
     def values(self, cut: Cut) -> Tensor:
         """Measure each user at each k.
@@ -159,9 +163,14 @@ class ListMetric(TopKMetric):
         """Its name without the cut-off."""
         return self.name.rpartition("@")[0] or self.name
 
-    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
-        """Measure a batch at several cut-offs; users without a relevant item have no value."""
-        return batch.lists.of_valid(self.values(batch.lists.cut(cutoffs)))
+    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor | tuple[Tensor, Tensor]:
+        """Measure a batch at several cut-offs; users without a relevant item have no value.
+
+        Returns:
+            (users, cut-offs) float64, nan for a user without a value; or a pair of these and their weights.
+        """
+        values = torch.cat([self.values(cut) for cut in batch.cuts(cutoffs)], dim=1)
+        return values.masked_fill(~batch.valid.unsqueeze(1), torch.nan)
 
 
 class RatingMetric(BaseMetric):
@@ -200,6 +209,13 @@ class RatingMetric(BaseMetric):
         pooled = self.average == "pooled"
         values = means if pooled else self.of_user(means)
         return values.unsqueeze(1), (counts if pooled else torch.ones_like(counts)).unsqueeze(1)
+
+
+def _cutoff(metric: Metric, k: int) -> int:
+    """Return k if it is a cut-off."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise MetricInputError(f"{type(metric).__name__}: k is a whole number from 1, got {k!r}")
+    return k
 
 
 def _nothing(batch: Outputs) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""Areas: of each row, the pairs of a relevant and another item that the scores put in the right order."""
+"""Areas: of each row, the pairs of a relevant and another item in the right order; the ranks of items."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from .interactions import Interactions
+
+_COMPARED = 1 << 22  # scores compared at once, where items are tied
 
 
 def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor, Tensor]:
@@ -31,6 +33,46 @@ def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor,
     others = width - hidden.squeeze(1).double() - positives
     among_all = _sums((below + upto).double() / 2 - hidden.squeeze(1)[row], row, len(scores))
     return among_all - positives.square() / 2, positives, others
+
+
+def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
+    """Find the rank from 1 of single items, equal scores in the order of their columns, with one sort.
+
+    Args:
+        scores: (rows, columns), -inf where an item is not ranked.
+        entries: columns of each row.
+
+    Returns:
+        (entries,) float64, inf where an item is not ranked.
+    """
+    row, column = entries.row_of, entries.items
+    own = scores[row, column]
+    below, upto = _places(_sorted(scores), row, own)
+    rank = scores.shape[1] - upto + 1
+    tied = ((upto - below > 1) & (own > -torch.inf)).nonzero().squeeze(1)
+    if len(tied):
+        rank[tied] += _tied_before(scores, row[tied], column[tied], own[tied])
+    return rank.double().masked_fill(own == -torch.inf, torch.inf)
+
+
+def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
+    """How many items of each row are ranked and not relevant, (rows,) float64."""
+    row = relevant.row_of
+    ranked = (scores[row, relevant.items] > -torch.inf).double()
+    return (scores > -torch.inf).sum(1).double() - _sums(ranked, row, len(scores))
+
+
+def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Tensor:
+    """How many items of the same score stand in a column before each item's."""
+    width = scores.shape[1]
+    step = max(1, _COMPARED // width)
+    places = torch.arange(width, device=scores.device)
+    counts = []
+    for start in range(0, len(row), step):
+        part = slice(start, start + step)
+        same = scores[row[part]] == own[part].unsqueeze(1)
+        counts.append((same & (places < column[part].unsqueeze(1))).sum(1))
+    return torch.cat(counts)
 
 
 def _sorted(scores: Tensor) -> Tensor:

@@ -31,12 +31,18 @@ class Relevance(Protocol):
     def entries(self) -> Interactions:
         """The relevant columns of each row with their grades."""
 
+    @property
+    def refused(self) -> SparseRelevance | None:
+        """What is judged and found not relevant; None where that is everything else."""
+
     def only(self, which: Tensor) -> Relevance:
         """Return the relevance of some rows alone."""
 
 
 class DenseRelevance:
     """Relevance given as a matrix of grades, of which those above a threshold are relevant."""
+
+    refused: SparseRelevance | None = None
 
     def __init__(self, target: Tensor, threshold: float) -> None:
         self._target, self._threshold = target, threshold
@@ -83,8 +89,10 @@ class SparseRelevance:
     columns asked for, and taken out again, so that nobody pays for the columns in between.
     """
 
-    def __init__(self, entries: Interactions, width: int, counts: Tensor) -> None:
-        self.entries, self.counts, self._width = entries, counts, width
+    def __init__(
+        self, entries: Interactions, width: int, counts: Tensor, refused: SparseRelevance | None = None
+    ) -> None:
+        self.entries, self.counts, self.refused, self._width = entries, counts, refused, width
         self._buffer = torch.empty(0)
 
     def at(self, start: int, columns: Tensor) -> Tensor:
@@ -113,7 +121,8 @@ class SparseRelevance:
 
     def only(self, which: Tensor) -> SparseRelevance:
         """Return the relevance of some rows alone."""
-        return SparseRelevance(self.entries.rows(which), self._width, self.counts[which])
+        refused = None if self.refused is None else self.refused.only(which)
+        return SparseRelevance(self.entries.rows(which), self._width, self.counts[which], refused)
 
 
 def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:
