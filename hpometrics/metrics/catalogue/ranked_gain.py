@@ -105,7 +105,8 @@ class RankBiasedPrecision(ListMetric):
     Raises:
         MetricInputError: p does not lie between 0 and 1.
     Formula: mean over users of (1 - p) times the sum of p^(rank - 1) over the relevant among the first k.
-    Deviates: what lies behind k counts 0, as in ranx; the paper prints it as a residual beside the value.
+    Deviates: ranx multiplies by the grade, which may exceed 1; the paper prints what may lie behind the list
+        as a residual beside the value.
     Source: Moffat & Zobel 2008, ACM TOIS 27(1).
 
     >>> import torch

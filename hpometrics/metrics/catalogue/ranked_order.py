@@ -7,12 +7,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE
 from ..features import RANKING
 from ..ranking.batch import RankingBatch
 from ..ranking.lists import Cut
 from ..ranking_metric import ListMetric
 from ..registry import register_metric
+
+_LEVELS = 10  # eleven levels of recall, 0.0 to 1.0
 
 Norm = Literal["min", "n", "hits"]
 
@@ -145,6 +148,44 @@ class RPrecision(ListMetric):
         return cut.sum(cut.lists.hits & (cut.lists.places <= cut.relevant)) / cut.relevant
 
 
+@register_metric("interpolated_precision", [RANKING], aliases=["iprec_at_recall"])
+class InterpolatedPrecision(ListMetric):
+    """Best precision at any rank that has found at least a share of the relevant items, averaged over users.
+
+    Shape: scores, target (users, items).
+    Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
+
+    Raises:
+        MetricInputError: recall lies outside [0, 1].
+    Formula: mean over users of the largest hits@k / k among all k with hits@k >= recall * relevant, 0 where
+        none has; without `recall` the mean of this at 0.0, 0.1, ... 1.0 (eleven-point average precision).
+    Deviates: trec_eval asks for int(recall * relevant + 0.9) found, by which 2 of 3 are a recall of 0.7.
+    Source: Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval.
+
+    >>> import torch
+    >>> metric = InterpolatedPrecision(recall=1.0)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1, 1]]))
+    >>> round(metric.compute().item(), 4)  # both are found at rank 3
+    0.6667
+    """
+
+    objective = MAXIMIZE
+    family = "order"
+
+    def __init__(self, recall: float | None = None, **kwargs: Any) -> None:
+        super().__init__(None, **kwargs)
+        if recall is not None and not 0 <= recall <= 1:
+            raise MetricInputError(f"interpolated_precision: recall lies in [0, 1], got {recall!r}")
+        self.recall = recall
+
+    def values(self, cut: Cut) -> Tensor:
+        """Average over the levels, or take the one."""
+        levels = [level / _LEVELS for level in range(_LEVELS + 1)] if self.recall is None else [self.recall]
+        precision = torch.where(cut.lists.hits, cut.lists.found / cut.lists.places, 0.0)
+        best = [_best(cut, precision, level) for level in levels]
+        return torch.stack(best).mean(0)
+
+
 @register_metric("bpref", [RANKING])
 class BinaryPreference(ListMetric):
     """How seldom a relevant item comes after one that is judged and not relevant, averaged over users.
@@ -196,3 +237,9 @@ def _before(places: Tensor, row: Tensor, ranks: Tensor) -> Tensor:
     ordered = (first[row, 0] + ranks).sort().values
     upto = torch.searchsorted(ordered, first + places.nan_to_num(posinf=0.0))
     return (upto - torch.searchsorted(ordered, first)).double()
+
+
+def _best(cut: Cut, precision: Tensor, level: float) -> Tensor:
+    """The best precision at a hit with enough found, (rows, 1)."""
+    enough = cut.lists.found >= level * cut.relevant - 1e-9
+    return torch.where(enough, precision, 0.0).amax(1, keepdim=True)

@@ -20,7 +20,13 @@ _SHARE = "float in [0, 1], no unit, 1 is best; nan when no user has a relevant i
 
 
 def by_user(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over items one behind another, each with the number of its user."""
+    """Hand over items one behind another, relevant or not, each with the number of its user."""
+    preds, target, indexes = _flat(given)
+    inner.update(preds, target > 0, indexes=indexes)
+
+
+def graded_by_user(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over items one behind another with their grades."""
     preds, target, indexes = _flat(given)
     inner.update(preds, target, indexes=indexes)
 
@@ -52,18 +58,19 @@ def _flat(given: Given) -> tuple[Tensor, Tensor, Tensor]:
         return given.preds, given.target, torch.as_tensor(given.extras["indexes"])
     users, items = given.target.shape
     indexes = torch.arange(users, device=given.target.device).repeat_interleave(items)
-    return given.preds.flatten(), given.target.flatten(), indexes
+    preds, target = given.preds.flatten(), given.target.flatten()
+    known = (preds > -torch.inf) | (target > 0)  # what is not ranked is no item, but can be missed
+    return preds[known], target[known], indexes[known]
 
 
 def _row(name: str, source: str, summary: str, formula: str, paper: str, **more: Any) -> Row:
     facts: dict[str, Any] = {
-        "objective": MAXIMIZE, "params": {"empty": _CHOICES, "k": None}, "value": _SHARE,
+        "objective": MAXIMIZE, "feed": by_user, "params": {"empty": _CHOICES, "k": None}, "value": _SHARE,
         "void": nothing_relevant, "fixed": {"aggregation": mean_over_users}, "renamed": {"k": "top_k",
         "empty": "empty_target_action"}, **more,
     }  # fmt: skip
     return Row(
         name=name, features=(RANKING,), source=f"retrieval.{source}", inputs=LOGITS, keeps="rows",
-        feed=by_user,
         optional=("indexes",),
         summary=f"{summary}; {_EMPTY}.", formula=formula, paper=paper, **facts,
     )  # fmt: skip
@@ -81,6 +88,7 @@ ROWS = [
         "Gain of the items in their order, later ones counting less, of the best",
         "sum of relevance / log2(place + 1), over that of the best order",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4).", aliases=("retrieval_normalized_dcg",),
+        feed=graded_by_user,
     ),
     _row(
         "mrr", "RetrievalMRR", "Mean over users of 1 over the place of the first relevant item",
