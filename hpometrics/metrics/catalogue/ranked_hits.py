@@ -7,12 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE, MINIMIZE
 from ..features import RANKING
 from ..ranking.batch import RankingBatch
 from ..ranking.lists import Cut
-from ..ranking_metric import ListMetric
+from ..ranking_metric import ListMetric, TopKMetric
 from ..registry import register_metric
+from ..statistics.statistic import Statistic
+from ..statistics.user_means import UserMeans
 
 
 @register_metric("precision", [RANKING], aliases=["retrieval_precision"])
@@ -190,3 +193,52 @@ class FallOut(ListMetric):
     def values(self, cut: Cut) -> Tensor:
         """Count what is shown and not relevant."""
         return cut.lengths - cut.found
+
+
+@register_metric("recall_at_precision", [RANKING], aliases=["retrieval_recall_at_fixed_precision"])
+class RankingRecallAtPrecision(TopKMetric):
+    """Largest recall of lists of 1 to k items, of one length for all users, whose precision suffices.
+
+    Shape: scores, target (users, items).
+    Value: float in [0, 1], no unit, 1 is best; 0 where no length is precise enough.
+
+    Raises:
+        MetricInputError: min_precision lies outside [0, 1].
+    Formula: max of recall@j over all j up to k with precision@j >= min_precision, both averaged over users.
+    Source: torchmetrics, `RetrievalRecallAtFixedPrecision`, whose `max_k` is k.
+
+    >>> import torch
+    >>> metric = RankingRecallAtPrecision(k=3, min_precision=0.6)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]]))
+    >>> metric.compute().item()  # precision is 1, 1 / 2, 2 / 3
+    1.0
+    """
+
+    objective = MAXIMIZE
+    family = "hits"
+
+    def __init__(self, k: int, min_precision: float, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+        if not 0 <= min_precision <= 1:
+            raise MetricInputError(
+                f"recall_at_precision: min_precision lies in [0, 1], got {min_precision!r}"
+            )
+        self.min_precision = min_precision
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep both shares at each length, together with whoever measures them as well."""
+        lengths = tuple(range(1, self.k + 1))
+        return {
+            "precision": UserMeans("precision", RankingPrecision(self.k).of_batch, lengths),
+            "recall": UserMeans("recall", RankingRecall(self.k).of_batch, lengths),
+        }
+
+    def compute(self) -> Tensor:
+        """Take the best length; nan with a reason where no user has a relevant item."""
+        precision, recall = (
+            torch.stack([self.statistic(UserMeans, name).mean(length) for length in range(1, self.k + 1)])
+            for name in ("precision", "recall")
+        )
+        if bool(recall.isnan().any()):
+            return self.undefined("no user has a relevant item")
+        return torch.where(precision >= self.min_precision, recall, 0.0).amax()

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 import torchmetrics.functional.retrieval as tm
-from ranked_cases import CASES, Case, agree, make_case
+from ranked_cases import CASES, Case, agree, make_case, together
+from torchmetrics.retrieval import RetrievalRecallAtFixedPrecision
 
 from hpometrics.metrics.registry import get_metric
 
@@ -63,6 +64,20 @@ def test_fall_out_agrees_with_torchmetrics(seed):
     agree(
         case, {f"fall_out@{k}": per_query(tm.retrieval_fall_out, {"top_k": k}, case, False) for k in (1, 7)}
     )
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("level", "k"), [(0.0, 3), (0.2, 30), (0.3, 5), (1.0, 4)])
+def test_recall_at_precision_agrees_with_torchmetrics(level, k, seed):
+    """One length of list for all users, who each have something relevant."""
+    case = make_case("random", seed)
+    case = Case(case.scores[1:], case.grades[1:])
+    case.grades[0, 0] = 1
+    theirs = RetrievalRecallAtFixedPrecision(min_precision=level, max_k=k)
+    users = torch.arange(len(case.scores)).repeat_interleave(case.scores.shape[1])
+    theirs.update(*(torch.tensor(part).flatten() for part in (case.scores, case.grades)), indexes=users)
+    name = f"recall_at_precision(min_precision={level})@{k}"
+    assert together([name], case)[name] == pytest.approx(theirs.compute()[0].item(), abs=1e-6)
 
 
 @pytest.mark.parametrize(("kind", "seed"), [case for case in CASES if case[0] not in ("masked", "equal")])
