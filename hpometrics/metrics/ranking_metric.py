@@ -54,6 +54,11 @@ class BaseMetric(Metric):
         for tile in rankings_in(batch).dense_tiles():
             type(self).update(self, tile.preds, tile.target, **self._told_of(tile))
 
+    @property
+    def formula(self) -> str:
+        """Its name without the cut-off."""
+        return self.name.rpartition("@")[0] or self.name
+
     def per_user(self) -> PerUser:
         """The value of each user, which `Ranking(per_user=True)` has it keep.
 
@@ -77,14 +82,7 @@ class TopKMetric(BaseMetric):
 
     def __init__(self, k: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise MetricInputError(f"{type(self).__name__}: k is a whole number from 1, got {k!r}")
-        self.k: int = k
-
-    @property
-    def formula(self) -> str:
-        """Its name without the cut-off."""
-        return self.name.rpartition("@")[0] or self.name
+        self.k: int = _cutoff(self, k)
 
     def prepare(self, batch: Outputs) -> None:
         """Ask for lists of k items."""
@@ -149,11 +147,13 @@ class UserAverageTopKMetric(TopKMetric):
         return values
 
 
-class ListMetric(TopKMetric):
+class ListMetric(BaseMetric):
     """A metric whose value for a user is a formula over lists; all cut-offs are measured at once.
 
     A subclass gives `values`, or `values_in` where it wants more of the batch than its lists; its parameters
-    but k say which formula it is.
+    but k say which formula it is. One that may go without a cut-off says `k: int | None = None` in its
+    `__init__`: then the whole ranking is the list. Such a formula adds up over places where something is
+    relevant, which are the only ones that `WholeLists` hold.
     """
 
     every_user: ClassVar[bool] = False
@@ -161,13 +161,17 @@ class ListMetric(TopKMetric):
     void: ClassVar[str] = "no user has a relevant item"
     """Why there is no value where no user has one."""
 
+    def __init__(self, k: int | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.k = None if k is None else _cutoff(self, k)
+
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
-        return {"users": means_of_users(self.output, self.formula, self.of_batch, (self.k,))}
+        return {"users": means_of_users(self.output, self.formula, self.of_batch, (self.k or 0,))}
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a value."""
-        return mean_over_users(self, self.k, self.void)
+        return mean_over_users(self, self.k or 0, self.void)
 
     def values(self, cut: Cut) -> Tensor:
         """Measure each user at each k.
@@ -181,10 +185,14 @@ class ListMetric(TopKMetric):
         """Measure each user at each k, with side data and whatever else the batch knows."""
         return self.values(cut)
 
-    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
-        """Measure a batch at several cut-offs; users without a relevant item have no value, as a rule."""
-        values = self.values_in(batch, batch.lists.cut(cutoffs))
-        return values if self.every_user else batch.lists.of_valid(values)
+    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor | tuple[Tensor, Tensor]:
+        """Measure a batch at several cut-offs; users without a relevant item have no value, as a rule.
+
+        Returns:
+            (users, cut-offs) float64, nan for a user without a value; or a pair of these and their weights.
+        """
+        values = torch.cat([self.values_in(batch, cut) for cut in batch.cuts(cutoffs)], dim=1)
+        return values if self.every_user else values.masked_fill(~batch.valid.unsqueeze(1), torch.nan)
 
 
 class RatingMetric(BaseMetric):
@@ -227,6 +235,13 @@ class RatingMetric(BaseMetric):
         pooled = self.average == "pooled"
         values = means if pooled else self.of_user(means)
         return values.unsqueeze(1), (counts if pooled else torch.ones_like(counts)).unsqueeze(1)
+
+
+def _cutoff(metric: Metric, k: int) -> int:
+    """Return k if it is a cut-off."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise MetricInputError(f"{type(metric).__name__}: k is a whole number from 1, got {k!r}")
+    return k
 
 
 def mean_over_users(metric: Metric, k: int | None, void: str = "no user has a relevant item") -> Tensor:

@@ -37,7 +37,7 @@ class Composite(ListMetric):
         super().__init__(k, **kwargs)
         if not parts:
             raise MetricNameError(f"{type(self).__name__} combines metrics, got none")
-        self._parts = tuple(_part(name, self.k) for name in parts)
+        self._parts = tuple(_part(name, k) for name in parts)
 
     def combined(self, values: Tensor) -> Tensor:
         """Combine the values of the parts, (parts, users, cut-offs), to one each, (users, cut-offs)."""
@@ -47,7 +47,8 @@ class Composite(ListMetric):
         """Combine what the parts give each user of a batch, at several cut-offs."""
         for part in self._parts:
             part.output = self.output
-        return self.combined(torch.stack([part.of_batch(batch, cutoffs) for part in self._parts]))
+        measured = (part.of_batch(batch, cutoffs) for part in self._parts)
+        return self.combined(torch.stack([one[0] if isinstance(one, tuple) else one for one in measured]))
 
 
 def _part(name: str, k: int) -> ListMetric:
@@ -77,7 +78,7 @@ def _numbers(text: str, name: str, metrics: Sequence[str]) -> tuple[float, ...]:
     return found
 
 
-@register_metric("f_score", [RANKING], aliases={"f1": "f_score", "fbeta": "f_score"})
+@register_metric("f_score", [RANKING])
 class RankingFScore(Composite):
     """Weighted harmonic mean of two metrics for each user, averaged over users.
 

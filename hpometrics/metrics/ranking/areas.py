@@ -1,4 +1,4 @@
-"""Areas: of each row, the pairs of a relevant and another item that the scores put in the right order."""
+"""Areas: of each row, the pairs of a relevant and another item in the right order; the ranks of items."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from .interactions import Interactions
+
+_COMPARED = 1 << 22  # scores compared at once, where items are tied
 
 
 def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor, Tensor]:
@@ -30,13 +32,57 @@ def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor,
     return among_all - positives.square() / 2, positives, others
 
 
+def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
+    """Find the rank from 1 of single items, equal scores in the order of their columns, with one sort.
+
+    Args:
+        scores: (rows, columns), -inf where an item is not ranked.
+        entries: columns of each row.
+
+    Returns:
+        (entries,) float64, inf where an item is not ranked.
+    """
+    filled, own = _filled(entries), _side_by_side(scores, entries)
+    below, upto = (places[filled] for places in _places(_sorted(scores.clone()), own))
+    own = own[filled]
+    rank = scores.shape[1] - upto + 1
+    tied = ((upto - below > 1) & (own > -torch.inf)).nonzero().squeeze(1)
+    if len(tied):
+        rank[tied] += _tied_before(scores, entries.row_of[tied], entries.items[tied], own[tied])
+    return rank.double().masked_fill(own == -torch.inf, torch.inf)
+
+
+def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
+    """How many items of each row are ranked and not relevant, (rows,) float64."""
+    ranked = _side_by_side(scores, relevant) > -torch.inf
+    return ((scores > -torch.inf).sum(1) - ranked.sum(1)).double()
+
+
+def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Tensor:
+    """How many items of the same score stand in a column before each item's."""
+    width = scores.shape[1]
+    step = max(1, _COMPARED // width)
+    places = torch.arange(width, device=scores.device)
+    counts = []
+    for start in range(0, len(row), step):
+        part = slice(start, start + step)
+        same = scores[row[part]] == own[part].unsqueeze(1)
+        counts.append((same & (places < column[part].unsqueeze(1))).sum(1))
+    return torch.cat(counts)
+
+
 def _side_by_side(scores: Tensor, relevant: Interactions) -> Tensor:
     """The scores of each row's relevant items, (rows, most), -inf behind them."""
-    counts = relevant.counts
-    most = int(counts.max()) if len(counts) else 0
-    filled = torch.arange(most, device=counts.device) < counts.unsqueeze(1)
+    filled = _filled(relevant)
     found = scores.reshape(-1).index_select(0, relevant.places(scores.shape[1]))
-    return scores.new_full((len(scores), most), -torch.inf).masked_scatter_(filled, found)
+    return scores.new_full(filled.shape, -torch.inf).masked_scatter_(filled, found)
+
+
+def _filled(entries: Interactions) -> Tensor:
+    """Where entries side by side are, (rows, most) bool: not behind the last one of a row."""
+    counts = entries.counts
+    most = int(counts.max()) if len(counts) else 0
+    return torch.arange(most, device=counts.device) < counts.unsqueeze(1)
 
 
 def _sorted(scores: Tensor) -> Tensor:

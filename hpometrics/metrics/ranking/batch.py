@@ -11,17 +11,18 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ..features import LOGITS, InputType, OutputFeature, Ranking
 from ..outputs import Outputs, as_tensor
-from .areas import right_pairs
+from .areas import count_others, ranks_of, right_pairs
 from .blocks import Tile
 from .candidates import sample_candidates
 from .interactions import Interactions
-from .lists import Lists
+from .lists import Cut, Lists
 from .queries import side_by_side
 from .reading import known_users, read_items, read_scores, read_scoring, read_seen, read_target, read_users
 from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import GivenScores, Scoring, tiles
 from .side import SideData
 from .topk import top_k
+from .whole import WholeLists
 
 T = TypeVar("T")
 Areas = tuple[Tensor, Tensor, Tensor]
@@ -154,6 +155,22 @@ class RankingBatch(Outputs):
         return held
 
     @property
+    def whole(self) -> WholeLists:
+        """Lists without an end, see `WholeLists`; no list is ranked for them."""
+        return self._once("whole", self._placed)
+
+    def cuts(self, cutoffs: tuple[int, ...]) -> list[Cut]:
+        """Cut the lists at each k; 0, which comes first, is the whole ranking."""
+        some = tuple(k for k in cutoffs if k)
+        whole = [self.whole.cut((self.width,))] if 0 in cutoffs else []
+        return whole + ([self.lists.cut(some)] if some else [])
+
+    @property
+    def others(self) -> Tensor:
+        """How many items of each row are ranked and not relevant, (rows,) float64."""
+        return self._once("others", lambda: self._measured(count_others, self.relevance.entries))
+
+    @property
     def areas(self) -> Areas:
         """Pairs in the right order, relevant items and others of each row, see `right_pairs`."""
         return self._once("areas", self._counted)
@@ -219,6 +236,10 @@ class RankingBatch(Outputs):
             held.update({asked: torch.cat(found or [none]) for asked, found in parts.items()})
         return held[name]
 
+    def ranks(self, entries: Interactions) -> Tensor:
+        """Find the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked."""
+        return self._measured(ranks_of, entries)
+
     def require(self, kind: InputType, reader: str) -> None:
         """Make sure that a model output is given: a ranking has scores and nothing else.
 
@@ -274,6 +295,20 @@ class RankingBatch(Outputs):
             items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
         grades, ideal = self.relevance.at(columns), self.relevance.ideal(depth)
         return Lists(values, columns, items, grades, self.relevance.counts, ideal)
+
+    def _placed(self) -> WholeLists:
+        entries, counts = self.relevance.entries, self.relevance.counts
+        depth = max(1, int(counts.max()) if len(counts) else 0)
+        item = entries.items if self.items is None else self.items[entries.row_of, entries.items]
+        facts = self.ranks(entries), self._scoring.pairs(entries.row_of, entries.items), item
+        return WholeLists.of(entries, facts, self.relevance.ideal(depth), counts)
+
+    def _measured(self, measure: Callable[[Tensor, Interactions], Tensor], entries: Interactions) -> Tensor:
+        """Measure the entries of each tile of scores, one behind the other."""
+        parts = [torch.zeros(0, dtype=torch.float64, device=self.target.device)]
+        for start, scores in self.tiles():
+            parts.append(measure(scores, entries.part(start, start + len(scores))))
+        return torch.cat(parts)
 
     def _counted(self) -> Areas:
         entries = self.relevance.entries

@@ -53,12 +53,17 @@ class Lists:
     @cached_property
     def places(self) -> Tensor:
         """The ranks 1, 2, ... depth, float64."""
-        return torch.arange(1, self.depth + 1, device=self.values.device, dtype=torch.float64)
+        return _ranks(self.values)
 
     @cached_property
     def discounts(self) -> Tensor:
         """The weight 1 / log2(rank + 1) of each rank, (depth,) float64."""
         return 1 / (self.places + 1).log2()
+
+    @cached_property
+    def ideal_discounts(self) -> Tensor:
+        """The weight of each rank of the ideal list, (depth,) float64."""
+        return 1 / (_ranks(self.values) + 1).log2()
 
     @cached_property
     def valid(self) -> Tensor:
@@ -82,6 +87,14 @@ class Lists:
             self._cuts[cutoffs] = Cut(self, cutoffs)
         return self._cuts[cutoffs]
 
+    def within(self, k: Tensor) -> Tensor:
+        """Which places belong to a list of each k, (depth, cutoffs) bool."""
+        return self.places.unsqueeze(1) <= k
+
+    def ends(self, k: Tensor) -> Tensor:
+        """In which column a list of each k ends, (cutoffs,) int64."""
+        return k - 1
+
     def part(self, start: int, stop: int) -> Lists:
         """Return the lists of some rows."""
         own = (self.values, self.columns, self.items, self.grades, self.relevant, self.ideal)
@@ -98,11 +111,10 @@ class Cut:
 
     def __init__(self, lists: Lists, cutoffs: tuple[int, ...]) -> None:
         self.lists = lists
-        device = lists.values.device
-        self._last = torch.tensor(cutoffs, device=device) - 1
-        self.k = (self._last + 1).double()
+        each = torch.tensor(cutoffs, device=lists.values.device)
+        self.k = each.double()
         """Each k, (cutoffs,) float64."""
-        self._within = (lists.places <= self.k.unsqueeze(1)).double()
+        self._last, self._within = lists.ends(each), lists.within(self.k).double()
 
     @cached_property
     def found(self) -> Tensor:
@@ -131,3 +143,7 @@ class Cut:
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""
         return values[:, self._last]
+
+
+def _ranks(like: Tensor) -> Tensor:
+    return torch.arange(1, like.shape[1] + 1, device=like.device, dtype=torch.float64)

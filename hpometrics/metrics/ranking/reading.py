@@ -106,10 +106,19 @@ def read_target(
     entries = Interactions.of(target, "target", limit).to(scoring.device)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
+    wanted = torch.ones_like(entries.items, dtype=torch.bool)
     if entries.grades is not None:
-        entries = entries.where(entries.grades > threshold)
+        wanted = entries.grades > threshold
+    refused = _sparse(entries.where(~wanted), items, width)
+    entries = entries.where(wanted) if entries.grades is not None else entries
+    return _sparse(entries, items, width, refused), torch.zeros(rows, device=scoring.device)
+
+
+def _sparse(
+    entries: Interactions, items: Tensor | None, width: int, refused: SparseRelevance | None = None
+) -> SparseRelevance:
     placed = entries if items is None else _placed(entries, items)
-    return SparseRelevance(placed, width, entries.counts, entries), torch.zeros(rows, device=scoring.device)
+    return SparseRelevance(placed, width, entries.counts, named=entries, refused=refused)
 
 
 def read_users(users: Any, rows: int) -> Tensor:

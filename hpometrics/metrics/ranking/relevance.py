@@ -34,12 +34,18 @@ class Relevance(Protocol):
     def entries(self) -> Interactions:
         """The relevant columns of each row with their grades."""
 
+    @property
+    def refused(self) -> SparseRelevance | None:
+        """What is judged and found not relevant; None where that is everything else."""
+
     def only(self, which: Tensor) -> Relevance:
         """Return the relevance of some rows alone."""
 
 
 class DenseRelevance:
     """Relevance given as a matrix of grades, of which those above a threshold are relevant."""
+
+    refused: SparseRelevance | None = None
 
     def __init__(self, target: Tensor, threshold: float) -> None:
         self._target, self._threshold = target, threshold
@@ -89,10 +95,17 @@ class SparseRelevance:
     """
 
     def __init__(
-        self, entries: Interactions, width: int, counts: Tensor, named: Interactions | None = None
+        self,
+        entries: Interactions,
+        width: int,
+        counts: Tensor,
+        *,
+        named: Interactions | None = None,
+        refused: SparseRelevance | None = None,
     ) -> None:
         self.entries, self.counts, self._width = entries, counts, width
         self.named = entries if named is None else named
+        self.refused = refused
 
     def at(self, columns: Tensor) -> Tensor:
         """Give the grades of columns of each row."""
@@ -125,9 +138,9 @@ class SparseRelevance:
 
     def only(self, which: Tensor) -> SparseRelevance:
         """Return the relevance of some rows alone."""
-        return SparseRelevance(
-            self.entries.rows(which), self._width, self.counts[which], self.named.rows(which)
-        )
+        refused = None if self.refused is None else self.refused.only(which)
+        rows, named = self.entries.rows(which), self.named.rows(which)
+        return SparseRelevance(rows, self._width, self.counts[which], named=named, refused=refused)
 
 
 def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, asked: Tensor) -> Tensor:

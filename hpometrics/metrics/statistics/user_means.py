@@ -25,7 +25,8 @@ class UserMeans(Statistic):
         owner: the name of the formula; the same owner means the same formula.
         measure: gives the values of a batch, (rows, cut-offs) float64, nan where there is none; or a pair of
             these and their weights.
-        cutoffs: the lengths of lists to be measured; 0 is the whole ranking, none a formula without lists.
+        cutoffs: the lengths of lists to be measured; 0 is the whole ranking and comes first, none a
+            formula without lists.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
@@ -46,9 +47,7 @@ class UserMeans(Statistic):
 
     def prepare(self, batch: Outputs) -> None:
         """Ask for lists of the largest cut-off."""
-        ranked = rankings_in(batch)
-        for cutoff in self.cutoffs:
-            ranked.reach(cutoff or ranked.width)
+        rankings_in(batch).reach(max(self.cutoffs, default=0))
 
     def check(self, batch: Outputs) -> None:
         """Measure the batch; nothing is added yet, so that the formula may refuse it."""
@@ -72,7 +71,7 @@ class UserMeans(Statistic):
 
     def _weighed(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         ranked = rankings_in(batch)
-        measured = self._measure(ranked, tuple(k or ranked.width for k in self.cutoffs))
+        measured = self._measure(ranked, self.cutoffs)
         values, own = measured if isinstance(measured, tuple) else (measured, None)
         weights = (~values.isnan()).double()
         weights = weights if own is None else torch.where(weights > 0, own.double(), 0.0)

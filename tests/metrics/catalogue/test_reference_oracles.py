@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 import torch
@@ -64,9 +65,15 @@ def pairs() -> list[tuple[Row, Subject]]:
     return found
 
 
+def params_of(subject: Subject) -> dict[str, Any]:
+    """What the name of a use says, its k too."""
+    name = subject.name
+    return {**dict(name.params), **({} if name.k is None else {"k": name.k})}
+
+
 def fits(row: Row, subject: Subject, feature: str) -> bool:
     """Whether the row has the parameters of this use, and its packages are there."""
-    params = dict(subject.name.params)
+    params = params_of(subject)
     needed = {name for name, value in row.params.items() if isinstance(value, type)}
     lacking = OURS_ONLY.get(feature, set())
     return (
@@ -84,6 +91,8 @@ def batch_for(row: Row, subject: Subject, rows: int, seed: int) -> dict:
     own = getattr(subject.entry.load(), "draw_batch", None)
     random = torch.Generator().manual_seed(seed)
     batch = own(subject.output, rows, 0.6, random) if own else draw(subject.output, rows, 0.6, seed)
+    if row.features == ("ranking",):  # torchmetrics does not retrieve what scores 0
+        batch["logits"] = batch["logits"] + 1
     if row.features == ("text",) and isinstance(batch["target"], list) and row.feed is not several:
         batch["target"] = [references[:1] for references in batch["target"]]
     return batch
@@ -91,7 +100,7 @@ def batch_for(row: Row, subject: Subject, rows: int, seed: int) -> dict:
 
 def difference(row: Row, subject: Subject, batch: dict) -> float:
     """The largest gap between our number and theirs; 0 where both are undefined."""
-    theirs = class_of(row)(**dict(subject.name.params))
+    theirs = class_of(row)(**params_of(subject))
     theirs.name, theirs.output = row.name, subject.output
     theirs.update(**batch)
     values = torch.stack(

@@ -54,8 +54,10 @@ def nothing_irrelevant(given: Given) -> str | None:
 
 
 def _flat(given: Given) -> tuple[Tensor, Tensor, Tensor]:
-    ranked = given.preds > -torch.inf
-    return given.preds[ranked], given.target[ranked], ranked.nonzero()[:, 0]
+    preds, target = given.preds.flatten(), given.target.flatten()
+    indexes = torch.arange(len(given.target), device=target.device).repeat_interleave(given.target.shape[1])
+    known = (preds > -torch.inf) | (target > 0)  # what is not ranked is no item, but can be missed
+    return preds[known], target[known], indexes[known]
 
 
 def _row(name: str, source: str, summary: str, formula: str, paper: str, **more: Any) -> Row:

@@ -1,0 +1,66 @@
+"""Whole: lists that go on to the last item, of which only the places of relevant items are held."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .interactions import Interactions
+from .lists import Lists
+
+
+class WholeLists(Lists):
+    """The relevant items of each row in the order of their ranks, in the place of lists that hold all items.
+
+    A formula that adds up over places where something is relevant reads them as any other lists: `places` are
+    the ranks that those items have among all that is ranked, and (rows, depth) here; depth is the largest
+    number of relevant items.
+    """
+
+    def __init__(self, ranks: Tensor, *tensors: Tensor) -> None:
+        super().__init__(*tensors)
+        self._ranks = ranks
+
+    @classmethod
+    def of(
+        cls, entries: Interactions, facts: tuple[Tensor, Tensor, Tensor], ideal: Tensor, relevant: Tensor
+    ) -> WholeLists:
+        """Put relevant items in order.
+
+        Args:
+            entries: the relevant columns of each row, with their grades.
+            facts: the rank, score and item of each of them; a rank of inf is that of what is not ranked.
+            ideal: (rows, depth) the largest grades of each row.
+            relevant: (rows,) how many items are relevant.
+        """
+        rank, value, item = facts
+        ranked = (rank < torch.inf).nonzero().squeeze(1)
+        order = ranked[rank[ranked].argsort(stable=True)]
+        order = order[entries.row_of[order].argsort(stable=True)]
+        row = entries.row_of[order]
+        counts = torch.zeros_like(relevant).index_add_(0, row, torch.ones_like(row))
+        place = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
+
+        def table(values: Tensor, behind: float) -> Tensor:
+            return values.new_full(ideal.shape, behind).index_put_((row, place), values[order])
+
+        lists = table(value, -torch.inf), table(entries.items, -1), table(item, -1), table(entries.sizes, 0.0)
+        return cls(table(rank, torch.inf), *lists, relevant, ideal)
+
+    @property
+    def places(self) -> Tensor:
+        """The ranks of the relevant items, (rows, depth) float64; inf behind the last."""
+        return self._ranks
+
+    def within(self, k: Tensor) -> Tensor:
+        """All places, whatever the k."""
+        return torch.ones(self.depth, len(k), dtype=torch.bool, device=k.device)
+
+    def ends(self, k: Tensor) -> Tensor:
+        """The last column, whatever the k."""
+        return torch.full_like(k, self.depth - 1)
+
+    def part(self, start: int, stop: int) -> WholeLists:
+        """Return the lists of some rows."""
+        own = (self._ranks, self.values, self.columns, self.items, self.grades, self.relevant, self.ideal)
+        return WholeLists(*(tensor[start:stop] for tensor in own))
