@@ -100,7 +100,7 @@ class RankBiasedPrecision(ListMetric):
     """How much a reader finds who goes on to the next item with probability p; without k in the whole list.
 
     Shape: scores, target (users, items).
-    Value: float in [0, 1], no unit, higher is better; 1 only of a list that goes on for ever.
+    Value: float in [0, 1], no unit, 1 is best, of a list without end; nan when no user has a relevant item.
 
     Raises:
         MetricInputError: p does not lie between 0 and 1.
@@ -135,7 +135,8 @@ class ExpectedReciprocalRank(ListMetric):
     """Expected 1 / rank where a reader stops, who is the sooner content the higher the grades are.
 
     Shape: scores, target (users, items), grades from 0; one above `max_grade` counts as `max_grade`.
-    Value: float in [0, 1], no unit, higher is better; how high it can be depends on the grades.
+    Value: float in [0, 1], no unit, higher is better, up to what the grades allow; nan when no user has a
+        relevant item.
 
     Raises:
         MetricInputError: max_grade is below 1.

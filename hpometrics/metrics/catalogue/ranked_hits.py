@@ -38,7 +38,7 @@ class RankingPrecision(ListMetric):
     """
 
     objective = MAXIMIZE
-    family = "hits"
+    family = "relevance"
 
     def __init__(self, k: int, shown: bool = False, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -68,7 +68,7 @@ class RankingRecall(ListMetric):
     """
 
     objective = MAXIMIZE
-    family = "hits"
+    family = "relevance"
 
     def __init__(self, k: int, capped: bool = False, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -98,7 +98,7 @@ class HitRate(ListMetric):
     """
 
     objective = MAXIMIZE
-    family = "hits"
+    family = "relevance"
 
     def values(self, cut: Cut) -> Tensor:
         """Ask whether there is a hit."""
@@ -135,7 +135,7 @@ class RankingF1(_WeighedHits):
     """
 
     objective = MAXIMIZE
-    family = "hits"
+    family = "relevance"
     beta = 1.0
 
 
@@ -157,7 +157,7 @@ class RankingFBeta(_WeighedHits):
     """
 
     objective = MAXIMIZE
-    family = "hits"
+    family = "relevance"
 
     def __init__(self, k: int, beta: float, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -182,7 +182,7 @@ class FallOut(ListMetric):
     """
 
     objective = MINIMIZE
-    family = "hits"
+    family = "relevance"
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide by the items that are ranked and not relevant; nan where there are none."""
@@ -200,7 +200,8 @@ class RankingRecallAtPrecision(TopKMetric):
     """Largest recall of lists of 1 to k items, of one length for all users, whose precision suffices.
 
     Shape: scores, target (users, items).
-    Value: float in [0, 1], no unit, 1 is best; 0 where no length is precise enough.
+    Value: float in [0, 1], no unit, 1 is best, 0 where no length is precise enough; nan when no user has a
+        relevant item.
 
     Raises:
         MetricInputError: min_precision lies outside [0, 1].
@@ -215,7 +216,7 @@ class RankingRecallAtPrecision(TopKMetric):
     """
 
     objective = MAXIMIZE
-    family = "hits"
+    family = "relevance"
 
     def __init__(self, k: int, min_precision: float, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)

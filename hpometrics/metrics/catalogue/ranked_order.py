@@ -98,7 +98,8 @@ class MeanAverageRecall(ListMetric):
     """Mean over users of the recall at the ranks of their relevant items.
 
     Shape: scores, target (users, items).
-    Value: float in [0, 1], no unit, higher is better; an ideal list of n has (n + 1) / (2 n).
+    Value: float in [0, 1], no unit, higher is better, (n + 1) / (2 n) for an ideal list of n; nan when no
+        user has a relevant item.
     Formula: mean over users of the sum, over relevant items among the first k, of hits@rank / relevant;
         divided by min(relevant, k).
     Deviates: pycocotools' average recall is over overlaps of boxes, not ranks.

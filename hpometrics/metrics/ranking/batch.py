@@ -238,7 +238,7 @@ class RankingBatch(Outputs):
 
     def ranks(self, entries: Interactions) -> Tensor:
         """Find the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked."""
-        return self._measured(ranks_of, entries)
+        return self._measured(ranks_of, entries) if len(entries.items) else entries.sizes.double()
 
     def require(self, kind: InputType, reader: str) -> None:
         """Make sure that a model output is given: a ranking has scores and nothing else.
