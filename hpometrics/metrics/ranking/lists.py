@@ -88,8 +88,8 @@ class Lists:
         return self._cuts[cutoffs]
 
     def within(self, k: Tensor) -> Tensor:
-        """Which places belong to a list of each k, (depth, cutoffs) bool."""
-        return self.places.unsqueeze(1) <= k
+        """Which places belong to a list of each k, (cutoffs, depth) bool."""
+        return self.places <= k.unsqueeze(1)
 
     def ends(self, k: Tensor) -> Tensor:
         """In which column a list of each k ends, (cutoffs,) int64."""

@@ -54,7 +54,7 @@ class WholeLists(Lists):
 
     def within(self, k: Tensor) -> Tensor:
         """All places, whatever the k."""
-        return torch.ones(self.depth, len(k), dtype=torch.bool, device=k.device)
+        return torch.ones(len(k), self.depth, dtype=torch.bool, device=k.device)
 
     def ends(self, k: Tensor) -> Tensor:
         """The last column, whatever the k."""

@@ -36,9 +36,10 @@ SAMPLED_TARGET = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 
 NEGATIVES = torch.tensor([[1, 2], [3, 8], [3, 1], [6, 8], [8, 0]])
 
 
-@register_metric("guide_precision", ["ranking"], MAXIMIZE)
 class GuidePrecision(UserAverageTopKMetric):
     """The guide's Precision@K, to the letter."""
+
+    objective = MAXIMIZE
 
     def compute_scores(
         self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
