@@ -174,8 +174,11 @@ def _from_dense(matrix: Tensor) -> Interactions:
 
 
 def _from_sparse(matrix: Tensor) -> Interactions:
-    csr = matrix.to_sparse_csr() if matrix.layout is not torch.sparse_csr else matrix
-    return Interactions(csr.crow_indices().long(), csr.col_indices().long(), csr.values().float())
+    if matrix.layout is torch.sparse_csr:
+        return Interactions(matrix.crow_indices().long(), matrix.col_indices().long(), matrix.values().float())
+    pairs = matrix.to_sparse_coo().coalesce()
+    rows, items = pairs.indices()
+    return Interactions(_offsets(torch.bincount(rows, minlength=len(matrix))), items, pairs.values().float())
 
 
 def _from_scipy(matrix: Any) -> Interactions:
