@@ -175,8 +175,9 @@ def _from_dense(matrix: Tensor) -> Interactions:
 
 def _from_sparse(matrix: Tensor) -> Interactions:
     if matrix.layout is torch.sparse_csr:
-        return Interactions(matrix.crow_indices().long(), matrix.col_indices().long(), matrix.values().float())
-    pairs = matrix.to_sparse_coo().coalesce()
+        offsets, items = matrix.crow_indices().long(), matrix.col_indices().long()
+        return Interactions(offsets, items, matrix.values().float())
+    pairs = matrix.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
     rows, items = pairs.indices()
     return Interactions(_offsets(torch.bincount(rows, minlength=len(matrix))), items, pairs.values().float())
 

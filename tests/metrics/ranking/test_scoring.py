@@ -17,7 +17,9 @@ def whole(scores, **options):
     return torch.cat([tile.clone() for _, tile in tiles(scores, None, None, **options)])
 
 
-@pytest.mark.parametrize("scores", [GivenScores(SCORES), FactorScores(USERS, ITEMS)], ids=["given", "factors"])
+@pytest.mark.parametrize(
+    "scores", [GivenScores(SCORES), FactorScores(USERS, ITEMS)], ids=["given", "factors"]
+)
 def test_factors_are_the_scores_that_they_are_products_of(scores):
     """Rows, pairs, some rows, candidates: all as of the matrix."""
     row, which = torch.tensor([0, 6, 6]), torch.tensor([5, 1])

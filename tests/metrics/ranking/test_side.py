@@ -54,7 +54,7 @@ def test_what_is_wrong_is_refused(given, text):
 
 
 def test_what_follows_from_the_rest():
-    """Popularity and the number of users from what was seen; the number of items from what there is of them."""
+    """Popularity and the number of users from what was seen, the number of items from facts of items."""
     side = SideData(Ranking(num_items=4, seen=[[0, 2], [2]]))
     assert side.item_popularity.tolist() == [1, 0, 2, 0] and side.num_users == 2
     assert SideData(Ranking(num_users=9)).num_users == 9
