@@ -163,9 +163,8 @@ def main() -> None:
     rivals = {} if options.no_rivals else ranking_rivals.installed()
     gap = check_agreement(task, rivals)
     spent = time_turns(task, options.turns)
-    print(
-        f"{task}, {options.threads} thread(s); CPU seconds, median of {options.turns} turns; gap {gap:.1e}\n"
-    )
+    print(f"{task}, {options.threads} thread(s); values differ by {gap:.1e} at most")
+    print(f"CPU seconds of a pass, median of {options.turns} turns; ratios within a turn\n")
     for name, seconds in spent.items():
         print(f"{name:48}{statistics.median(seconds):9.3f}")
     print_rivals(task, rivals, statistics.median(spent["hpometrics, 40 values"]))

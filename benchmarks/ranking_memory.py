@@ -1,4 +1,4 @@
-"""Peak memory and time of large rankings: 2,048 users x 50,000 items of scores; and factors, in growing numbers.
+"""Peak memory and time of large rankings: scores of 2,048 users x 50,000 items, and factors of more users.
 
 Each figure comes from a process of its own: how far the resident memory rises above what it was before the
 evaluation, once with the code warm. Scores, or factors, are there already. Linux only.

@@ -16,7 +16,7 @@ from torchmetrics import MetricCollection
 
 SAMPLE = 300
 NAMES = {"precision": "P", "recall": "R", "hit_rate": "Success", "ndcg": "nDCG", "mrr": "RR", "map": "AP"}
-"""Of ir_measures. Its AP and ranx's divide by all relevant items, torchmetrics' by the hits: all print as map."""
+"""Of ir_measures. Its AP and ranx's map divide by all relevant items, torchmetrics' by the hits."""
 
 
 def installed() -> dict[str, Callable[[Evaluation], Values]]:

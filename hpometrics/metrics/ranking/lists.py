@@ -76,9 +76,8 @@ class Lists:
 
     def of_items(self, facts: Tensor) -> Tensor:
         """Facts (items, ...) of each item of the lists, (rows, depth, ...); 0 behind their end."""
-        found = facts.index_select(0, self.items.clamp(min=0).view(-1)).view(
-            *self.items.shape, *facts.shape[1:]
-        )
+        asked = self.items.clamp(min=0).view(-1)
+        found = facts.index_select(0, asked).view(*self.items.shape, *facts.shape[1:])
         return found.masked_fill_(~self.real.view(*self.real.shape, *[1] * (facts.ndim - 1)), 0)
 
     def cut(self, cutoffs: tuple[int, ...]) -> Cut:

@@ -57,6 +57,8 @@ class DenseRelevance:
 
     def at(self, columns: Tensor) -> Tensor:
         """Give the grades of columns of each row."""
+        if not self._target.shape[1]:
+            return torch.zeros(columns.shape, device=columns.device)
         found = self._target.gather(1, columns.clamp(min=0)).float()
         return torch.where((columns >= 0) & (found > self._threshold), found, 0.0)
 
@@ -112,7 +114,7 @@ class SparseRelevance:
         most = _BUFFER if columns.device.type == "cpu" else _BUFFER_ON_DEVICE
         height = min(max(1, most // max(1, self._width)), max(1, len(columns)))
         kind = torch.uint8 if self.entries.grades is None else torch.float32
-        buffer = torch.zeros(height * self._width, dtype=kind, device=columns.device)
+        buffer = torch.zeros(height * max(1, self._width), dtype=kind, device=columns.device)
         found = torch.zeros(columns.shape, device=columns.device)
         for start in range(0, len(columns), height):
             found[start : start + height] = self._at(start, columns[start : start + height], buffer)

@@ -35,7 +35,7 @@ class Scoring(Protocol):
         """Of the scores that `rows` gives: float32 or float64."""
 
     def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:
-        """Give the scores of some rows, written into a tensor if there is one; else they may be the caller's."""
+        """Give the scores of some rows, written into a tensor, or perhaps the caller's own."""
 
     def pairs(self, row: Tensor, column: Tensor) -> Tensor:
         """Give single scores."""

@@ -46,7 +46,7 @@ def test_composites_are_those_of_loops(seed, candidates):
 
 def test_f_score_is_per_user_and_not_of_the_means():
     """Users with (P, R) = (1, 1) and (0, 0): the mean of 1 and 0; with (1/2, 1) it is 2/3."""
-    metric = get_metric("f1@2", Ranking())
+    metric = get_metric("f_score@2", Ranking())
     assert metric.name == "f_score@2"
     metric.update(torch.tensor([[3.0, 2, 1]] * 2), torch.tensor([[1, 1, 0], [0, 0, 1]]))
     assert metric.compute().item() == 0.5

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hpometrics import MAXIMIZE, MetricCollection, Ranking, UserAverageTopKMetric, register_metric
+from hpometrics import MAXIMIZE, MetricCollection, Ranking, UserAverageTopKMetric
 from hpometrics.metrics.ranking.candidates import Candidates, sample_candidates
 
 INF = torch.inf
@@ -55,7 +55,7 @@ def full_target() -> Tensor:
     return target
 
 
-def measured(names: list[str], **batch: Any) -> dict[str, float]:
+def measured(names: list[Any], **batch: Any) -> dict[str, float]:
     """The values of one batch."""
     panel = MetricCollection(names, output=Ranking())
     panel.update(**batch)
@@ -65,14 +65,14 @@ def measured(names: list[str], **batch: Any) -> dict[str, float]:
 @pytest.mark.parametrize("target", [full_target(), RELEVANT, full_target().to_sparse()], ids=str)
 def test_full_evaluation_by_hand(target):
     """Of the first two items of the five users 1, 2, 2, 1 and 1 are relevant: 7 of 10; all are found."""
-    values = measured(["guide_precision@2", "precision@2", "recall@2"], scores=FULL, target=target)
-    assert values == pytest.approx({"guide_precision@2": 0.7, "precision@2": 0.7, "recall@2": 1.0})
+    values = measured([GuidePrecision(k=2), "precision@2", "recall@2"], scores=FULL, target=target)
+    assert values == pytest.approx({"GuidePrecision": 0.7, "precision@2": 0.7, "recall@2": 1.0})
 
 
 def test_the_first_item_of_the_full_evaluation():
     """Four users have a relevant item first, the last has item 9 before item 3."""
-    values = measured(["precision@1", "guide_precision@1"], scores=FULL, target=RELEVANT)
-    assert values == pytest.approx({"precision@1": 0.8, "guide_precision@1": 0.8})
+    values = measured(["precision@1", GuidePrecision(k=1)], scores=FULL, target=RELEVANT)
+    assert values == pytest.approx({"precision@1": 0.8, "GuidePrecision": 0.8})
 
 
 def test_sampled_evaluation_by_hand():
@@ -123,5 +123,5 @@ def test_users_without_a_relevant_item_are_left_out():
     """The denominator holds valid users only, as the guide says."""
     target = full_target()
     target[4] = 0
-    values = measured(["precision@1", "guide_precision@1"], scores=FULL, target=target)
-    assert values == pytest.approx({"precision@1": 1.0, "guide_precision@1": 1.0})
+    values = measured(["precision@1", GuidePrecision(k=1)], scores=FULL, target=target)
+    assert values == pytest.approx({"precision@1": 1.0, "GuidePrecision": 1.0})

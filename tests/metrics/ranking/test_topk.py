@@ -22,6 +22,7 @@ def agrees(scores, k):
 
 
 def masked(scores):
+    """The same with -inf here and there."""
     return scores.masked_fill(torch.rand_like(scores) < 0.4, -torch.inf)
 
 

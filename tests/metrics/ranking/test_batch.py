@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hpometrics import MetricCollection, MetricInputError, NonFiniteError, Ranking
+from hpometrics.metrics.ranking import batch as batch_module
+from hpometrics.metrics.ranking.batch import RankingBatch
+from hpometrics.metrics.ranking.interactions import Interactions
+
+NAMES = [f"{name}@{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 10)]
+torch.manual_seed(0)
+SCORES = torch.randn(12, 30)
+TARGET = torch.randint(0, 3, (12, 30)) * (torch.rand(12, 30) < 0.3)
+TARGET[4] = 0
+
+
+def measured(output=None, names=NAMES, **given):
+    """The values of one update."""
+    metrics = MetricCollection(names, output or Ranking(num_items=30))
+    metrics.update(**given)
+    return {name: value.item() for name, value in metrics.compute().items()}
+
+
+WHOLE = measured(scores=SCORES, target=TARGET)
+SPARSE = Interactions.of(TARGET, "target")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        TARGET.numpy(),
+        TARGET.to_sparse(),
+        SPARSE,
+        (SPARSE.offsets, SPARSE.items, SPARSE.grades),
+        [{int(i): float(row[i]) for i in row.nonzero()} for row in TARGET],
+    ],
+    ids=["array", "sparse", "interactions", "packed", "lists"],
+)
+def test_every_form_of_target_has_the_same_values(target):
+    """As the dense tensor has."""
+    assert measured(scores=SCORES, target=target) == pytest.approx(WHOLE)
+
+
+def test_factors_have_the_values_of_their_products():
+    """Scores need never be held."""
+    users, items = torch.randn(12, 4), torch.randn(30, 4)
+    wanted = measured(scores=users @ items.T, target=TARGET)
+    assert measured(user_factors=users, item_factors=items, target=TARGET) == pytest.approx(wanted)
+
+
+def test_one_ranking_serves_all_metrics_and_cutoffs(monkeypatch):
+    """One top-k a tile, of the largest k, however many metrics there are."""
+    depths = []
+
+    def counted(scores, k, found=batch_module.top_k):
+        depths.append(k)
+        return found(scores, k)
+
+    monkeypatch.setattr(batch_module, "top_k", counted)
+    measured(names=[*NAMES, "ndcg(gain=exp)@7", "recall(capped=true)@5"], scores=SCORES, target=TARGET)
+    assert depths == [10]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_scores_that_cannot_be_ordered_are_refused(bad):
+    """Naming the user; what was measured before stays."""
+    scores = SCORES.clone()
+    scores[7, 2] = bad
+    metrics = MetricCollection(NAMES, Ranking())
+    metrics.update(scores=SCORES, target=TARGET)
+    with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is user 107"):
+        metrics.update(scores=scores, target=TARGET, users=torch.arange(100, 112))
+    with pytest.raises(NonFiniteError, match="the first is row 7"):
+        metrics.update(scores=scores, target=TARGET)
+    assert {name: value.item() for name, value in metrics.compute().items()} == WHOLE
+
+
+@pytest.mark.parametrize("policy", ["propagate", "ignore"])
+def test_other_policies_for_scores_that_cannot_be_ordered(policy):
+    """Every value is nan with the reason, or the row is left out."""
+    scores = SCORES.clone()
+    scores[7, 2] = float("nan")
+    metrics = MetricCollection(NAMES, Ranking(), non_finite=policy)
+    metrics.update(scores=scores, target=TARGET)
+    values = {name: value.item() for name, value in metrics.compute().items()}
+    if policy == "propagate":
+        assert "the first is row 7" in metrics.reasons["ndcg@3"] and values["ndcg@3"] != values["ndcg@3"]
+    else:
+        keep = torch.arange(12) != 7
+        assert values == pytest.approx(measured(scores=SCORES[keep], target=TARGET[keep]))
+        assert metrics.rows_left_out == 1
+
+
+def test_users_without_a_relevant_item_are_left_out():
+    """User 4 has none; where nobody has one there is no value."""
+    keep = torch.arange(12) != 4
+    assert measured(scores=SCORES[keep], target=TARGET[keep]) == pytest.approx(WHOLE)
+    metrics = MetricCollection(["ndcg@3"], Ranking())
+    metrics.update(scores=SCORES, target=torch.zeros_like(TARGET))
+    assert metrics.compute()["ndcg@3"].isnan() and "no user" in metrics.reasons["ndcg@3"]
+
+
+def test_a_user_whose_items_are_all_hidden_finds_nothing():
+    """Zero, not nan: something is relevant and nothing is ranked."""
+    nothing = torch.full((1, 30), -torch.inf)
+    assert set(measured(scores=nothing, target=torch.ones(1, 30)).values()) == {0.0}
+
+
+def test_more_places_than_items():
+    """A short list is the whole ranking; precision still divides by k."""
+    values = measured(
+        Ranking(), ["precision@10", "recall@10"], scores=torch.tensor([[2.0, 1.0]]), target=torch.ones(1, 2)
+    )
+    assert values == {"precision@10": 0.2, "recall@10": 1.0}
+
+
+def test_seen_items_are_masked_by_user():
+    """In any order of users, as -inf would be; the caller's scores are not touched."""
+    seen = torch.rand(12, 30) < 0.3
+    before, order = SCORES.clone(), torch.randperm(12)
+    for users in (torch.arange(12), order):
+        wanted = measured(scores=SCORES[users].masked_fill(seen[users], -torch.inf), target=TARGET[users])
+        found = measured(Ranking(seen=seen), scores=SCORES[users], target=TARGET[users], users=users)
+        assert found == pytest.approx(wanted)
+    assert torch.equal(SCORES, before)
+
+
+def test_candidates_are_named_by_item():
+    """Each row's own candidates; a relevant item that is none of them can only be missed."""
+    items = torch.stack([torch.randperm(30)[:20] for _ in range(12)])
+    items[:, 17:] = -1
+    near = items.clamp(min=0)
+    dense = torch.full((12, 30), -torch.inf).scatter(1, near[:, :17], SCORES.gather(1, near[:, :17]))
+    flags = (TARGET > 0).long()
+    wanted = measured(scores=dense, target=flags)
+    found = measured(scores=SCORES.gather(1, near), items=items, target=Interactions.of(flags > 0, "target"))
+    assert found == pytest.approx(wanted)
+
+
+def test_rows_cut_in_any_way_have_equal_values():
+    """Batches of one, of five, and all at once; tied scores included."""
+    scores = SCORES.round()
+    wanted = measured(scores=scores, target=TARGET)
+    for size in (1, 5):
+        metrics = MetricCollection(NAMES, Ranking())
+        for part, target in zip(scores.split(size), TARGET.split(size), strict=True):
+            metrics.update(scores=part, target=target)
+        assert {name: value.item() for name, value in metrics.compute().items()} == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"target": TARGET}, "measured by scores=.* got none of them"),
+        ({"scores": SCORES}, "an update needs target="),
+        ({"scores": SCORES, "logits": SCORES, "target": TARGET}, "scores are given twice"),
+        ({"scores": SCORES, "probabilities": SCORES, "target": TARGET}, "a ranking has scores"),
+        ({"user_factors": SCORES, "target": TARGET}, "got user_factors"),
+        ({"scores": SCORES[0], "target": TARGET[0]}, r"of shape \(users, items\)"),
+        ({"scores": SCORES.long(), "target": TARGET}, "scores are real numbers"),
+        ({"scores": SCORES, "target": TARGET[:, 1:]}, r"has the same shape, or is sparse; got \(12, 29\)"),
+        ({"scores": SCORES, "target": [[1]]}, "an entry per row, 12 by the scores; got 1"),
+        ({"scores": SCORES, "target": TARGET, "items": TARGET[:2]}, "items name the item of each score"),
+        ({"scores": SCORES, "target": TARGET, "items": TARGET - 9}, r"items lie in 0\.\.29, or are -1"),
+        ({"scores": SCORES, "target": TARGET, "users": [1, 2]}, r"one per row, shape \(12,\)"),
+    ],
+)
+def test_what_is_no_batch_of_rankings(given, text):
+    """The message says what came and what to do."""
+    with pytest.raises(MetricInputError, match=text):
+        RankingBatch(Ranking(num_items=30), **given)
+
+
+def test_seen_needs_users_that_it_knows():
+    """Else nobody could say what to mask."""
+    output = Ranking(seen=[[0]] * 12)
+    with pytest.raises(MetricInputError, match="pass users=, the user of each row"):
+        RankingBatch(output, scores=SCORES, target=TARGET)
+    with pytest.raises(MetricInputError, match=r"seen has users 0\.\.11, got users from 1 to 12"):
+        RankingBatch(output, scores=SCORES, target=TARGET, users=torch.arange(1, 13))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from hpometrics import MetricInputError
+from hpometrics.metrics.ranking.candidates import sample_candidates
+
+ITEMS, NEGATIVES = 60, 12
+RANDOM = np.random.default_rng(0)
+DRAWN = [RANDOM.permutation(ITEMS)[:20].tolist() for _ in range(40)]
+RELEVANT = [own[: 1 + user % 5] for user, own in enumerate(DRAWN)]
+SEEN = [own[5:] for own in DRAWN]
+
+
+def drawn(**options):
+    """The candidates of all users."""
+    return sample_candidates(RELEVANT, ITEMS, NEGATIVES, seen=SEEN, **options)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_negatives_are_neither_relevant_nor_seen_and_come_once(shuffle):
+    """Each user has all relevant items and so many others."""
+    found = drawn(shuffle=shuffle)
+    for user, (items, target) in enumerate(zip(found.items, found.target, strict=True)):
+        negatives = items[(target == 0) & (items >= 0)].tolist()
+        assert len(set(negatives)) == len(negatives) == NEGATIVES
+        assert not set(negatives) & {*RELEVANT[user], *SEEN[user]}
+        assert sorted(items[target > 0].tolist()) == sorted(RELEVANT[user])
+
+
+@pytest.mark.parametrize("wanted", [1, 5, 19])
+def test_every_free_item_is_as_likely(wanted):
+    """Over many users, with few and with nearly all items drawn; two of twenty-two cannot be."""
+    users = 4000
+    found = sample_candidates([[3]] * users, 22, wanted, seen=[[7]] * users, shuffle=False)
+    counts = torch.bincount(found.items[:, 1:].reshape(-1), minlength=22)
+    assert counts[3] == counts[7] == 0 and counts.sum() == users * wanted
+    assert chisquare(counts[[i for i in range(22) if i not in (3, 7)]]).pvalue > 0.01
+
+
+def test_a_draw_depends_on_seed_and_user_alone():
+    """Not on the batch, nor on the order of users."""
+    whole, order = drawn(shuffle=False), torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    part = order[:9].tolist()
+    some = sample_candidates(
+        [RELEVANT[u] for u in part], ITEMS, NEGATIVES,
+        seen=[SEEN[u] for u in part], users=torch.tensor(part), shuffle=False,
+    )  # fmt: skip
+    assert torch.equal(some.items[:, -NEGATIVES:], whole.items[part, -NEGATIVES:])
+    other = drawn(shuffle=False, seed=1)
+    assert not torch.equal(other.items[:, -NEGATIVES:], whole.items[:, -NEGATIVES:])
+
+
+def test_shuffled_order_carries_nothing():
+    """The place of the one relevant item among ten is as likely any; the items are the same."""
+    given = ([[3]] * 4000, 50, 9)
+    mixed, plain = sample_candidates(*given), sample_candidates(*given, shuffle=False)
+    assert torch.equal(mixed.items.sort().values, plain.items.sort().values)
+    assert chisquare(mixed.target.sum(0)).pvalue > 0.01
+
+
+def test_too_few_items_left():
+    """The error names the user; on request each gets what there is, and places that are none."""
+    given = {"target": [[0], [0, 1, 2]], "num_items": 5, "num_negatives": 3, "users": torch.tensor([8, 9])}
+    with pytest.raises(MetricInputError, match="3 negatives are wanted, user 9 has 2 items left"):
+        sample_candidates(**given)
+    fewer = sample_candidates(**given, allow_fewer=True, shuffle=False)
+    assert sorted(fewer.items[1].tolist()) == [-1, 0, 1, 2, 3, 4] and (fewer.items[0] >= 0).sum() == 4
+
+
+def test_padding_is_never_ranked():
+    """Users with fewer relevant items are filled up with -1, grade 0 and -inf."""
+    found = drawn()
+    scores = found.scores_of(torch.randn(40, ITEMS))
+    assert torch.equal(scores == -torch.inf, found.items < 0) and found.items.shape == (40, 5 + NEGATIVES)
+    assert (found.target[found.items < 0] == 0).all() and bool((found.items < 0).any())
+
+
+def test_grades_are_kept():
+    """A relevant item has the grade it came with."""
+    found = sample_candidates([{4: 3.0, 1: 0.5}], 9, 2)
+    assert dict(zip(found.items[0].tolist(), found.target[0].tolist(), strict=True)).items() >= {
+        (4, 3.0),
+        (1, 0.5),
+    }
+
+
+def test_no_users():
+    """Nothing is drawn for nobody."""
+    assert sample_candidates([], 9, 2).items.shape == (0, 2)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hpometrics import MetricCollection, MetricInputError, Ranking
+from hpometrics.metrics.ranking.queries import side_by_side
+
+
+def test_pairs_stand_side_by_side():
+    """Each query a row, its pairs in the order given, -inf and grade 0 behind them."""
+    scores, grades, names = side_by_side(torch.tensor([0.1, 0.2, 0.3]), [1, 0, 2], [7, 4, 7])
+    rows = dict(zip(names.tolist(), zip(scores.tolist(), grades.tolist(), strict=True), strict=True))
+    wide = torch.tensor([[0.2, -torch.inf], [0.1, 0.3]]).tolist()
+    assert rows == {4: (wide[0], [0, 0]), 7: (wide[1], [1, 2])}
+
+
+def test_no_pairs():
+    """No query has no row."""
+    scores, grades, names = side_by_side(torch.zeros(0), torch.zeros(0), torch.zeros(0, dtype=torch.int64))
+    assert scores.shape == grades.shape == (0, 0) and len(names) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ((None, [1], [0]), "queries= go with scores= and target="),
+        ((torch.zeros(1), None, [0]), "queries= go with scores= and target="),
+        ((torch.zeros(2), [1, 0], [0]), r"an entry per pair each, got \(2,\), \(2,\) and \(1,\)"),
+        ((torch.zeros(2, 1), [[1], [0]], [0, 1]), r"an entry per pair each, got \(2, 1\)"),
+    ],
+)
+def test_what_is_no_pairs(given, text):
+    """All three have one entry per pair."""
+    with pytest.raises(MetricInputError, match=text):
+        side_by_side(*given)
+
+
+@pytest.mark.parametrize("keyword", ["queries", "indexes"])
+def test_queries_are_rows(keyword):
+    """The same value as of the lists themselves, of unequal length, in any order of the pairs."""
+    torch.manual_seed(0)
+    scores, target = torch.randn(6, 8), torch.randint(0, 2, (6, 8))
+    there = torch.arange(8) < torch.tensor([8, 3, 5, 1, 8, 2]).unsqueeze(1)
+    names = ["precision@3", "recall@2", "ndcg@5"]
+    by_row, by_pair = (MetricCollection(names, Ranking()) for _ in range(2))
+    by_row.update(scores=scores.masked_fill(~there, -torch.inf), target=target * there)
+    row, column = there.nonzero()[torch.randperm(int(there.sum()))].T
+    by_pair.update(scores=scores[row, column], target=target[row, column], **{keyword: 100 - row})
+    for name, value in by_row.compute().items():
+        torch.testing.assert_close(by_pair.compute()[name], value)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hpometrics.metrics.ranking import relevance
+from hpometrics.metrics.ranking.interactions import Interactions
+from hpometrics.metrics.ranking.relevance import DenseRelevance, SparseRelevance
+
+torch.manual_seed(0)
+GRADES = torch.randint(0, 4, (30, 25)).float() * (torch.rand(30, 25) < 0.4)
+GRADES[3] = 0
+COLUMNS = torch.stack([torch.randperm(25)[:7] for _ in range(30)])
+COLUMNS[:, 5:] = -1
+
+
+def sparse(grades):
+    """The same entries, sparse."""
+    entries = Interactions.of(grades, "target")
+    return SparseRelevance(entries, grades.shape[1], entries.counts)
+
+
+@pytest.mark.parametrize("size", [1, 60, 1 << 20])
+def test_dense_and_sparse_say_the_same(monkeypatch, size):
+    """Counts, grades of lists, ideal lists and rows, however large the buffer is."""
+    monkeypatch.setattr(relevance, "_BUFFER", size)
+    for own in (DenseRelevance(GRADES, 0.0), sparse(GRADES)):
+        assert torch.equal(own.counts, (GRADES > 0).sum(1))
+        wanted = GRADES.gather(1, COLUMNS.clamp(min=0)).masked_fill(COLUMNS < 0, 0)
+        assert torch.equal(own.at(COLUMNS), wanted)
+        assert torch.equal(own.at(COLUMNS), wanted)  # the buffer is clean again
+        assert torch.equal(own.ideal(6), GRADES.sort(dim=1, descending=True).values[:, :6])
+        assert torch.equal(own.dense(2, 9), GRADES[2:9])
+        assert torch.equal(own.only(torch.tensor([9, 2])).dense(0, 2), GRADES[[9, 2]])
+
+
+def test_flags_are_looked_up_as_ones():
+    """Without grades each relevant item has grade 1."""
+    own = sparse(GRADES > 0)
+    assert torch.equal(own.at(COLUMNS), sparse(GRADES).at(COLUMNS).clamp(max=1))
+    assert torch.equal(own.ideal(30), (torch.arange(30) < own.counts.unsqueeze(1)).float())
+
+
+def test_what_is_not_above_the_threshold_is_not_relevant():
+    """In a matrix; sparse entries are read through it before."""
+    own = DenseRelevance(GRADES, 1.0)
+    high = GRADES * (GRADES > 1)
+    assert torch.equal(own.counts, (high > 0).sum(1)) and torch.equal(own.dense(0, 30), high)
+    assert torch.equal(own.entries.sizes, high[high > 0]) and torch.equal(own.ideal(25)[:, 0], high.amax(1))
+    assert torch.equal(own.at(COLUMNS), high.gather(1, COLUMNS.clamp(min=0)).masked_fill(COLUMNS < 0, 0))
+
+
+def test_relevant_items_without_a_column_are_in_the_ideal_list():
+    """Two are relevant, one of them, of grade 3, is a candidate: the other counts 1."""
+    own = SparseRelevance(Interactions.of([{0: 3.0}], "target"), 2, torch.tensor([2]))
+    assert own.ideal(3).tolist() == [[3.0, 1.0, 0.0]]
+    assert own.at(torch.tensor([[1, 0, -1]])).tolist() == [[0.0, 3.0, 0.0]]
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0)])
+def test_no_rows_or_columns(shape):
+    """Nothing is relevant."""
+    columns = torch.full((shape[0], 2), -1)
+    for own in (DenseRelevance(torch.zeros(shape), 0.0), sparse(torch.zeros(shape))):
+        assert own.counts.sum() == 0 and own.ideal(2).shape == (shape[0], 2)
+        assert own.at(columns).tolist() == [[0.0, 0.0]] * shape[0]

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from hpometrics import MetricInputError, Ranking
+from hpometrics.metrics.ranking.side import SideData
+
+GIVEN = {
+    "seen": [[0, 2], [2]],
+    "item_popularity": [3, 0, 1],
+    "item_groups": np.array([0, 1, -1]),
+    "user_groups": [1, 0],
+    "item_features": [[1, 0], [0, 1], [1, 1]],
+    "propensity": [0.5, 1.0, 0.1],
+}
+
+
+def test_each_is_read_in_its_form():
+    """Lists and arrays become tensors, each once."""
+    side = SideData.of(Ranking(num_items=3, **GIVEN))
+    assert side.item_popularity.tolist() == [3, 0, 1] and side.item_popularity.dtype is torch.float64
+    assert side.item_groups.tolist() == [0, 1, -1] and side.user_groups.tolist() == [1, 0]
+    assert side.item_features.shape == (3, 2) and side.propensity.dtype is torch.float64
+    assert side.seen.items.tolist() == [0, 2, 2] and side.seen is side.seen
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_was_not_given_is_named(name):
+    """With the argument to give."""
+    with pytest.raises(MetricInputError, match=rf"{name} is wanted and was not given; .* Ranking\({name}="):
+        getattr(SideData(Ranking()), name)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"seen": [[3]]}, r"seen: item ids lie in 0\.\.2, got values from 3 to 3"),
+        ({"item_popularity": [1, 2]}, r"item_popularity has shape \(3,\), got \(2,\)"),
+        ({"item_popularity": [1, float("nan"), 2]}, "item_popularity holds nan or infinite values"),
+        ({"item_groups": [0.5, 1, 2]}, r"item_groups are whole numbers .* got torch.float64 of shape \(3,\)"),
+        ({"item_groups": [0, -2, 1]}, "item_groups are whole numbers from 0"),
+        ({"user_groups": [[0, 1]]}, r"user_groups are whole numbers .* of shape \(1, 2\)"),
+        ({"item_features": [1, 2, 3]}, r"item_features has shape \(3, features\), got \(3,\)"),
+        ({"propensity": [0.5, 0.0, 1.0]}, "propensity lies above 0, got 0"),
+    ],
+)
+def test_what_is_wrong_is_refused(given, text):
+    """The first time it is read."""
+    side = SideData(Ranking(num_items=3, **given))
+    with pytest.raises(MetricInputError, match=text):
+        getattr(side, next(iter(given)))
+
+
+def test_what_follows_from_the_rest():
+    """Popularity and the number of users from what was seen, the number of items from facts of items."""
+    side = SideData(Ranking(num_items=4, seen=[[0, 2], [2]]))
+    assert side.item_popularity.tolist() == [1, 0, 2, 0] and side.num_users == 2
+    assert SideData(Ranking(num_users=9)).num_users == 9
+    assert SideData(Ranking(item_groups=[0, 1])).num_items == 2 and SideData(Ranking()).num_items is None
+
+
+def test_one_of_each_output_and_device():
+    """Metrics of one output share it."""
+    output = Ranking(num_items=3)
+    assert SideData.of(output) is SideData.of(output, "cpu") is not SideData.of(Ranking(num_items=3))
