@@ -40,6 +40,7 @@ DEFAULT = {
     "audio": "snr si_sdr",
     "boxes": "map",
     "mask": "pixel_accuracy iou(average=macro) dice(average=macro)",
+    "ranking": "ndcg@10 recall@10 precision@10 hit_rate@10 mrr@10 map@10",
     "clusters": "adjusted_rand adjusted_mutual_information v_measure",
 }
 WORDS = {"text": "accuracy f1 bleu_4 rouge_l(measure=f) chrf"}
