@@ -67,7 +67,7 @@ class UserMeans(Statistic):
 
     def _measured(self, batch: RankingBatch) -> tuple[Tensor, Tensor]:
         """Values and weights, both (rows, columns) float64, weight 0 where there is no value."""
-        return batch.block(f"users of {self.params['owner']}", self._weighed)
+        return batch.block(f"users of {self.params['owner']} at {self.cutoffs}", self._weighed)
 
     def _weighed(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         ranked = rankings_in(batch)

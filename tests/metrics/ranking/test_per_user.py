@@ -173,3 +173,10 @@ def test_a_table_is_written_and_read(tmp_path):
     lines = (tmp_path / "uneven.csv").read_text().splitlines()
     assert lines[:2] == ["user,a,b", "1,0.5,"] and lines[2].startswith("2,nan,0.1")
     assert_same(PerUser.read_csv(tmp_path / "uneven.csv"), uneven)
+
+
+def test_a_formula_at_other_cut_offs_stands_beside():
+    """`recall_at_precision` measures precision at every length, which `precision@3` keeps by user at one."""
+    names = ["precision@3", "recall@3", "recall_at_precision(min_precision=0.3)@3"]
+    alone = fed(drawn(), names=names[2:]).compute()[names[2]]
+    torch.testing.assert_close(fed(drawn(), names=names).compute()[names[2]], alone)
