@@ -92,7 +92,7 @@ class RankingBatch(Outputs):
             target, self._scoring, self.items, feature.relevance_threshold, total
         )
         masks = feature.seen is not None and self.items is None  # candidates are the caller's choice
-        self._hidden = read_seen(self.side.seen, self.users) if masks else None
+        self._hidden = read_seen(self.side, self.users, self.width) if masks else None
         if feature.num_negatives is not None and self.items is None:
             self._sample(feature.num_negatives)
         if isinstance(self._scoring, GivenScores):

@@ -13,6 +13,7 @@ from ..outputs import as_tensor
 from .interactions import Interactions
 from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import FactorScores, GivenScores, Scoring
+from .side import SideData
 
 _OTHER = ("probabilities", "predictions", "target_probabilities")
 
@@ -136,12 +137,16 @@ def read_users(users: Any, rows: int) -> Tensor:
     return numbers.long()
 
 
-def read_seen(seen: Interactions, users: Tensor | None) -> Interactions:
-    """The seen items of each row.
+def read_seen(side: SideData, users: Tensor | None, width: int) -> Interactions:
+    """The seen items of each row, of scores over `width` items.
 
     Raises:
-        MetricInputError: users are not given, or one of them is not known.
+        MetricInputError: users are not given, or one of them is not known; or an item has no score.
     """
+    seen = side.seen
+    most = side.derived("last seen", lambda own: int(own.seen.items.max()) if len(own.seen.items) else -1)
+    if most >= width:
+        raise MetricInputError(f"seen has items up to {most}, the scores are of items 0..{width - 1}")
     return seen.rows(known_users(users, len(seen), "seen", "seen items are masked"))
 
 

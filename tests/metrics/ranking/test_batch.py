@@ -179,3 +179,11 @@ def test_seen_needs_users_that_it_knows():
         RankingBatch(output, scores=SCORES, target=TARGET)
     with pytest.raises(MetricInputError, match=r"seen has users 0\.\.11, got users from 1 to 12"):
         RankingBatch(output, scores=SCORES, target=TARGET, users=torch.arange(1, 13))
+
+
+def test_a_seen_item_has_a_score():
+    """One beyond the scores is refused; it would hide an item of the next user."""
+    output = Ranking(seen=[[10], []])
+    panel = MetricCollection(["recall@9"], output=output)
+    with pytest.raises(MetricInputError, match=r"seen has items up to 10, the scores are of items 0\.\.8"):
+        panel.update(scores=torch.rand(2, 9), target=[[0], [1]], users=[0, 1])
