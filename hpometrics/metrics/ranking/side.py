@@ -14,6 +14,8 @@ from ...exceptions import MetricInputError
 from ..features import Ranking
 from .interactions import Interactions
 
+_PER_ITEM = ("item_popularity", "item_groups", "item_features", "propensity")
+
 G = TypeVar("G", Tensor, Interactions)
 T = TypeVar("T")
 
@@ -44,12 +46,14 @@ class SideData:
     @cached_property
     def num_items(self) -> int | None:
         """The number of items, where it was said or side data of items show it."""
-        if self._output.num_items is not None:
-            return self._output.num_items
-        for name in ("item_popularity", "item_groups", "item_features"):
-            if getattr(self._output, name) is not None:
-                return len(getattr(self, name))
-        return None
+        return self._stated_items
+
+    @cached_property
+    def _stated_items(self) -> int | None:
+        """The number of items by the output, or by the first side data that have an entry for each."""
+        given = (getattr(self._output, name) for name in _PER_ITEM)
+        stated = (len(values) for values in given if values is not None and hasattr(values, "__len__"))
+        return self._output.num_items if self._output.num_items is not None else next(stated, None)
 
     @cached_property
     def item_popularity(self) -> Tensor:
@@ -90,8 +94,11 @@ class SideData:
     def propensity(self) -> Tensor:
         """The chance that a relevant item is observed, (items,) float64 above 0."""
         found = self._given("propensity", lambda given: self._per_item(given, "propensity").double())
-        if not bool((found > 0).all()):
-            raise MetricInputError(f"propensity lies above 0, got {float(found.min()):.3g}")
+        if not bool(((found > 0) & (found <= 1)).all()):
+            raise MetricInputError(
+                f"propensity is a chance above 0, got values from {float(found.min()):.3g} to "
+                f"{float(found.max()):.3g}"
+            )
         return found
 
     @cached_property
@@ -126,7 +133,7 @@ class SideData:
 
     def _per_item(self, given: Any, name: str, dims: int = 1) -> Tensor:
         values = torch.as_tensor(np.asarray(given) if not isinstance(given, Tensor) else given)
-        items = self._output.num_items
+        items = self._stated_items
         if values.ndim != dims or (items is not None and len(values) != items):
             wanted = f"({items if items is not None else 'items'},{' features' if dims == 2 else ''})"
             raise MetricInputError(f"{name} has shape {wanted}, got {tuple(values.shape)}")

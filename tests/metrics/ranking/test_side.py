@@ -43,7 +43,8 @@ def test_what_was_not_given_is_named(name):
         ({"item_groups": [0, -2, 1]}, "item_groups are whole numbers from 0"),
         ({"user_groups": [[0, 1]]}, r"user_groups are whole numbers .* of shape \(1, 2\)"),
         ({"item_features": [1, 2, 3]}, r"item_features has shape \(3, features\), got \(3,\)"),
-        ({"propensity": [0.5, 0.0, 1.0]}, "propensity lies above 0, got 0"),
+        ({"propensity": [0.5, 0.0, 1.0]}, "propensity is a chance above 0, got values from 0 to 1"),
+        ({"propensity": [0.5, 2.0, 1.0]}, "propensity is a chance above 0, got values from 0.5 to 2"),
     ],
 )
 def test_what_is_wrong_is_refused(given, text):
@@ -65,3 +66,10 @@ def test_one_of_each_output_and_device():
     """Metrics of one output share it."""
     output = Ranking(num_items=3)
     assert SideData.of(output) is SideData.of(output, "cpu") is not SideData.of(Ranking(num_items=3))
+
+
+def test_side_data_are_of_one_catalogue():
+    """Groups of four items beside the popularity of three, where nobody says how many there are."""
+    side = SideData(Ranking(item_popularity=[1, 2, 3], item_groups=[0, 1, 0, 1]))
+    with pytest.raises(MetricInputError, match=r"item_groups has shape \(3,\), got \(4,\)"):
+        side.item_groups  # noqa: B018  # read
