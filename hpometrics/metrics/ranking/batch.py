@@ -17,7 +17,16 @@ from .candidates import sample_candidates
 from .interactions import Interactions
 from .lists import Cut, Lists
 from .queries import side_by_side
-from .reading import known_users, read_items, read_scores, read_scoring, read_seen, read_target, read_users
+from .reading import (
+    known_users,
+    placed,
+    read_items,
+    read_scores,
+    read_scoring,
+    read_seen,
+    read_target,
+    read_users,
+)
 from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import GivenScores, Scoring, tiles
 from .side import SideData
@@ -47,7 +56,17 @@ class RankingBatch(Outputs):
         MetricInputError: shapes that do not belong together, item ids out of range, or something missing.
     """
 
-    __slots__ = ("_depth", "_hidden", "_scoring", "_visitors", "items", "relevance", "side", "users")
+    __slots__ = (
+        "_catalogue",
+        "_depth",
+        "_hidden",
+        "_scoring",
+        "_visitors",
+        "items",
+        "relevance",
+        "side",
+        "users",
+    )
 
     feature: Ranking
     relevance: Relevance
@@ -80,16 +99,17 @@ class RankingBatch(Outputs):
         self._begin(feature, read_scoring(given, user_factors, item_factors, items), extras)
         self.weight = None if sample_weight is None else as_tensor(sample_weight).double()
         (rows, width), total = self._scoring.shape, self.side.num_items
-        if items is None and total not in (None, width):
+        scored = width if items is None else self._catalogue
+        if None not in (total, scored) and total != scored:
             raise MetricInputError(
-                f"scores are of {width} items, the catalogue has {total}; of candidates alone, pass items="
+                f"scores are of {scored} items, the catalogue has {total}; of candidates alone, pass items="
             )
         self.users = None if users is None else read_users(users, rows)
         self.items = (
-            None if items is None else read_items(as_tensor(items).long(), self._scoring.shape, total)
+            None if items is None else read_items(as_tensor(items), self._scoring.shape, self._known_items)
         )
         self.relevance, self.target = read_target(
-            target, self._scoring, self.items, feature.relevance_threshold, total
+            target, self._scoring, self.items, feature.relevance_threshold, self._known_items
         )
         masks = feature.seen is not None and self.items is None  # candidates are the caller's choice
         self._hidden = read_seen(self.side, self.users, self.width) if masks else None
@@ -105,6 +125,7 @@ class RankingBatch(Outputs):
         self.records: dict[str, list[Any]] = {}
         self.soft: Tensor | None = None
         self._blocks: dict[str, Any] = {}
+        self._catalogue = scoring.num_items
         self._kind, self._depth = False, 0
         self._visitors: dict[str, Callable[[Tile], Tensor]] = {}
 
@@ -120,12 +141,17 @@ class RankingBatch(Outputs):
         Raises:
             MetricInputError: only candidates are scored, and the output does not say it.
         """
-        known = self.side.num_items
+        known = self._known_items
         if known is None and self.items is not None:
             raise MetricInputError(
                 "the size of the catalogue is wanted, candidates do not show it; give Ranking(num_items=...)"
             )
         return self.width if known is None else known
+
+    @property
+    def _known_items(self) -> int | None:
+        """The size of the catalogue, where side data or factors show it."""
+        return self.side.num_items if self._catalogue is None else self._catalogue
 
     @property
     def valid(self) -> Tensor:
@@ -212,6 +238,10 @@ class RankingBatch(Outputs):
         padding = None if self.items is None else self.items < 0
         return tiles(self._scoring, self._hidden, padding, scratch=scratch)
 
+    def raw_tiles(self) -> Iterator[Tensor]:
+        """Cut the scores into tiles as they were given, with nothing hidden."""
+        return (scores for _, scores in tiles(self._scoring, None, None))
+
     def dense_tiles(self) -> Iterator[Tile]:
         """Cut the batch into tiles of scores and grades, with their lists."""
         lists = self.lists
@@ -282,7 +312,10 @@ class RankingBatch(Outputs):
             self.relevance.entries, self.num_items, num_negatives,
             seen=self._hidden, users=self.users, seed=self.feature.seed,
         )  # fmt: skip
-        self.items, self.target, self._hidden = drawn.items, drawn.target, None
+        if self._hidden is not None:  # a relevant item may have been seen
+            self._hidden = placed(self._hidden, drawn.items)
+        self._catalogue = self.num_items
+        self.items, self.target = drawn.items, drawn.target
         self.relevance = DenseRelevance(drawn.target, 0.0)
         self._scoring = self._scoring.of(drawn.items)
 

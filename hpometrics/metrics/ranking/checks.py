@@ -18,6 +18,8 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
 
     def explain() -> str:
         bad = ~finite_rows(batch)
+        if not bool(bad.any()):
+            return f"{rule}; factors hold such values"
         first = int(bad.nonzero()[0])
         who = f"row {first}" if batch.users is None else f"user {int(batch.users[first])}"
         return f"{rule}; {int(bad.sum())} rows hold such values, the first is {who}"
@@ -27,6 +29,6 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
 
 
 def finite_rows(batch: RankingBatch) -> Tensor:
-    """Which rows hold scores that can be ordered, (rows,) bool."""
-    parts = [scores.amax(1) < torch.inf for _, scores in batch.tiles()] if batch.width else []
+    """Which rows hold scores that can be ordered, (rows,) bool; hidden ones must be sound as well."""
+    parts = [scores.amax(1) < torch.inf for scores in batch.raw_tiles()] if batch.width else []
     return torch.cat(parts) if parts else torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)

@@ -68,8 +68,12 @@ def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> 
     Raises:
         MetricInputError: another shape than that of the scores, or an id out of range.
     """
-    if tuple(items.shape) != shape:
-        raise MetricInputError(f"items name the item of each score, shape {shape}; got {tuple(items.shape)}")
+    if tuple(items.shape) != shape or items.is_floating_point():
+        raise MetricInputError(
+            f"items name the item of each score, whole numbers of shape {shape}; got {items.dtype} of "
+            f"{tuple(items.shape)}"
+        )
+    items = items.long()
     if items.device.type == "cpu" and items.numel():
         low, high = (int(x) for x in items.aminmax())
         if low < -1 or (num_items is not None and high > num_items):
@@ -102,6 +106,8 @@ def read_target(
             raise MetricInputError(
                 f"scores are on {scoring.device}, the target on {dense.device}; move one of them"
             )
+        if items is not None:
+            dense = dense.masked_fill(items < 0, 0)
         return DenseRelevance(dense, threshold), dense
     limit = num_items if num_items is not None else width if items is None else None
     entries = Interactions.of(target, "target", limit).to(scoring.device)
@@ -118,8 +124,8 @@ def read_target(
 def _sparse(
     entries: Interactions, items: Tensor | None, width: int, refused: SparseRelevance | None = None
 ) -> SparseRelevance:
-    placed = entries if items is None else _placed(entries, items)
-    return SparseRelevance(placed, width, entries.counts, named=entries, refused=refused)
+    own = entries if items is None else placed(entries, items)
+    return SparseRelevance(own, width, entries.counts, named=entries, refused=refused)
 
 
 def read_users(users: Any, rows: int) -> Tensor:
@@ -165,7 +171,7 @@ def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tenso
     return users
 
 
-def _placed(entries: Interactions, items: Tensor) -> Interactions:
+def placed(entries: Interactions, items: Tensor) -> Interactions:
     """Turn item ids into the columns of each row's candidates; what is no candidate has no column."""
     rows, width = items.shape
     if not items.numel() or not len(entries.items):

@@ -23,6 +23,10 @@ class Scoring(Protocol):
         """Rows and columns."""
 
     @property
+    def num_items(self) -> int | None:
+        """The size of the catalogue, where it is known beside the columns."""
+
+    @property
     def device(self) -> torch.device:
         """Where the scores are."""
 
@@ -54,6 +58,7 @@ class GivenScores:
         self.scores = scores
         self.inputs = (scores,)
         self.shape = (scores.shape[0], scores.shape[1])
+        self.num_items: int | None = None
         self.device = scores.device
         self.dtype = _wide(scores.dtype)
 
@@ -83,6 +88,7 @@ class FactorScores:
         self._users, self._items, self._candidates = users.to(self.dtype), items.to(self.dtype), candidates
         self.inputs = (users, items, -users, -items)
         self.shape = (len(users), len(items) if candidates is None else candidates.shape[1])
+        self.num_items: int | None = len(items)
         self.device = users.device
 
     def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:

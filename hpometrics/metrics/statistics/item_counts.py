@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
+from ...exceptions import MetricInputError
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 from .tally import tally
@@ -46,12 +47,17 @@ class ItemCounts(Statistic):
         rankings_in(batch).reach(max(self.cutoffs))
 
     def check(self, batch: Outputs) -> None:
-        """Make sure that the size of the catalogue is known.
+        """Make sure that the size of the catalogue is known, and that of the batches before.
 
         Raises:
             MetricInputError: it is not.
         """
-        self._size(batch)
+        size = self._size(batch)
+        if self._state and self._state["counts"].shape[1] != size:
+            raise MetricInputError(
+                f"items are counted over one catalogue; it had {self._state['counts'].shape[1]} items, now "
+                f"{size}. Give Ranking(num_items=...), and items= where only candidates are scored"
+            )
 
     def update(self, batch: Outputs) -> None:
         """Count the items of each place."""

@@ -187,3 +187,63 @@ def test_a_seen_item_has_a_score():
     panel = MetricCollection(["recall@9"], output=output)
     with pytest.raises(MetricInputError, match=r"seen has items up to 10, the scores are of items 0\.\.8"):
         panel.update(scores=torch.rand(2, 9), target=[[0], [1]], users=[0, 1])
+
+
+def test_a_seen_item_is_not_ranked_among_drawn_candidates_either():
+    """A relevant item that was seen is never found, in full as in sampled evaluation."""
+    given = {"scores": torch.rand(6, 9), "target": [[0]] * 6, "users": range(6), "names": ["recall@9"]}
+    for drawn in (None, 2):
+        found = measured(Ranking(seen=[[0]] * 6, num_negatives=drawn), **given)
+        assert found["recall@9"] == 0
+
+
+def test_drawn_candidates_are_of_a_catalogue_of_known_size():
+    """The scores that they are drawn from show it."""
+    found = measured(Ranking(num_negatives=3), ["catalog_coverage@20"], scores=SCORES, target=TARGET)
+    assert 0 < found["catalog_coverage@20"] <= 1
+
+
+def test_a_place_that_only_fills_up_is_never_relevant():
+    """Whatever the target says there."""
+    items = torch.tensor([[4, 2, -1]])
+    found = measured(None, ["recall@3"], scores=torch.rand(1, 3), target=torch.ones(1, 3), items=items)
+    assert found["recall@3"] == 1
+
+
+@pytest.mark.parametrize("policy", ["error", "propagate", "ignore"])
+def test_a_hidden_score_must_be_sound_too(policy):
+    """A nan where an item was seen is a nan of the model: its row is named, or left out."""
+    scores = SCORES.clone()
+    scores[3, 2] = torch.nan
+    panel = MetricCollection(["ndcg@3"], Ranking(seen=[[2]] * 12), non_finite=policy)
+    given = {"scores": scores, "target": TARGET, "users": torch.arange(12)}
+    if policy == "error":
+        with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is user 3"):
+            panel.update(**given)
+        return
+    panel.update(**given)
+    assert bool(panel.compute()["ndcg@3"].isnan()) is (policy == "propagate")
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [(torch.full((2, 3), 7), r"items lie in 0\.\.4"), (torch.rand(2, 3), "whole numbers of shape")],
+)
+def test_candidates_are_among_the_factors(items, text):
+    """An item without factors is refused, as is what names no item."""
+    with pytest.raises(MetricInputError, match=text):
+        measured(
+            Ranking(),
+            user_factors=torch.rand(2, 4),
+            item_factors=torch.rand(5, 4),
+            items=items,
+            target=[[0], [1]],
+        )
+
+
+def test_items_are_counted_over_one_catalogue():
+    """Batches of other widths are told to say which."""
+    panel = MetricCollection(["item_coverage@3"], Ranking())
+    panel.update(scores=torch.rand(2, 5), target=[[0], [1]])
+    with pytest.raises(MetricInputError, match=r"it had 5 items, now 8. Give Ranking\(num_items="):
+        panel.update(scores=torch.rand(2, 8), target=[[0], [1]])
