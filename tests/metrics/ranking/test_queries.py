@@ -49,3 +49,19 @@ def test_queries_are_rows(keyword):
     by_pair.update(scores=scores[row, column], target=target[row, column], **{keyword: 100 - row})
     for name, value in by_row.compute().items():
         torch.testing.assert_close(by_pair.compute()[name], value)
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "text"),
+    [
+        (Ranking(seen=[[0]]), {}, "documents of queries are not numbered"),
+        (Ranking(num_negatives=1), {}, "documents of queries are not numbered"),
+        (Ranking(), {"users": [0, 0]}, "leave out users= and items="),
+        (Ranking(), {"items": [5, 6]}, "leave out users= and items="),
+    ],
+)
+def test_documents_of_queries_are_not_numbered(output, given, text):
+    """Places of a query are no items, which nothing of the catalogue may be told of."""
+    panel = MetricCollection(["mrr"], output=output)
+    with pytest.raises(MetricInputError, match=text):
+        panel.update(scores=torch.rand(2), target=[1, 0], queries=[0, 0], **given)
