@@ -15,6 +15,9 @@ from ..ranking_metric import ListMetric
 from ..registry import register_metric
 
 
+_ALONE = "no user has both a relevant item and another"
+
+
 class _Whole(ListMetric):
     """A metric of the whole ranking, which has no k."""
 
@@ -44,6 +47,7 @@ class GroupedAUC(_Whole):
 
     objective = MAXIMIZE
     family = "areas"
+    void = _ALONE
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide right pairs by pairs; nan where there are none."""
@@ -74,6 +78,7 @@ class PooledAUC(_Whole):
 
     objective = MAXIMIZE
     family = "areas"
+    void = _ALONE
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """Let each user's share weigh as much as the user has relevant items."""
@@ -102,6 +107,7 @@ class LimitedAUC(ListMetric):
 
     objective = MAXIMIZE
     family = "areas"
+    void = _ALONE
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide areas by what an ideal list has; nan where there is nothing else."""
@@ -130,6 +136,7 @@ class PartialAUC(ListMetric):
 
     objective = MAXIMIZE
     family = "areas"
+    void = _ALONE
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Count, for each relevant item, which of the first others come after it."""

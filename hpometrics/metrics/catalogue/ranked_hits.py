@@ -183,6 +183,7 @@ class FallOut(ListMetric):
 
     objective = MINIMIZE
     family = "relevance"
+    void = "no user has both a relevant item and another"
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide by the items that are ranked and not relevant; nan where there are none."""

@@ -247,3 +247,12 @@ def test_items_are_counted_over_one_catalogue():
     panel.update(scores=torch.rand(2, 5), target=[[0], [1]])
     with pytest.raises(MetricInputError, match=r"it had 5 items, now 8. Give Ranking\(num_items="):
         panel.update(scores=torch.rand(2, 8), target=[[0], [1]])
+
+
+@pytest.mark.parametrize("name", ["auc", "gauc", "lauc@3", "partial_auc@3", "fall_out@3"])
+def test_no_value_where_everything_is_relevant(name):
+    """The reason says that there is nothing to compare with."""
+    panel = MetricCollection([name], Ranking())
+    panel.update(scores=SCORES, target=torch.ones_like(SCORES))
+    assert panel.compute()[name].isnan()
+    assert panel.reasons[name] == "no user has both a relevant item and another"
