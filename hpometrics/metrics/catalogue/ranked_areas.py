@@ -14,7 +14,6 @@ from ..ranking.lists import Lists
 from ..ranking_metric import ListMetric
 from ..registry import register_metric
 
-
 _ALONE = "no user has both a relevant item and another"
 
 

@@ -99,8 +99,8 @@ class RankingBatch(Outputs):
                 raise MetricInputError("queries= say which row a pair is in; leave out users= and items=")
             if feature.seen is not None or feature.num_negatives is not None:
                 raise MetricInputError(
-                    "documents of queries are not numbered, so that none is masked as seen or drawn; leave out "
-                    "seen= and num_negatives= of the output, or give scores by row with items="
+                    "documents of queries are not numbered, so that none is masked as seen or drawn; leave "
+                    "out seen= and num_negatives= of the output, or give scores by row with items="
                 )
             given, target, users = side_by_side(given, target, queries)
         self._begin(feature, read_scoring(given, user_factors, item_factors, items), extras)
