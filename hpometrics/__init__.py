@@ -79,6 +79,12 @@ _NAMES_BY_HOME = {
         "Candidates",
         "sample_candidates",
     ),
+    "metrics.ranking.comparison": (
+        "Comparison",
+        "compare",
+        "strata",
+    ),
+    "metrics.ranking.per_user": ("PerUser",),
     "metrics.ranking_metric": (
         "BaseMetric",
         "ListMetric",

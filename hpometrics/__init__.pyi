@@ -57,6 +57,12 @@ from .metrics.names import MetricName as MetricName
 from .metrics.outputs import Outputs as Outputs
 from .metrics.ranking.blocks import Block as Block, MetricBlock as MetricBlock
 from .metrics.ranking.candidates import Candidates as Candidates, sample_candidates as sample_candidates
+from .metrics.ranking.comparison import (
+    Comparison as Comparison,
+    compare as compare,
+    strata as strata,
+)
+from .metrics.ranking.per_user import PerUser as PerUser
 from .metrics.ranking_metric import (
     BaseMetric as BaseMetric,
     ListMetric as ListMetric,

@@ -1,6 +1,7 @@
 """The `hpometrics` command: one sweep file in, a directory of results out.
 
-What a command needs is imported when it runs: only `run` loads a search host, only `run` and `measure` torch.
+What a command needs is imported when it runs: only `run` loads a search host; `run`,
+`measure` and `compare` load torch.
 """
 
 from __future__ import annotations
@@ -122,6 +123,24 @@ def best(directory: Path, form: str) -> None:
         except NoFiniteValueError as err:
             click.echo(str(err), err=True)
             sys.exit(NOTHING_COMPLETE)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
+@click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
+@click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this one, such as ndcg@10.")
+def compare(directory: Path, first: int, second: int, names: tuple[str, ...]) -> None:
+    """Compare two trials of a run directory user by user, each at its picked epoch.
+
+    Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
+    that of a paired bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several
+    metrics; the effect is the difference in standard deviations of the users' differences.
+    """
+    with _reported():
+        from .sweep.comparing import compare_text
+
+        click.echo(compare_text(directory, first, second, names))
 
 
 @main.command()

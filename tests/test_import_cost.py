@@ -45,6 +45,7 @@ def test_the_package_itself_loads_none_of_its_hosts():
         ("--help",),
         ("--version",),
         ("run", "--help"),
+        ("compare", "--help"),
         ("check", str(CONFIG)),
         ("metrics", "list"),
         ("metrics", "show", "f1"),

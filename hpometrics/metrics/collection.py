@@ -22,6 +22,7 @@ from .outputs import Outputs
 from .ranking.per_user import PerUser
 from .registry import get_metric, registered_types
 from .statistics.statistic import Statistic
+from .statistics.user_values import UserValues
 
 Named = str | MetricName | Metric | type[Metric]
 
@@ -145,6 +146,11 @@ class MetricCollection:
             values, self.reasons = merged._compute_here(), merged.reasons
             return values
         return self._compute_here()
+
+    @property
+    def keeps_users(self) -> bool:
+        """Whether `per_user` has something to give, once users were measured."""
+        return any(isinstance(statistic, UserValues) for statistic in self._statistics.values())
 
     def per_user(self) -> PerUser:
         """The value of each user by metric, which `Ranking(per_user=True)` has the collection keep.

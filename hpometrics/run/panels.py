@@ -11,6 +11,7 @@ import torch
 from ..exceptions import NonFiniteError, RunError
 from ..metrics.collection import MetricCollection
 from ..metrics.names import SPLITS
+from ..metrics.ranking.per_user import Column, PerUser
 from ..search.readings import Reading, shape_of
 from .spec import VALIDATION, RunSpec
 from .watch import Watch
@@ -22,7 +23,8 @@ Reasons = dict[str, str]
 class Panels:
     """What one run measures and notes. A value of another split than validation is called `test:accuracy`.
 
-    A split that no tracked name mentions is measured like validation. `names` are all that is measured.
+    A split that no tracked name mentions is measured like validation. `names` are all that is measured,
+    `per_user` the values by user of the epoch closed last; None where the output does not ask for them.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -33,6 +35,7 @@ class Panels:
         self._optimised = spec.name
         self.watches: list[Watch] = []
         self.names: set[str] = set()
+        self.per_user: PerUser | None = None
         for split in self._prototypes:
             self._start(split)
 
@@ -85,6 +88,7 @@ class Panels:
     def _measure(self) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
+        self.per_user = self._by_user()
         for split, live in self._live.items():
             for name, value in live.compute().items():
                 values[_named(split, name)] = math.nan if split in self._void else value.tolist()
@@ -93,6 +97,17 @@ class Panels:
             live.reset()
         self._void.clear()
         return values, reasons
+
+    def _by_user(self) -> PerUser | None:
+        keeping = {split: live for split, live in self._live.items() if live.keeps_users}
+        columns: dict[str, Column] = {}
+        for split, live in keeping.items():
+            found = live.per_user()  # of a void split too: every rank of a process group takes part
+            if split not in self._void:
+                columns.update(
+                    {_named(split, name): column for name, column in found.items() if len(column[0])}
+                )
+        return PerUser(columns) if keeping else None
 
     def _start(self, split: str) -> None:
         if split not in SPLITS:

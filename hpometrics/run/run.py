@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 
 from ..exceptions import NoFiniteValueError, NotYetError, RunError
+from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.readings import Reading, numbers_of
 from ..search.record import EpochRecord
@@ -20,6 +21,7 @@ from ..search.selection import At, Picker
 from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
 from .panels import Panels
 from .spec import RunSpec
+from .user_tables import UserTables
 from .watch import Watch
 
 CHECKPOINTS = "checkpoints"
@@ -75,6 +77,7 @@ class Run:
         self._history: list[EpochRecord] = []
         self._log = None if directory is None else EpochLog(Path(directory), fsync)
         self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
+        self._users = UserTables(None if directory is None else Path(directory))
         self._states: dict[str, Any] | None = None
         self._open = self._looping = self._looped = False
         self._began = time.perf_counter()
@@ -122,6 +125,11 @@ class Run:
     def values(self) -> Mapping[str, Reading]:
         """All values of the picked epoch, by name; that of a curve or a matrix is lists of numbers."""
         return {} if self._picker.index is None else self._history[self._picker.index].values
+
+    @property
+    def per_user(self) -> PerUser | None:
+        """The values of each user at the picked epoch; None unless the output is `Ranking(per_user=True)`."""
+        return self._users.table
 
     @property
     def best_checkpoint(self) -> Path | None:
@@ -213,8 +221,13 @@ class Run:
         for record in written[: latest + 1]:
             self._take(record)
             self._report(final=False)
+        self._users.restore(self._picker.index)
         set_random_states(stored["random"])
         return latest + 1
+
+    def export_per_user(self) -> None:
+        """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
+        self._users.export()
 
     def close(self) -> None:
         """End the run: an epoch that is still open is measured and reported as the last."""
@@ -237,13 +250,19 @@ class Run:
             self._close_epoch(final=len(self._history) + 1 >= total)
 
     def _close_epoch(self, final: bool) -> None:
-        """Write the record, then the checkpoint, then tell the host: a run killed in between can go on."""
+        """Write the record, the values by user, the checkpoint, then tell the host.
+
+        In this order a run that is killed in between can go on.
+        """
         self._check_not_stopped()
         record = self._measure()
         self._take(record if self._log is None else self._log.append(record))
+        if self._panels.per_user is not None:
+            self._users.follow(record.epoch, self._picker.index, self._panels.per_user)
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(record.epoch, self._states)
             self._checkpoints.keep(record.epoch, self._picker.index)
+            self._users.checkpointed()
         self._states, self._open = None, False
         self._began = time.perf_counter()
         self._report(final)

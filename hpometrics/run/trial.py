@@ -106,6 +106,8 @@ def attempt(
     record = replace(record, seconds=seconds, **_ending(run, failure, reporter.stops))
     if directory is not None:
         write_trial(directory, record)
+        if run is not None and record.state.finished:
+            run.export_per_user()
         if error is not None and record.state is TrialState.FAILED:
             text = "".join(traceback.format_exception(error))
             (directory / ERROR_FILE).write_text(text, encoding="utf8")

@@ -57,6 +57,16 @@ def recommend(params, run):
         run.update(scores=scores, target=[[1], [2]], users=torch.arange(2))
 
 
+def rank(params, run):
+    """Forty users; the larger `lr`, the more often the right item is first; `first` moves their numbers."""
+    random = torch.Generator().manual_seed(0)
+    noise = torch.randn(40, 8, generator=random)
+    target = nn.functional.one_hot(torch.arange(40) % 8)
+    users = torch.arange(40) + params.get("first", 0)
+    for _ in run.epochs():
+        run.update(scores=noise + params["lr"] * target, target=target, users=users)
+
+
 def fail(params, run):
     """Fail for half of the params."""
     if params["lr"] > 0.003:

@@ -81,6 +81,11 @@ def compare(
     (4, 0.25, 0.25)
     """
     first, second = _paired(a[metric], b[metric])
+    if not len(first):
+        raise MetricInputError(
+            f"{metric}: no user has a value in both; compare models that have measured the same users, under "
+            f"the same numbers. {_known(a[metric])} in one, {_known(b[metric])} in the other"
+        )
     if len(first) < 2:
         raise MetricInputError(
             f"{metric}: two users at least must have a value in both, to be compared; there are {len(first)}"
@@ -196,6 +201,11 @@ def _paired(a: Column, b: Column) -> tuple[Floats, Floats]:
     both = sorted(tables[0].keys() & tables[1].keys())
     first, second = (np.array([table[user] for user in both], dtype=np.float64) for table in tables)
     return first, second
+
+
+def _known(column: Column) -> str:
+    users = column[0][~column[1].isnan()]
+    return f"{len(users)} users from {int(users.min())} to {int(users.max())}" if len(users) else "no users"
 
 
 def _interval(gaps: Floats, confidence: float, resamples: int, seed: int) -> tuple[float, float]:

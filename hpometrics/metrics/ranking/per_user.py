@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +23,9 @@ Column = tuple[Tensor, Tensor]
 @dataclass(frozen=True, eq=False)
 class PerUser(Mapping[str, Column]):
     """Users and their values by the name of the metric; nan is a user who has no value.
+
+    As CSV a row per user and a column per metric, whose place is empty where it has not met the user; as npz
+    `names`, and of the metric at each place `values_0` and `users_0`, these only where they are new.
 
     Attributes:
         columns: of each metric, users (n,) int64, rising, and values (n,) float32.
@@ -40,7 +45,7 @@ class PerUser(Mapping[str, Column]):
         """Gather what metrics have kept.
 
         Raises:
-            MetricInputError: none of them keeps the value of each user.
+            MetricInputError: none of them is one that keeps the value of each user.
         """
         columns = {name: column for name, metric in metrics.items() for column in _kept_by(metric)}
         if not columns:
@@ -49,6 +54,11 @@ class PerUser(Mapping[str, Column]):
                 "Ranking(per_user=True), and name a metric that is a mean over users, such as ndcg@10"
             )
         return cls(columns)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read what `to_csv` or `to_npz` wrote."""
+        return cls.read_npz(path) if Path(path).suffix == ".npz" else cls.read_csv(path)
 
     @classmethod
     def read_csv(cls, path: str | Path) -> Self:
@@ -62,14 +72,48 @@ class PerUser(Mapping[str, Column]):
             columns[name] = (torch.tensor(users, dtype=torch.int64), torch.tensor(values))
         return cls(columns)
 
+    @classmethod
+    def read_npz(cls, path: str | Path) -> Self:
+        """Read what `to_npz` wrote."""
+        columns = {}
+        with np.load(path, allow_pickle=False) as file:
+            for place, name in enumerate(file["names"].tolist()):
+                if f"users_{place}" in file:
+                    users = torch.from_numpy(file[f"users_{place}"])
+                columns[name] = (users, torch.from_numpy(file[f"values_{place}"]))
+        return cls(columns)
+
+    @property
+    def cells(self) -> int:
+        """How many values there are."""
+        return sum(len(users) for users, _ in self.values())
+
+    def csv_text(self) -> str:
+        """What `to_csv` writes; a value has as many digits as its float32 needs."""
+        cells = {
+            name: dict(zip(u.tolist(), map(str, v.numpy()), strict=True)) for name, (u, v) in self.items()
+        }
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(["user", *cells])
+        for user in sorted({user for column in cells.values() for user in column}):
+            writer.writerow([user, *(column.get(user, "") for column in cells.values())])
+        return text.getvalue()
+
     def to_csv(self, path: str | Path) -> None:
-        """Write a row per user and a column per metric; a place is empty where a metric has no user."""
-        cells = {name: dict(zip(*(c.tolist() for c in pair), strict=True)) for name, pair in self.items()}
-        users = sorted({user for column in cells.values() for user in column})
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["user", *cells])
-            writer.writerows([user, *(column.get(user, "") for column in cells.values())] for user in users)
+        """Write a row per user and a column per metric."""
+        Path(path).write_text(self.csv_text(), encoding="utf-8", newline="")
+
+    def to_npz(self, file: str | Path | BinaryIO) -> None:
+        """Write arrays, compressed; of metrics that met the same users in a row, the users once."""
+        arrays = {"names": np.array(list(self), dtype=np.str_)}
+        before: Tensor | None = None
+        for place, (users, values) in enumerate(self.values()):
+            if before is None or not torch.equal(users, before):
+                arrays[f"users_{place}"] = users.numpy()
+            arrays[f"values_{place}"] = values.numpy()
+            before = users
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
@@ -85,6 +129,12 @@ class PerUser(Mapping[str, Column]):
 
 def _kept_by(metric: Metric) -> Iterable[Column]:
     for statistic in metric.kept.values():
-        if isinstance(statistic, UserValues) and not statistic.empty:
-            users, values = statistic.by_user(getattr(metric, "k", None))
-            yield users.cpu(), values.cpu()
+        if isinstance(statistic, UserValues):
+            yield _column(statistic, getattr(metric, "k", None))
+
+
+def _column(statistic: UserValues, cutoff: int | None) -> Column:
+    if statistic.empty:
+        return torch.empty(0, dtype=torch.int64), torch.empty(0)
+    users, values = statistic.by_user(cutoff)
+    return users.cpu(), values.cpu()

@@ -1,0 +1,144 @@
+"""Comparing: whether two trials of a run directory differ, by the values that they give the same users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..exceptions import ConfigError
+from ..metrics.names import SPLITS
+from ..metrics.ranking.comparison import Comparison, compare_all
+from ..metrics.ranking.per_user import PerUser
+from ..objective import Objective
+from ..run.user_tables import table_of
+from ..search.record import TrialRecord
+from .directory import RunDirectory
+from .resolved import Resolved
+from .table import number
+
+_WIDE = 200  # a row is one line, whatever the terminal
+_CHANCE = 0.05  # p-values from here on are those of a coin toss
+_HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
+
+
+def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = ()) -> str:
+    """Compare two trials at their picked epochs: a table, and in words which one is better.
+
+    Args:
+        directory: of the run.
+        a: the number of one trial.
+        b: and of the other.
+        metrics: their names; all that both trials have values of, if there are none.
+
+    Raises:
+        ConfigError: it is no run directory, there is no such trial, or one without values by user.
+        MetricInputError: the trials have measured other users.
+        MissingExtraError: SciPy is not installed.
+    """
+    home = RunDirectory(directory)
+    resolved = home.read()
+    records = {record.number: record for record in home.records()}
+    first, second = (_table(home, records, trial) for trial in (a, b))
+    found = compare_all(first, second, _chosen(first, second, metrics, (a, b)))
+    told = [_sentence(one, _objective(one.metric, resolved), (a, b)) for one in found.values()]
+    return "\n".join(
+        [_drawn(list(found.values()), (a, b)), "", *told, *_left_out(first, second, found, (a, b))]
+    )
+
+
+def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int) -> PerUser:
+    if trial not in records:
+        raise ConfigError(
+            f"{home.path}: has no trial {trial}; there are {', '.join(map(str, records)) or 'none'}"
+        )
+    record = records[trial]
+    table = table_of(home.trial(trial), record.epoch)
+    if table is None:
+        raise ConfigError(
+            f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. They are kept where "
+            f"{_HOW}, asks for them; run it anew with that, --fresh"
+        )
+    return table
+
+
+def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tuple[int, int]) -> list[str]:
+    """Name the metrics to compare.
+
+    Raises:
+        ConfigError: a trial lacks one of them, or they share none.
+    """
+    shared = [name for name in first if name in second]
+    for name in metrics:
+        if name not in shared:
+            raise ConfigError(
+                f"no values of {name!r} by user in both trial {trials[0]} and trial {trials[1]}; "
+                f"they share {', '.join(shared) or 'none'}"
+            )
+    if not shared:
+        raise ConfigError(
+            f"trials {trials[0]} and {trials[1]} share no metric: {', '.join(first)}; {', '.join(second)}"
+        )
+    return list(dict.fromkeys(metrics)) or shared
+
+
+def _objective(metric: str, resolved: Resolved) -> Objective | None:
+    """Give the direction of a metric; on another split it is that of the metric itself."""
+    objectives = {**resolved.track, resolved.metric: resolved.objective}
+    split, _, name = metric.partition(":")
+    return objectives.get(metric, objectives.get(name) if split in SPLITS else None)
+
+
+def _sentence(one: Comparison, objective: Objective | None, trials: tuple[int, int]) -> str:
+    """Say which trial is better; a coin toss unless test and interval agree that they differ."""
+    sure = one.p_value < _CHANCE and not one.low <= 0 <= one.high
+    if not sure:
+        return f"{one.metric}: a coin toss; these {one.users} users do not tell the trials apart"
+    if objective is None:
+        more = trials[0] if one.difference > 0 else trials[1]
+        return f"{one.metric}: trial {more} has the larger values; which way is better is not known"
+    better = trials[0] if objective.better(one.mean_a, one.mean_b) else trials[1]
+    return f"{one.metric}: trial {better} is better ({objective.value}, p {_p(one.p_value)})"
+
+
+def _left_out(
+    first: PerUser, second: PerUser, found: Mapping[str, Comparison], trials: tuple[int, int]
+) -> list[str]:
+    """Say how many users have a value in one trial alone."""
+    lines = []
+    for name, one in found.items():
+        counts = [int((~table[name][1].isnan()).sum()) - one.users for table in (first, second)]
+        if any(counts):
+            told = " and ".join(
+                f"{count} of trial {trial}" for count, trial in zip(counts, trials, strict=True)
+            )
+            lines.append(f"{name}: left out {told}, users without a value in the other")
+    return lines
+
+
+def _drawn(found: Sequence[Comparison], trials: tuple[int, int]) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    heads = (f"trial {trials[0]}", f"trial {trials[1]}", "difference", "95% interval", "p", "effect", "users")
+    table.add_column("metric", no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(one.metric.replace("[", r"\["), *_cells(one))
+    console = Console(width=_WIDE, color_system=None, highlight=False)
+    with console.capture() as drawn:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in drawn.get().splitlines()).strip("\n")
+
+
+def _cells(one: Comparison) -> list[str]:
+    interval = f"{one.low:+.3g} .. {one.high:+.3g}"
+    means = (number(one.mean_a), number(one.mean_b), f"{one.difference:+.3g}")
+    effect = "-" if one.effect_size != one.effect_size else f"{one.effect_size:+.2f}"
+    return [*means, interval, _p(one.p_value), effect, str(one.users)]
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}" if value >= 0.0001 else "<0.0001"

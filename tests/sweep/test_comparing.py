@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpometrics.cli import main
+from hpometrics.metrics.ranking.comparison import compare_all
+from hpometrics.metrics.ranking.per_user import PerUser
+
+POINTS = "[{lr: 0.1}, {lr: 3.0}, {lr: 0.1001}, {lr: 1.0, first: 20}, {lr: 1.0, first: 40}]"
+SWEEP = (
+    "engine: {target: toy_engine:rank, output: ranking(per_user=true)}\n"
+    "metrics: {optimize: ndcg@3, track: [recall@3]}\n"
+    f"backend: {{list: {POINTS}}}\nbudget: {{epochs: 2}}\n"
+)
+
+
+def compared(*arguments: str) -> Result:
+    """Call `hpometrics compare runs/sweep ...` in this process."""
+    return CliRunner().invoke(main, ["compare", "runs/sweep", *arguments])
+
+
+@pytest.fixture
+def ran(sweep, folder):
+    """A sweep with values by user."""
+    result = sweep(SWEEP)
+    assert result.exit_code == 0, result.output
+    return folder / "runs" / "sweep" / "trials"
+
+
+def test_every_trial_has_its_table(ran):
+    """A row per user, a column per metric; their mean is the recorded value."""
+    for number in range(5):
+        files = {path.name for path in (ran / f"{number:04d}").iterdir()}
+        assert files == {"epochs.jsonl", "trial.json", "per_user.csv"}
+    table = PerUser.read_csv(ran / "0003" / "per_user.csv")
+    assert list(table) == ["ndcg@3", "recall@3"]
+    assert table["ndcg@3"][0].tolist() == list(range(20, 60))
+    told = (ran.parent / "trials.csv").read_text().splitlines()[4].split(",")
+    assert table["ndcg@3"][1].double().mean().item() == pytest.approx(float(told[2]), rel=1e-6)
+
+
+def test_a_better_trial_is_named(ran):
+    """The table has what `compare_all` gives, whichever trial is named first."""
+    a, b = (PerUser.read(ran / f"000{number}" / "per_user.csv") for number in (0, 1))
+    expected = compare_all(a, b)["ndcg@3"]
+    result = compared("0", "1")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == [
+        "metric", "trial", "0", "trial", "1", "difference", "95%", "interval", "p", "effect", "users",
+    ]  # fmt: skip
+    cells = lines[2].split()
+    assert cells[:4] == [
+        "ndcg@3", f"{expected.mean_a:.6g}", f"{expected.mean_b:.6g}", f"{expected.difference:+.3g}",
+    ]  # fmt: skip
+    assert cells[4:7] == [f"{expected.low:+.3g}", "..", f"{expected.high:+.3g}"]
+    assert cells[-2:] == [f"{expected.effect_size:+.2f}", "40"]
+    assert "ndcg@3: trial 1 is better (maximize, p <0.0001)" in result.stdout
+    assert "recall@3: trial 1 is better (maximize, p <0.0001)" in result.stdout
+    assert "ndcg@3: trial 1 is better" in compared("1", "0").stdout
+
+
+def test_what_cannot_be_told_apart_is_a_coin_toss(ran):
+    """Two trials that rank alike; one metric alone is asked for."""
+    result = compared("0", "2", "--metric", "recall@3")
+    assert "recall@3: a coin toss; these 40 users do not tell the trials apart" in result.stdout
+    assert "ndcg@3" not in result.stdout
+
+
+def test_users_of_one_trial_alone_are_left_out_and_told(ran):
+    """Users 0 to 39 and 20 to 59 share twenty; p is corrected for the two metrics."""
+    result = compared("1", "3")
+    assert result.exit_code == 0, result.output
+    expected = compare_all(*(PerUser.read(ran / f"000{number}" / "per_user.csv") for number in (1, 3)))
+    cells = result.stdout.splitlines()[2].split()
+    assert (cells[-3], cells[-1]) == (f"{expected['ndcg@3'].p_value:.2g}", "20")
+    left_out = "ndcg@3: left out 20 of trial 1 and 20 of trial 3, users without a value in the other"
+    assert left_out in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("0", "9"), "runs/sweep: has no trial 9; there are 0, 1, 2, 3, 4"),
+        (
+            ("0", "1", "--metric", "mrr@3"),
+            "no values of 'mrr@3' by user in both trial 0 and trial 1; they share ndcg@3, recall@3",
+        ),
+        (
+            ("0", "4"),
+            "ndcg@3: no user has a value in both; compare models that have measured the same users, "
+            "under the same numbers. 40 users from 0 to 39 in one, 40 users from 40 to 79 in the other",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_said(arguments, problem, ran):
+    """In one line, with exit code 2."""
+    result = compared(*arguments)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"{problem}\n")
+
+
+def test_a_trial_without_values_says_what_to_ask_for(sweep, folder):
+    """The output of the engine did not ask; neither file nor folder is left of them."""
+    assert sweep(SWEEP.replace("(per_user=true)", "")).exit_code == 0
+    assert not list((folder / "runs").rglob("per_user*"))
+    result = compared("0", "1")
+    assert result.exit_code == 2
+    assert "trial 0 (complete) keeps no values by user" in result.stderr
+    assert "output: ranking(per_user=true), asks for them" in result.stderr
+
+
+def test_another_directory_is_refused(folder):
+    """It is no run directory."""
+    assert "runs/sweep: is no run directory" in compared("0", "1").stderr
+
+
+def test_without_scipy_the_extra_is_named(ran, monkeypatch):
+    """The line that installs it."""
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.delitem(sys.modules, "scipy.stats")
+    result = compared("0", "1")
+    assert result.exit_code == 2
+    assert "needs scipy, which is not installed: pip install 'hpometrics[compare]'" in result.stderr
