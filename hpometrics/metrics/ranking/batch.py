@@ -16,6 +16,7 @@ from .blocks import Tile
 from .candidates import sample_candidates
 from .interactions import Interactions
 from .lists import Cut, Lists
+from .padded import Padded
 from .queries import side_by_side
 from .reading import known_users, read_items, read_scores, read_scoring, read_seen, read_target, read_users
 from .relevance import DenseRelevance, Relevance, SparseRelevance
@@ -92,7 +93,7 @@ class RankingBatch(Outputs):
             target, self._scoring, self.items, feature.relevance_threshold, total
         )
         masks = feature.seen is not None and self.items is None  # candidates are the caller's choice
-        self._hidden = read_seen(self.side.seen, self.users) if masks else None
+        self._hidden = read_seen(self.side, self.users) if masks else None
         if feature.num_negatives is not None and self.items is None:
             self._sample(feature.num_negatives)
         if isinstance(self._scoring, GivenScores):
@@ -279,12 +280,14 @@ class RankingBatch(Outputs):
     def _sample(self, num_negatives: int) -> None:
         """Draw candidates by the seed, and score only them."""
         drawn = sample_candidates(
-            self.relevance.entries, self.num_items, num_negatives,
-            seen=self._hidden, users=self.users, seed=self.feature.seed,
+            self.relevance.entries.packed(), self.num_items, num_negatives,
+            seen=None if self._hidden is None else self._hidden.packed(),
+            users=self.users, seed=self.feature.seed,
         )  # fmt: skip
-        self.items, self.target, self._hidden = drawn.items, drawn.target, None
-        self.relevance = DenseRelevance(drawn.target, 0.0)
-        self._scoring = self._scoring.of(drawn.items)
+        device = self._scoring.device
+        self.items, self.target, self._hidden = drawn.items.to(device), drawn.target.to(device), None
+        self.relevance = DenseRelevance(self.target, 0.0)
+        self._scoring = self._scoring.of(self.items)
 
     def _ranked(self, depth: int) -> Lists:
         found = [top_k(scores, depth) for _, scores in self.tiles()]
@@ -298,7 +301,7 @@ class RankingBatch(Outputs):
 
     def _placed(self) -> WholeLists:
         entries, counts = self.relevance.entries, self.relevance.counts
-        depth = max(1, int(counts.max()) if len(counts) else 0)
+        depth = max(1, entries.most if isinstance(entries, Padded) else _most(counts))
         item = entries.items if self.items is None else self.items[entries.row_of, entries.items]
         facts = self.ranks(entries), self._scoring.pairs(entries.row_of, entries.items), item
         return WholeLists.of(entries, facts, self.relevance.ideal(depth), counts)
@@ -326,9 +329,13 @@ class RankingBatch(Outputs):
         if self.items is None:
             return entries
         ids = self.items[entries.row_of, entries.items]
-        return Interactions(entries.offsets, ids, entries.grades).where(ids >= 0)
+        return entries.named(ids)
 
     def _rated(self) -> Areas:
         entries = self.relevance.entries
         row = entries.row_of
-        return row, self._scoring.pairs(row, entries.items), entries.sizes
+        return row, entries.real(self._scoring.pairs(row, entries.items), -torch.inf), entries.sizes
+
+
+def _most(counts: Tensor) -> int:
+    return int(counts.max()) if len(counts) else 0

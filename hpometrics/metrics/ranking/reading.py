@@ -10,9 +10,12 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..outputs import as_tensor
+from .host import on_host
 from .interactions import Interactions
+from .padded import Padded
 from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import FactorScores, GivenScores, Scoring
+from .side import SideData
 
 _OTHER = ("probabilities", "predictions", "target_probabilities")
 
@@ -103,15 +106,18 @@ def read_target(
             )
         return DenseRelevance(dense, threshold), dense
     limit = num_items if num_items is not None else width if items is None else None
-    entries = Interactions.of(target, "target", limit).to(scoring.device)
+    entries = Interactions.of(target, "target", limit)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
+    zeros = torch.zeros(rows, device=scoring.device)
+    if not on_host(zeros):  # counted where it lies, and moved as a table of a known size
+        entries = Padded.unpacked(entries).to(scoring.device)
     wanted = torch.ones_like(entries.items, dtype=torch.bool)
     if entries.grades is not None:
         wanted = entries.grades > threshold
     refused = _sparse(entries.where(~wanted), items, width)
     entries = entries.where(wanted) if entries.grades is not None else entries
-    return _sparse(entries, items, width, refused), torch.zeros(rows, device=scoring.device)
+    return _sparse(entries, items, width, refused), zeros
 
 
 def _sparse(
@@ -136,13 +142,13 @@ def read_users(users: Any, rows: int) -> Tensor:
     return numbers.long()
 
 
-def read_seen(seen: Interactions, users: Tensor | None) -> Interactions:
+def read_seen(side: SideData, users: Tensor | None) -> Interactions:
     """The seen items of each row.
 
     Raises:
         MetricInputError: users are not given, or one of them is not known.
     """
-    return seen.rows(known_users(users, len(seen), "seen", "seen items are masked"))
+    return side.seen_by(known_users(users, len(side.seen), "seen", "seen items are masked"))
 
 
 def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tensor:
@@ -170,6 +176,4 @@ def _placed(entries: Interactions, items: Tensor) -> Interactions:
     ordered, order = (first + items + 1).view(-1).sort()
     wanted = entries.row_of * most + entries.items + 1
     near = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
-    there = ordered[near] == wanted
-    kept = entries.where(there)
-    return Interactions(kept.offsets, order[near[there]] % width, kept.grades)
+    return entries.named(torch.where(ordered[near] == wanted, order[near] % width, -1))
