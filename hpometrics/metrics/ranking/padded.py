@@ -28,7 +28,7 @@ class Padded(Interactions):
     def __init__(self, table: Tensor, held: Tensor, grades: Tensor | None = None) -> None:
         offsets = torch.arange(len(table) + 1, device=table.device) * table.shape[1]
         if grades is not None:
-            grades = torch.where(held, grades, 0.0).float().reshape(-1)
+            grades = torch.where(held, grades.float(), 0.0).reshape(-1)
         super().__init__(offsets, torch.where(held, table, 0).reshape(-1), grades)
         self.held = held
 

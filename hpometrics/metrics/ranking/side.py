@@ -134,7 +134,7 @@ class SideData:
     @property
     def _host(self) -> SideData:
         """The same on the host, where it is checked and counted."""
-        return SideData.of(self._output)
+        return SideData.of(self._output) if self._away else self
 
     def _moved(self, made: Any) -> Any:
         return made.to(self._device) if isinstance(made, Tensor) else made

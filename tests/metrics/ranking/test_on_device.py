@@ -93,6 +93,19 @@ def test_a_value_is_the_same(entry, form, away):
     torch.testing.assert_close(_value(entry, form), here, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
+@pytest.mark.parametrize("form", FORMS[1:], ids=lambda form: form.__name__)
+@pytest.mark.parametrize("entry", ENTRIES, ids=str)
+def test_an_update_reads_nothing(entry, form):
+    """Tensors without values are enough for every form; lists of ids lie on the host and are read there."""
+    subject = subjects_of(entry)[0]
+    metric = subject.make()
+    for name, value in (batch := form(subject.draw(20))).items():
+        if isinstance(value, torch.Tensor):
+            batch[name] = value.to("meta")
+    metric.update(**batch)
+    assert metric.update_count == 1
+
+
 def test_each_user_that_has_seen_something_is_masked(away):
     """Users in any order, one of them twice, one that has seen nothing."""
     seen, users = [[0, 2], [], [1]], torch.tensor([2, 0, 1, 0])
