@@ -178,7 +178,8 @@ class RankingLogLoss(_Whole):
         losses = [torch.zeros(0, dtype=torch.float64, device=batch.target.device)]
         for start, scores in batch.tiles():
             entries = batch.relevance.entries.part(start, start + len(scores))
-            row, own = entries.row_of, scores[entries.row_of, entries.items].double()
+            row = entries.row_of
+            own = entries.real(scores[row, entries.items].double(), -torch.inf)
             total = torch.nn.functional.softplus(scores.double()).sum(1)
             total.index_add_(0, row, own.masked_fill(own == -torch.inf, 0.0), alpha=-1)
             losses.append(total / (scores > -torch.inf).sum(1))

@@ -164,4 +164,4 @@ def _added(batch: Outputs) -> Tensor:
     relevant = ranked.relevant_items
     total = torch.zeros(len(batch), dtype=torch.float64, device=relevant.items.device)
     weights = 1 / propensity(ranked.side, ranked.num_items)
-    return total.index_add_(0, relevant.row_of, weights[relevant.items])
+    return total.index_add_(0, relevant.row_of, relevant.real(weights[relevant.items]))

@@ -118,7 +118,8 @@ def _wanted(batch: RankingBatch, has: Tensor) -> Tensor:
     """How many features the relevant items of each row have, (rows, 1) float64; nan where there is none."""
     relevant = batch.relevant_items
     counts = torch.nn.functional.embedding_bag(
-        relevant.items, has.float(), relevant.offsets, mode="sum", include_last_offset=True
-    )
+        relevant.items, has.float(), relevant.offsets, mode="sum", include_last_offset=True,
+        per_sample_weights=relevant.real(torch.ones_like(relevant.items, dtype=torch.float32)),
+    )  # fmt: skip
     wanted = (counts > 0).sum(1, keepdim=True).double()
     return torch.where(wanted > 0, wanted, torch.nan)

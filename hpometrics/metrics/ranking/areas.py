@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .host import on_host
 from .interactions import Interactions
 
 _COMPARED = 1 << 22  # scores compared at once, where items are tied
@@ -42,7 +43,10 @@ def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
     Returns:
         (entries,) float64, inf where an item is not ranked.
     """
-    filled, own = _filled(entries), _side_by_side(scores, entries)
+    if not on_host(scores):
+        return _ranks_by_sorting(scores, entries)
+    own = _side_by_side(scores, entries)
+    filled = torch.arange(own.shape[1]) < entries.counts.unsqueeze(1)
     below, upto = (places[filled] for places in _places(_sorted(scores.clone()), own))
     own = own[filled]
     rank = scores.shape[1] - upto + 1
@@ -50,6 +54,16 @@ def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
     if len(tied):
         rank[tied] += _tied_before(scores, entries.row_of[tied], entries.items[tied], own[tied])
     return rank.double().masked_fill(own == -torch.inf, torch.inf)
+
+
+def _ranks_by_sorting(scores: Tensor, entries: Interactions) -> Tensor:
+    """The same by one sort that keeps the order of columns, so that nobody asks whether scores are tied."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    ranks = torch.arange(1, scores.shape[1] + 1, device=scores.device).expand(order.shape)
+    places = entries.places(scores.shape[1])
+    found = torch.empty_like(order).scatter_(1, order, ranks).view(-1)[places].double()
+    unranked = scores.reshape(-1)[places] == -torch.inf
+    return entries.real(found.masked_fill(unranked, torch.inf), torch.inf)
 
 
 def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
@@ -73,20 +87,12 @@ def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Te
 
 def _side_by_side(scores: Tensor, relevant: Interactions) -> Tensor:
     """The scores of each row's relevant items, (rows, most), -inf behind them."""
-    filled = _filled(relevant)
     found = scores.reshape(-1).index_select(0, relevant.places(scores.shape[1]))
-    return scores.new_full(filled.shape, -torch.inf).masked_scatter_(filled, found)
-
-
-def _filled(entries: Interactions) -> Tensor:
-    """Where entries side by side are, (rows, most) bool: not behind the last one of a row."""
-    counts = entries.counts
-    most = int(counts.max()) if len(counts) else 0
-    return torch.arange(most, device=counts.device) < counts.unsqueeze(1)
+    return relevant.side_by_side(found, -torch.inf)
 
 
 def _sorted(scores: Tensor) -> Tensor:
-    if scores.device.type == "cpu":
+    if on_host(scores):
         scores.numpy().sort(axis=1)
         return scores
     return scores.sort(dim=1).values
@@ -95,7 +101,7 @@ def _sorted(scores: Tensor) -> Tensor:
 def _places(ordered: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     """How many scores of its row lie below each value, and how many do not lie above it."""
     below = torch.searchsorted(ordered, own)
-    if ordered.device.type == "cpu" and not _tied(ordered, own, below):
+    if on_host(ordered) and not _tied(ordered, own, below):
         return below, below + 1
     return below, torch.searchsorted(ordered, own, side="right")
 

@@ -16,6 +16,7 @@ from .blocks import Tile
 from .candidates import sample_candidates
 from .interactions import Interactions
 from .lists import Cut, Lists
+from .padded import Padded
 from .queries import side_by_side
 from .reading import (
     known_users,
@@ -316,15 +317,16 @@ class RankingBatch(Outputs):
     def _sample(self, num_negatives: int) -> None:
         """Draw candidates by the seed, and score only them."""
         drawn = sample_candidates(
-            self.relevance.entries, self.num_items, num_negatives,
-            seen=self._hidden, users=self.users, seed=self.feature.seed,
+            self.relevance.entries.packed(), self.num_items, num_negatives,
+            seen=None if self._hidden is None else self._hidden.packed(),
+            users=self.users, seed=self.feature.seed,
         )  # fmt: skip
+        device, self._catalogue = self._scoring.device, self.num_items
+        self.items, self.target = drawn.items.to(device), drawn.target.to(device)
         if self._hidden is not None:  # a relevant item may have been seen
-            self._hidden = placed(self._hidden, drawn.items)
-        self._catalogue = self.num_items
-        self.items, self.target = drawn.items, drawn.target
-        self.relevance = DenseRelevance(drawn.target, 0.0)
-        self._scoring = self._scoring.of(drawn.items)
+            self._hidden = placed(self._hidden.packed(), drawn.items).to(device)
+        self.relevance = DenseRelevance(self.target, 0.0)
+        self._scoring = self._scoring.of(self.items)
 
     def _ranked(self, depth: int) -> Lists:
         found = [top_k(scores, depth) for _, scores in self.tiles()]
@@ -338,7 +340,7 @@ class RankingBatch(Outputs):
 
     def _placed(self) -> WholeLists:
         entries, counts = self.relevance.entries, self.relevance.counts
-        depth = max(1, int(counts.max()) if len(counts) else 0)
+        depth = max(1, entries.most if isinstance(entries, Padded) else _most(counts))
         item = entries.items if self.items is None else self.items[entries.row_of, entries.items]
         facts = self.ranks(entries), self._scoring.pairs(entries.row_of, entries.items), item
         return WholeLists.of(entries, facts, self.relevance.ideal(depth), counts)
@@ -366,9 +368,13 @@ class RankingBatch(Outputs):
         if self.items is None:
             return entries
         ids = self.items[entries.row_of, entries.items]
-        return Interactions(entries.offsets, ids, entries.grades).where(ids >= 0)
+        return entries.named(ids)
 
     def _rated(self) -> Areas:
         entries = self.relevance.entries
         row = entries.row_of
-        return row, self._scoring.pairs(row, entries.items), entries.sizes
+        return row, entries.real(self._scoring.pairs(row, entries.items), -torch.inf), entries.sizes
+
+
+def _most(counts: Tensor) -> int:
+    return int(counts.max()) if len(counts) else 0

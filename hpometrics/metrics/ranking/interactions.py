@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from .host import on_host
 
 _FORMS = (
     "a matrix of rows x items (dense, torch.sparse or scipy.sparse), a list with the item ids of each row "
@@ -73,9 +74,23 @@ class Interactions:
         """The grade of each entry, 1 where none was given, (entries,) float32."""
         return torch.ones(len(self.items), device=self.items.device) if self.grades is None else self.grades
 
+    @property
+    def most(self) -> int:
+        """The largest number of entries of a row."""
+        return int(self.counts.max()) if len(self) else 0
+
+    def real(self, values: Tensor, behind: float = 0.0) -> Tensor:
+        """Return values (entries,), with `behind` for entries that only fill up, of which there are none."""
+        return values
+
+    def side_by_side(self, values: Tensor, behind: float) -> Tensor:
+        """Put values of each entry, (entries,), side by side: (rows, most), with `behind` behind them."""
+        filled = torch.arange(self.most, device=values.device) < self.counts.unsqueeze(1)
+        return values.new_full(filled.shape, behind).masked_scatter_(filled, values)
+
     def rows(self, which: Tensor) -> Interactions:
         """Return the rows of these numbers, in their order; a row may be asked for more than once."""
-        if which.device.type == "cpu" and len(which) and bool((which.diff() == 1).all()):
+        if on_host(which) and len(which) and bool((which.diff() == 1).all()):
             return self.part(int(which[0]), int(which[-1]) + 1)  # users as they come, without a copy
         counts = self.counts[which]
         offsets = _offsets(counts)
@@ -91,7 +106,7 @@ class Interactions:
 
     def places(self, width: int) -> Tensor:
         """Where the entries stand in a matrix of so many columns, laid out flat: (entries,) int64."""
-        if self.items.device.type != "cpu":
+        if not on_host(self.items):
             return self.row_of * width + self.items
         first = np.arange(len(self)) * width
         return torch.from_numpy(np.repeat(first, self.counts.numpy()) + self.items.numpy())
@@ -102,6 +117,14 @@ class Interactions:
         counts.index_add_(0, self.row_of, keep.long())
         grades = None if self.grades is None else self.grades[keep]
         return Interactions(_offsets(counts), self.items[keep], grades)
+
+    def named(self, items: Tensor) -> Interactions:
+        """Return the same entries under other numbers, (entries,), without those below 0."""
+        return Interactions(self.offsets, items, self.grades).where(items >= 0)
+
+    def packed(self) -> Interactions:
+        """Return the same on the host."""
+        return self.to("cpu")
 
     def to(self, device: torch.device | str) -> Interactions:
         """Return the same on a device."""

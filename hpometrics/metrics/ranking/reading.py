@@ -10,7 +10,9 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..outputs import as_tensor
+from .host import on_host
 from .interactions import Interactions
+from .padded import Padded
 from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import FactorScores, GivenScores, Scoring
 from .side import SideData
@@ -110,15 +112,18 @@ def read_target(
             dense = dense.masked_fill(items < 0, 0)
         return DenseRelevance(dense, threshold), dense
     limit = num_items if num_items is not None else width if items is None else None
-    entries = Interactions.of(target, "target", limit).to(scoring.device)
+    entries = Interactions.of(target, "target", limit)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
+    zeros = torch.zeros(rows, device=scoring.device)
+    if not on_host(zeros):  # counted where it lies, and moved as a table of a known size
+        entries = Padded.unpacked(entries).to(scoring.device)
     wanted = torch.ones_like(entries.items, dtype=torch.bool)
     if entries.grades is not None:
         wanted = entries.grades > threshold
     refused = _sparse(entries.where(~wanted), items, width)
     entries = entries.where(wanted) if entries.grades is not None else entries
-    return _sparse(entries, items, width, refused), torch.zeros(rows, device=scoring.device)
+    return _sparse(entries, items, width, refused), zeros
 
 
 def _sparse(
@@ -149,11 +154,10 @@ def read_seen(side: SideData, users: Tensor | None, width: int) -> Interactions:
     Raises:
         MetricInputError: users are not given, or one of them is not known; or an item has no score.
     """
-    seen = side.seen
     most = side.derived("last seen", lambda own: int(own.seen.items.max()) if len(own.seen.items) else -1)
     if most >= width:
         raise MetricInputError(f"seen has items up to {most}, the scores are of items 0..{width - 1}")
-    return seen.rows(known_users(users, len(seen), "seen", "seen items are masked"))
+    return side.seen_by(known_users(users, len(side.seen), "seen", "seen items are masked"))
 
 
 def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tensor:
@@ -181,6 +185,4 @@ def placed(entries: Interactions, items: Tensor) -> Interactions:
     ordered, order = (first + items + 1).view(-1).sort()
     wanted = entries.row_of * most + entries.items + 1
     near = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
-    there = ordered[near] == wanted
-    kept = entries.where(there)
-    return Interactions(kept.offsets, order[near[there]] % width, kept.grades)
+    return entries.named(torch.where(ordered[near] == wanted, order[near] % width, -1))

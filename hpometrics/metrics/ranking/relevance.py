@@ -8,7 +8,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from .host import on_host
 from .interactions import Interactions
+from .padded import Padded
 
 _BUFFER = 1 << 21  # grades of rows over all columns that are held at a time
 _BUFFER_ON_DEVICE = 1 << 28
@@ -64,7 +66,7 @@ class DenseRelevance:
 
     def ideal(self, k: int) -> Tensor:
         """The k largest grades of each row; on a device, where entries are not counted, by `torch.topk`."""
-        if self._target.device.type == "cpu":
+        if on_host(self._target):
             return _ideal(self.entries, k)
         width = min(k, self._target.shape[1])
         best = self._target.float().topk(width, dim=1).values
@@ -78,7 +80,9 @@ class DenseRelevance:
 
     @cached_property
     def entries(self) -> Interactions:
-        """The relevant columns of each row."""
+        """The relevant columns of each row; on a device a place for each column, as nothing is counted."""
+        if not on_host(self._target):
+            return Padded.above(self._target, self._threshold)
         found = Interactions.of(self._target, "target")
         return found.where(found.sizes > self._threshold)
 
@@ -113,7 +117,8 @@ class SparseRelevance:
         """Give the grades of columns of each row."""
         most = _BUFFER if columns.device.type == "cpu" else _BUFFER_ON_DEVICE
         height = min(max(1, most // max(1, self._width)), max(1, len(columns)))
-        kind = torch.uint8 if self.entries.grades is None else torch.float32
+        plain = self.entries.grades is None and not isinstance(self.entries, Padded)
+        kind = torch.uint8 if plain else torch.float32
         buffer = torch.zeros(height * max(1, self._width), dtype=kind, device=columns.device)
         found = torch.zeros(columns.shape, device=columns.device)
         for start in range(0, len(columns), height):
@@ -124,6 +129,9 @@ class SparseRelevance:
         part = self.entries.part(start, start + len(columns))
         first = torch.arange(len(columns), device=columns.device).unsqueeze(1) * self._width
         asked = first + columns.clamp(min=0)
+        if isinstance(part, Padded):
+            buffer.zero_()
+            return _added(buffer, part, self._width)[asked].masked_fill_(columns < 0, 0)
         grades = 1 if part.grades is None else part.grades
         return _written_and_read(buffer, part.places(self._width), grades, asked).masked_fill_(columns < 0, 0)
 
@@ -135,6 +143,8 @@ class SparseRelevance:
         """The grades of rows over all columns."""
         part = self.entries.part(start, stop)
         full = torch.zeros(stop - start, self._width, device=part.items.device)
+        if isinstance(part, Padded):
+            return _added(full.view(-1), part, self._width).view_as(full)
         full[part.row_of, part.items] = part.sizes
         return full
 
@@ -143,6 +153,11 @@ class SparseRelevance:
         refused = None if self.refused is None else self.refused.only(which)
         rows, named = self.entries.rows(which), self.named.rows(which)
         return SparseRelevance(rows, self._width, self.counts[which], named=named, refused=refused)
+
+
+def _added(flat: Tensor, part: Padded, width: int) -> Tensor:
+    """Add grades to a matrix of zeros that is laid out flat; what only fills up adds none."""
+    return flat.index_add_(0, part.places(width), part.sizes)
 
 
 def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, asked: Tensor) -> Tensor:
@@ -165,6 +180,10 @@ def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tenso
     best = (places < counts.unsqueeze(1)).float()
     if entries.grades is None or not len(entries.items):
         return best
+    if isinstance(entries, Padded):
+        found = entries.side_by_side(entries.grades, -torch.inf).topk(min(k, entries.most), dim=1).values
+        found = torch.nn.functional.pad(found, (0, k - found.shape[1]), value=-torch.inf)
+        return torch.where(found > -torch.inf, found, best)
     order = entries.grades.argsort(descending=True, stable=True)
     row = entries.row_of[order]
     by_row = row.argsort(stable=True)

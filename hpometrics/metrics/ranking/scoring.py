@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from .interactions import Interactions
+from .padded import Padded
 
 _TILE = 1 << 19  # scores in a tile: they stay in the cache, and nothing grows with rows x items
-_TILE_ON_DEVICE = 1 << 28
+_TILE_ON_DEVICE = 1 << 26
 
 
 class Scoring(Protocol):
@@ -137,7 +138,7 @@ def tiles(
         stop = min(rows, start + height)
         scores = scoring.rows(start, stop, None if buffer is None else buffer[: stop - start])
         if hidden is not None:
-            _hide(scores.view(-1), hidden.part(start, stop).places(width))
+            _hide(scores, hidden.part(start, stop))
         if padding is not None:
             scores.masked_fill_(padding[start:stop], -torch.inf)
         yield start, scores
@@ -147,8 +148,10 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
-def _hide(scores: Tensor, places: Tensor) -> None:
-    if scores.device.type == "cpu":
-        scores.numpy()[places.numpy()] = -np.inf  # in half the time of torch
+def _hide(scores: Tensor, hidden: Interactions) -> None:
+    places = hidden.places(scores.shape[1])
+    if isinstance(hidden, Padded):  # the smaller of a score and inf is the score
+        lowest = hidden.real(torch.full_like(places, -torch.inf, dtype=scores.dtype), torch.inf)
+        scores.view(-1).scatter_reduce_(0, places, lowest, "amin")
     else:
-        scores[places] = -torch.inf
+        scores.view(-1).numpy()[places.numpy()] = -np.inf  # in half the time of torch

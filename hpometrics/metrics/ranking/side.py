@@ -12,7 +12,9 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..features import Ranking
+from .host import on_host
 from .interactions import Interactions
+from .padded import Padded
 
 _PER_ITEM = ("item_popularity", "item_groups", "item_features", "propensity")
 
@@ -43,6 +45,13 @@ class SideData:
         """The training interactions, users x items: never recommended again."""
         return self._given("seen", lambda given: Interactions.of(given, "seen", self._output.num_items))
 
+    def seen_by(self, users: Tensor) -> Interactions:
+        """The seen items of some users; on a device as many places for each as anyone needs."""
+        if on_host(users):
+            return self.seen.rows(users)
+        most = self.derived("most seen", lambda own: own.seen.most)
+        return Padded.gathered(self.seen, most, users)
+
     @cached_property
     def num_items(self) -> int | None:
         """The number of items, where it was said or side data of items show it."""
@@ -58,6 +67,8 @@ class SideData:
     @cached_property
     def item_popularity(self) -> Tensor:
         """How often each item was interacted with, (items,) float64; counted from `seen` where not given."""
+        if self._away:
+            return self._host.item_popularity.to(self._device)
         if self._output.item_popularity is None and self._output.seen is not None:
             most = self.num_items or int(self.seen.items.max()) + 1
             return torch.bincount(self.seen.items, minlength=most).double()
@@ -78,12 +89,12 @@ class SideData:
     @cached_property
     def num_item_groups(self) -> int:
         """The number of groups of items, at least 1."""
-        return _number_of(self.item_groups)
+        return _number_of(self._host.item_groups)
 
     @cached_property
     def num_user_groups(self) -> int:
         """The number of groups of users, at least 1."""
-        return _number_of(self.user_groups)
+        return _number_of(self._host.user_groups)
 
     @cached_property
     def item_features(self) -> Tensor:
@@ -94,7 +105,7 @@ class SideData:
     def propensity(self) -> Tensor:
         """The chance that a relevant item is observed, (items,) float64 above 0."""
         found = self._given("propensity", lambda given: self._per_item(given, "propensity").double())
-        if not bool(((found > 0) & (found <= 1)).all()):
+        if not self._away and not bool(((found > 0) & (found <= 1)).all()):
             raise MetricInputError(
                 f"propensity is a chance above 0, got values from {float(found.min()):.3g} to "
                 f"{float(found.max()):.3g}"
@@ -120,10 +131,25 @@ class SideData:
     def derived(self, name: str, make: Callable[[SideData], T]) -> T:
         """Return what follows from the side data, made once for all batches."""
         if name not in self._derived:
-            self._derived[name] = make(self)
+            self._derived[name] = self._moved(self._host.derived(name, make)) if self._away else make(self)
         return self._derived[name]  # type: ignore[no-any-return]  # what make gave
 
+    @property
+    def _away(self) -> bool:
+        return self._device.type != "cpu"
+
+    @property
+    def _host(self) -> SideData:
+        """The same on the host, where it is checked and counted."""
+        return SideData.of(self._output) if self._away else self
+
+    def _moved(self, made: Any) -> Any:
+        return made.to(self._device) if isinstance(made, Tensor) else made
+
     def _given(self, name: str, read: Callable[[Any], G]) -> G:
+        if self._away:
+            found: G = getattr(self._host, name)
+            return found.to(self._device)
         given = getattr(self._output, name)
         if given is None:
             raise MetricInputError(

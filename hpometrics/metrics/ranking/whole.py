@@ -7,6 +7,7 @@ from torch import Tensor
 
 from .interactions import Interactions
 from .lists import Lists
+from .padded import Padded
 
 
 class WholeLists(Lists):
@@ -33,6 +34,8 @@ class WholeLists(Lists):
             ideal: (rows, depth) the largest grades of each row.
             relevant: (rows,) how many items are relevant.
         """
+        if isinstance(entries, Padded):
+            return cls._sorted(entries, facts, ideal, relevant)
         rank, value, item = facts
         ranked = (rank < torch.inf).nonzero().squeeze(1)
         order = ranked[rank[ranked].argsort(stable=True)]
@@ -43,6 +46,22 @@ class WholeLists(Lists):
 
         def table(values: Tensor, behind: float) -> Tensor:
             return values.new_full(ideal.shape, behind).index_put_((row, place), values[order])
+
+        lists = table(value, -torch.inf), table(entries.items, -1), table(item, -1), table(entries.sizes, 0.0)
+        return cls(table(rank, torch.inf), *lists, relevant, ideal)
+
+    @classmethod
+    def _sorted(
+        cls, entries: Padded, facts: tuple[Tensor, Tensor, Tensor], ideal: Tensor, relevant: Tensor
+    ) -> WholeLists:
+        """The same of a table, each row of which is sorted on its own."""
+        rank, value, item = facts
+        ranks, order = rank.view(entries.held.shape).sort(dim=1)
+        behind = ideal.shape[1] - entries.most
+
+        def table(values: Tensor, fill: float) -> Tensor:
+            found = values.view(order.shape).gather(1, order).masked_fill(ranks == torch.inf, fill)
+            return torch.nn.functional.pad(found, (0, behind), value=fill)
 
         lists = table(value, -torch.inf), table(entries.items, -1), table(item, -1), table(entries.sizes, 0.0)
         return cls(table(rank, torch.inf), *lists, relevant, ideal)

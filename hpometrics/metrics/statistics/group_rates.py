@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
+from ..ranking.host import on_host
 from .placed import placed_sums, weighed
 from .statistic import Reduction, Statistic
 from .tally import tally
@@ -72,7 +73,7 @@ class GroupRates(Statistic):
 
 def _relevant(batch: RankingBatch) -> Tensor:
     """How many relevant items there are of each group."""
-    if batch.target.device.type != "cpu":  # to find the entries would be to wait for them
+    if not on_host(batch.target):  # to find the entries would be to wait for them
         return _there(batch, 0, batch.relevance.dense(0, len(batch)).sign())
     entries = batch.relevance.entries
     row = entries.row_of

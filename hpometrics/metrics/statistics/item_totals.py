@@ -57,7 +57,7 @@ class ItemTotals(Statistic):
 
 def _relevant(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:
     entries = batch.relevant_items
-    return tally(entries.items, weights[entries.row_of], size)
+    return tally(entries.items, entries.real(weights[entries.row_of]), size)
 
 
 def _offered(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:
