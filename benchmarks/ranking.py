@@ -18,12 +18,12 @@ from functools import cache
 import numpy as np
 import ranking_floor
 import ranking_rivals
-import ranking_stand_ins
 import torch
 from rankings import CUTOFFS, OF_ITEMS, OF_USERS, Evaluation, Values, at_each_cutoff
 
 from hpometrics import MetricCollection
 from hpometrics.metrics.ranking.batch import RankingBatch
+from hpometrics.metrics.registry import get_metric
 
 FORTY = at_each_cutoff(OF_USERS + OF_ITEMS)
 TOLERANCE = 1e-6
@@ -35,7 +35,7 @@ Seconds = dict[str, list[float]]
 @cache
 def collection(task: Evaluation, names: tuple[str, ...]) -> MetricCollection:
     """Build the metrics; a run does so once, and resets them each epoch."""
-    return MetricCollection([ranking_stand_ins.metric(name, task.output) for name in names], task.output)
+    return MetricCollection([get_metric(name, task.output) for name in names], task.output)
 
 
 def forty(task: Evaluation) -> MetricCollection:

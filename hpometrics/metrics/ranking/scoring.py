@@ -33,7 +33,7 @@ class Scoring(Protocol):
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What the scores are made of."""
+        """What the scores are made of, or its extremes: neither nan nor inf where all can be ordered."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -87,7 +87,7 @@ class FactorScores:
     def __init__(self, users: Tensor, items: Tensor, candidates: Tensor | None = None) -> None:
         self.dtype = _wide(torch.promote_types(users.dtype, items.dtype))
         self._users, self._items, self._candidates = users.to(self.dtype), items.to(self.dtype), candidates
-        self.inputs = (users, items, -users, -items)
+        self.inputs = (*_extremes(users), *_extremes(items))
         self.shape = (len(users), len(items) if candidates is None else candidates.shape[1])
         self.num_items: int | None = len(items)
         self.device = users.device
@@ -142,6 +142,14 @@ def tiles(
         if padding is not None:
             scores.masked_fill_(padding[start:stop], -torch.inf)
         yield start, scores
+
+
+def _extremes(factors: Tensor) -> tuple[Tensor, ...]:
+    """The largest factor, and the smallest with its sign turned, without a copy of the factors."""
+    if not factors.numel():
+        return ()
+    low, high = factors.aminmax()
+    return high, -low
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
