@@ -21,7 +21,15 @@ from ..testing.subjects import fed, value_of
 FAILED = "trying it failed: "
 PER_CLASS = "its value is one number per class, which has no order"
 _ROWS, _FEW = 400, 20
-_PLAIN = ("logits", "probabilities", "predictions", "target", "target_probabilities", "sample_weight")
+_PLAIN = (
+    "logits",
+    "probabilities",
+    "predictions",
+    "target",
+    "target_probabilities",
+    "sample_weight",
+    "users",
+)
 
 
 def observe(entry: MetricEntry) -> Observed:

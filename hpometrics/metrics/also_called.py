@@ -21,16 +21,17 @@ ALSO_CALLED = {
     "sacre_bleu_score": "sacrebleu", "squad": "squad_f1", "rsme": "rmse",
     "concordance_corrcoef": "concordance", "concordance_corr_coef": "concordance",
     "prec": "precision", "rec": "recall", "hr": "hit_rate",
-    "dcg": "ndcg", "dcg_score": "ndcg", "class_likelihood_ratios": "positive_likelihood_ratio",
+    "giniindex": "gini", "gini_index": "gini", "ndcg_cut": "ndcg",
+    "class_likelihood_ratios": "positive_likelihood_ratio",
     "precision_recall_fscore_support": "f1", "homogeneity_completeness_v_measure": "v_measure",
     "pair_confusion_matrix": "rand", "confusion_matrix_at_thresholds": "confusion_matrix",
     "metric_at_thresholds": "best_threshold", "retrieval_average_precision": "map", "pit_permutate": "pit",
     "silhouette": "davies_bouldin", "silhouette_score": "davies_bouldin",
     "silhouette_samples": "davies_bouldin",
 }  # fmt: skip
-"""By lower case; of what there is none of here (dcg, silhouette), the nearest that there is."""
+"""By lower case; of what there is none of here (silhouette), the nearest that there is."""
 
-_NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring"}
+_NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring", "euclidean_distances"}
 _F_SCORE = re.compile(r"f_?(?P<beta>[0-9]*\.[0-9]+)(?:_score)?\Z")
 
 

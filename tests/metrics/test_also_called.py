@@ -25,7 +25,7 @@ MEANT = {
     "RocCurveDisplay": "roc_curve", "SQuAD": "squad_f1", "SacreBLEUScore": "sacrebleu",
     "TranslationEditRate": "ter", "WordInfoPreserved": "wip", "brier_score_loss": "brier",
     "class_likelihood_ratios": "positive_likelihood_ratio", "concordance_corrcoef": "concordance",
-    "cramers_v_matrix": "cramers_v", "dcg_score": "ndcg", "dcg@10": "ndcg",
+    "cramers_v_matrix": "cramers_v", "dcg_score": "dcg",
     "homogeneity_completeness_v_measure": "v_measure", "hr@10": "hit_rate", "pair_confusion_matrix": "rand",
     "precision_recall_fscore_support": "f1", "retrieval_average_precision": "map",
     "retrieval_reciprocal_rank": "mean_reciprocal_rank", "rsme": "rmse", "silhouette_score": "davies_bouldin",

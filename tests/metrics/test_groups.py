@@ -134,8 +134,8 @@ def test_a_group_of_an_unknown_output_is_refused():
     """Its members are others for each output."""
     with pytest.raises(MetricNameError, match=r"the group 'default' is another list .* give output="):
         expand(["default"], None)
-    with pytest.raises(MetricNameError, match="no group 'default' for a ranking output"):
-        expand(["default"], "ranking")
+    with pytest.raises(MetricNameError, match="no group 'words' for a ranking output"):
+        expand(["words"], "ranking")
 
 
 def test_a_group_without_ready_members_names_them(registry):
