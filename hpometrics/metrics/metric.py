@@ -74,12 +74,17 @@ class Metric(Keeper):
     def name(self) -> str:
         """Its canonical name, with parameters that are not at their default; may be set."""
         if self._name is None:
-            self._name = printed_name(type(self), vars(self)) or type(self).__name__
+            self._name = printed_name(type(self), vars(self)) or self._class_name
         return self._name
 
     @name.setter
     def name(self, text: str) -> None:
         self._name = text
+
+    @property
+    def _class_name(self) -> str:
+        """What one of a class that was never registered is called."""
+        return type(self).__name__
 
     @property
     def output(self) -> OutputFeature:

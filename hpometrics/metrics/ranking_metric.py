@@ -84,6 +84,10 @@ class TopKMetric(BaseMetric):
         super().__init__(**kwargs)
         self.k: int = _cutoff(self, k)
 
+    @property
+    def _class_name(self) -> str:
+        return f"{super()._class_name}@{self.k}"
+
     def prepare(self, batch: Outputs) -> None:
         """Ask for lists of k items."""
         rankings_in(batch).reach(self.k)

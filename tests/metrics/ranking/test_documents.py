@@ -66,13 +66,13 @@ def measured(names: list[Any], **batch: Any) -> dict[str, float]:
 def test_full_evaluation_by_hand(target):
     """Of the first two items of the five users 1, 2, 2, 1 and 1 are relevant: 7 of 10; all are found."""
     values = measured([GuidePrecision(k=2), "precision@2", "recall@2"], scores=FULL, target=target)
-    assert values == pytest.approx({"GuidePrecision": 0.7, "precision@2": 0.7, "recall@2": 1.0})
+    assert values == pytest.approx({"GuidePrecision@2": 0.7, "precision@2": 0.7, "recall@2": 1.0})
 
 
 def test_the_first_item_of_the_full_evaluation():
     """Four users have a relevant item first, the last has item 9 before item 3."""
     values = measured(["precision@1", GuidePrecision(k=1)], scores=FULL, target=RELEVANT)
-    assert values == pytest.approx({"precision@1": 0.8, "GuidePrecision": 0.8})
+    assert values == pytest.approx({"precision@1": 0.8, "GuidePrecision@1": 0.8})
 
 
 def test_sampled_evaluation_by_hand():
@@ -124,4 +124,4 @@ def test_users_without_a_relevant_item_are_left_out():
     target = full_target()
     target[4] = 0
     values = measured(["precision@1", GuidePrecision(k=1)], scores=FULL, target=target)
-    assert values == pytest.approx({"precision@1": 1.0, "GuidePrecision": 1.0})
+    assert values == pytest.approx({"precision@1": 1.0, "GuidePrecision@1": 1.0})

@@ -205,3 +205,20 @@ def test_one_value_per_user_is_wanted():
     with pytest.raises(MetricInputError, match=r"one value per user, shape \(2,\); got \(2, 2\)"):
         metric.update(SCORES, TARGET)
     assert metric.compute().isnan()
+
+
+def test_a_metric_of_ones_own_stands_at_several_cut_offs():
+    """Unregistered, it is called by its class and k; a name that is set stays."""
+
+    class Hits(UserAverageTopKMetric):
+        objective = MAXIMIZE
+
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            return top_k_rel.sum(1)
+
+    panel = MetricCollection([Hits(k=1), Hits(k=3)], output=Ranking())
+    panel.update(scores=SCORES, target=TARGET)
+    assert {name: value.item() for name, value in panel.compute().items()} == {"Hits@1": 0.5, "Hits@3": 1.5}
+    one = Hits(k=2)
+    one.name = "found"
+    assert one.name == "found"
