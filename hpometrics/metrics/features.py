@@ -198,8 +198,8 @@ class Text(OutputFeature):
 class Ranking(OutputFeature):
     """Scores of items per user (or per query); a relevant item should rank high.
 
-    Each user with a relevant item counts once in an average. Seen items are never ranked, equal scores rank
-    in the order of their columns, and -inf says that an item is no candidate.
+    Each user with a relevant item counts once in an average. Seen items are not ranked unless `items=` names
+    them, equal scores rank in the order of their columns, and -inf says that an item is no candidate.
 
     Shape: logits (scores) (users, items); target (users, items), sparse or lists of item ids. Beside a list
     of candidates, `items` (users, candidates) of item ids, both are (users, candidates). Side data is given

@@ -43,7 +43,12 @@ class SideData:
     @cached_property
     def seen(self) -> Interactions:
         """The training interactions, users x items: never recommended again."""
-        return self._given("seen", lambda given: Interactions.of(given, "seen", self._output.num_items))
+        return self._given("seen", self._seen_in)
+
+    def _seen_in(self, given: Any) -> Interactions:
+        """Read what was seen; an entry that is 0, as a matrix may hold, was not."""
+        found = Interactions.of(given, "seen", self._output.num_items)
+        return found if found.grades is None else found.where(found.grades != 0)
 
     def seen_by(self, users: Tensor) -> Interactions:
         """The seen items of some users; on a device as many places for each as anyone needs."""

@@ -73,3 +73,9 @@ def test_side_data_are_of_one_catalogue():
     side = SideData(Ranking(item_popularity=[1, 2, 3], item_groups=[0, 1, 0, 1]))
     with pytest.raises(MetricInputError, match=r"item_groups has shape \(3,\), got \(4,\)"):
         side.item_groups  # noqa: B018  # read
+
+
+def test_a_stored_zero_was_not_seen():
+    """A sparse matrix may hold zeros; only what is not 0 is an interaction."""
+    matrix = torch.sparse_coo_tensor([[0, 0], [0, 2]], [0.0, 4.0], (1, 3))
+    assert SideData(Ranking(num_items=3, seen=matrix)).seen.items.tolist() == [2]
