@@ -77,5 +77,5 @@ def test_side_data_are_of_one_catalogue():
 
 def test_a_stored_zero_was_not_seen():
     """A sparse matrix may hold zeros; only what is not 0 is an interaction."""
-    matrix = torch.sparse_coo_tensor([[0, 0], [0, 2]], [0.0, 4.0], (1, 3))
+    matrix = torch.sparse_coo_tensor([[0, 0], [0, 2]], [0.0, 4.0], (1, 3), check_invariants=True)
     assert SideData(Ranking(num_items=3, seen=matrix)).seen.items.tolist() == [2]
