@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import sys
 
@@ -114,6 +115,15 @@ def test_no_complete_trial_is_exit_code_3(sweep, folder):
     assert not (folder / "runs" / "sweep" / "best.yaml").exists()
 
 
+@pytest.fixture
+def ctrl_c():
+    """Heed Ctrl-C, which a test run started in the background may have been told to ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupted_trial_goes_on_under_its_own_number(sweep, folder):
     """Ctrl-C is exit code 130 with the line that goes on; the finished trials are not run again."""
     text = changed("toy_engine:train", "toy_engine:interrupt")
