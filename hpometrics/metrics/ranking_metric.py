@@ -20,8 +20,9 @@ from .ranking.batch import RankingBatch
 from .ranking.blocks import Block, MetricBlock, Tile, blocks_of
 from .ranking.lists import Cut
 from .ranking.per_user import PerUser
+from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
-from .statistics.user_means import UserMeans, rankings_in
+from .statistics.user_means import UserMeans
 from .statistics.user_values import means_of_users
 
 

@@ -13,7 +13,7 @@ from ..ranking.lists import Cut
 from ..ranking.popularity import propensity
 from ..ranking_metric import ListMetric
 from ..registry import register_metric
-from ..statistics.user_means import rankings_in
+from ..statistics.cutoffs import rankings_in
 
 
 class _InversePropensity(ListMetric):

@@ -9,12 +9,15 @@ from torch import Tensor
 
 from ...objective import MINIMIZE
 from ..features import RANKING
+from ..outputs import Outputs
 from ..ranking.lists import Lists
 from ..ranking.side import SideData
 from ..ranking_metric import TopKMetric
 from ..registry import register_metric
-from ..statistics.group_rates import GroupRates, Of
+from ..statistics.cutoffs import rankings_in
+from ..statistics.item_counts import ItemCounts
 from ..statistics.item_means import ItemMeans
+from ..statistics.item_totals import ItemTotals
 from ..statistics.statistic import Statistic
 from .law_rankings import pushed_items
 from .ranked_gain import Gain, gains
@@ -35,22 +38,31 @@ def relative_spread(rates: Tensor) -> Tensor:
 
 
 class RateSpread(TopKMetric):
-    """A metric of how unequal the rates are at which groups of items are listed; `of` says of what."""
+    """A metric of how unequal the rates are at which groups of items are listed, of those that could be."""
 
     family = "fairness"
-    of: Of
 
-    def statistics(self) -> dict[str, Statistic]:
-        """Count what lists take of each group."""
-        return {"rates": GroupRates(self.of, (self.k,))}
+    def require(self, batch: Outputs) -> None:
+        """Make sure that the groups of items are known before anything is counted."""
+        super().require(batch)
+        _ = rankings_in(batch).side.item_groups
 
     def compute(self) -> Tensor:
         """Compare the rates; nan with a reason where there are fewer than two, or all are 0."""
-        rates = self.statistic(GroupRates).rates(self.k)
+        counts, there = self.statistic(ItemCounts).at(self.k), self.statistic(ItemTotals).counts
+        side = SideData.of(self.output, counts.device)  # type: ignore[arg-type]  # a ranking was measured
+        rates = _of_groups(side, counts) / _of_groups(side, there)
         spread = relative_spread(rates)
         few = int((~rates.isnan()).sum()) < 2
         reason = TOO_FEW.format("items") if few else "no item of a known group is listed"
         return self.undefined(reason) if bool(spread.isnan()) else spread
+
+
+def _of_groups(side: SideData, counts: Tensor) -> Tensor:
+    """Add up what items have, (items,), by their groups; items of no known group are in none."""
+    groups = side.item_groups[: len(counts)]
+    known = groups >= 0
+    return counts.new_zeros(side.num_item_groups).index_add(0, groups[known], counts[known])
 
 
 @register_metric("reo", [RANKING], aliases=["ranking_based_equal_opportunity"])
@@ -76,7 +88,10 @@ class EqualOpportunity(RateSpread):
     """
 
     objective = MINIMIZE
-    of = "relevant"
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Count hits and relevant items."""
+        return {"hits": ItemCounts("hits", (self.k,)), "relevant": ItemTotals("relevant")}
 
 
 @register_metric("rsp", [RANKING], aliases=["ranking_based_statistical_parity"])
@@ -103,7 +118,10 @@ class StatisticalParity(RateSpread):
     """
 
     objective = MINIMIZE
-    of = "offered"
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Count items of lists and items on offer."""
+        return {"lists": ItemCounts("lists", (self.k,)), "offered": ItemTotals("offered")}
 
 
 class ItemGap(TopKMetric):

@@ -17,10 +17,10 @@ from ..ranking.popularity import at_least_one, long_tail, popularity, rarest
 from ..ranking.side import SideData
 from ..ranking_metric import ListMetric, TopKMetric
 from ..registry import register_metric
+from ..statistics.cutoffs import rankings_in
 from ..statistics.item_counts import ItemCounts
 from ..statistics.item_totals import ItemTotals
 from ..statistics.statistic import Statistic
-from ..statistics.user_means import rankings_in
 from .law_batches import biased
 
 

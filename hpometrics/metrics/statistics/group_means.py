@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ..outputs import Outputs
-from .user_means import UserMeans, rankings_in
+from .cutoffs import rankings_in
+from .user_means import UserMeans
 
 
 class GroupMeans(UserMeans):

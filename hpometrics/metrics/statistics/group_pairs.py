@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
+from .cutoffs import AtCutoffs, rankings_in
 from .placed import placed_sums, weighed
-from .statistic import Reduction, Statistic
+from .statistic import Reduction
 from .tally import tally
-from .user_means import rankings_in
 
 Of = Literal["lists", "seen"]
 
 
-class GroupPairs(Statistic):
+class GroupPairs(AtCutoffs):
     """How often users of each group meet items of each group, in lists or in what they have seen.
 
     Args:
@@ -31,20 +31,7 @@ class GroupPairs(Statistic):
     weighted: ClassVar[bool] = True
 
     def __init__(self, of: Of, cutoffs: tuple[int, ...] = ()) -> None:
-        super().__init__(of=of)
-        self.cutoffs = cutoffs
-
-    def fresh(self) -> Self:
-        """Return an empty one with the same cut-offs."""
-        return type(self)(self.params["of"], self.cutoffs)
-
-    def join(self, other: Self) -> None:
-        """Count at the cut-offs of another one as well."""
-        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
-
-    def prepare(self, batch: Outputs) -> None:
-        """Ask for lists of the largest cut-off."""
-        rankings_in(batch).reach(max(self.cutoffs, default=0))
+        super().__init__(cutoffs, of=of)
 
     def check(self, batch: Outputs) -> None:
         """Make sure that both groups are known, and what the users have seen.
@@ -71,7 +58,7 @@ class GroupPairs(Statistic):
 
         A row is nan where the users meet none.
         """
-        row = 0 if cutoff is None else self.cutoffs.index(cutoff)
+        row = self.place(cutoff)
         shares: Tensor = self._state["pairs"][row] / self._state["all"][row].unsqueeze(1)
         return shares
 

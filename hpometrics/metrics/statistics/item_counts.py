@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..outputs import Outputs
-from .statistic import Reduction, Statistic
-from .tally import tally
-from .user_means import rankings_in
+from .cutoffs import AtCutoffs, rankings_in
+from .placed import placed_sums, weighed
+from .statistic import Reduction
 
-Of = Literal["lists", "hits", "relevant"]
+Of = Literal["lists", "hits"]
 
 
-class ItemCounts(Statistic):
+class ItemCounts(AtCutoffs):
     """How often each item is recommended, or recommended and relevant, in lists of each cut-off.
-
-    Places between two cut-offs are counted once; a cut-off is the sum of those up to it.
 
     Args:
         of: `lists` counts items of lists, `hits` those that are relevant to the user.
@@ -31,20 +29,7 @@ class ItemCounts(Statistic):
     weighted: ClassVar[bool] = True
 
     def __init__(self, of: Of = "lists", cutoffs: tuple[int, ...] = ()) -> None:
-        super().__init__(of=of)
-        self.cutoffs = cutoffs
-
-    def fresh(self) -> Self:
-        """Return an empty one with the same cut-offs."""
-        return type(self)(self.params["of"], self.cutoffs)
-
-    def join(self, other: Self) -> None:
-        """Count at the cut-offs of another one as well."""
-        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
-
-    def prepare(self, batch: Outputs) -> None:
-        """Ask for lists of the largest cut-off."""
-        rankings_in(batch).reach(max(self.cutoffs))
+        super().__init__(cutoffs, of=of)
 
     def check(self, batch: Outputs) -> None:
         """Make sure that the size of the catalogue is known, and that of the batches before.
@@ -61,21 +46,16 @@ class ItemCounts(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Count the items of each place."""
-        lists, size = rankings_in(batch).lists, self._size(batch) + 1
-        deepest, parts = self.cutoffs[-1], len(self.cutoffs)
-        numbers = lists.items[:, :deepest] + 1  # 0 is no item
-        if self.params["of"] == "hits":
-            numbers = numbers * lists.hits[:, :deepest]
-        part = torch.bucketize(torch.arange(1, deepest + 1), torch.tensor(self.cutoffs)).to(numbers.device)
-        weight = None if batch.weight is None else batch.weight.unsqueeze(1).expand_as(numbers).reshape(-1)
-        counts = tally((part * size + numbers).view(-1), weight, parts * size).view(parts, size)[:, 1:]
-        rows = torch.tensor(float(len(batch)), device=counts.device, dtype=torch.float64)
-        self.add(counts=counts.double(), users=rows if batch.weight is None else batch.weight.sum())
+        ranked = rankings_in(batch)
+        lists = ranked.lists
+        counted = weighed(lists.hits if self.params["of"] == "hits" else lists.real, batch.weight)
+        users = torch.ones(len(batch), device=counted.device) if batch.weight is None else batch.weight
+        counts = placed_sums(lists.items, counted, self.cutoffs, ranked.num_items)
+        self.add(counts=counts, users=users.sum(dtype=torch.float64))
 
     def at(self, cutoff: int) -> Tensor:
         """How often each item stands in lists of a cut-off, (items,)."""
-        upto = self.derived("upto", lambda own: own._state["counts"].cumsum(0))
-        return upto[self.cutoffs.index(cutoff)]
+        return self._state["counts"][self.place(cutoff)]
 
     @property
     def users(self) -> Tensor:

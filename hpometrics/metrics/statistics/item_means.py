@@ -10,14 +10,14 @@ from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.lists import Lists
+from .cutoffs import AtCutoffs, rankings_in
 from .placed import placed_sums, weighed
-from .statistic import Reduction, Statistic
-from .user_means import rankings_in
+from .statistic import Reduction
 
 Measure = Callable[[Lists], Tensor]
 
 
-class ItemMeans(Statistic):
+class ItemMeans(AtCutoffs):
     """Sum and weight of the values of an item's places in lists, a row per cut-off.
 
     Args:
@@ -30,21 +30,12 @@ class ItemMeans(Statistic):
     weighted: ClassVar[bool] = True
 
     def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...]) -> None:
-        super().__init__(owner=owner)
+        super().__init__(cutoffs, owner=owner)
         self._measure = measure
-        self.cutoffs = cutoffs
 
     def fresh(self) -> Self:
         """Return an empty one of the same formula and cut-offs."""
         return type(self)(self.params["owner"], self._measure, self.cutoffs)
-
-    def join(self, other: Self) -> None:
-        """Measure at the cut-offs of another one as well."""
-        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
-
-    def prepare(self, batch: Outputs) -> None:
-        """Ask for lists of the largest cut-off."""
-        rankings_in(batch).reach(max(self.cutoffs))
 
     def check(self, batch: Outputs) -> None:
         """Make sure that the groups of items, and with them the catalogue, are known.
@@ -68,6 +59,6 @@ class ItemMeans(Statistic):
 
     def means(self, cutoff: int) -> Tensor:
         """The mean of each item at a cut-off, (items,); nan where it has no value."""
-        row = self.cutoffs.index(cutoff)
+        row = self.place(cutoff)
         means: Tensor = self._state["total"][row] / self._state["weight"][row]
         return means

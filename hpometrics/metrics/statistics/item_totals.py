@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
+from .cutoffs import rankings_in
 from .statistic import Reduction, Statistic
 from .tally import tally
-from .user_means import rankings_in
 
 
 class ItemTotals(Statistic):

@@ -8,15 +8,15 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from ...exceptions import MetricInputError
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
-from .statistic import Reduction, Statistic
+from .cutoffs import AtCutoffs, rankings_in
+from .statistic import Reduction
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
 
 
-class UserMeans(Statistic):
+class UserMeans(AtCutoffs):
     """Sum and weight of the values of users, a column per cut-off; a user whose value is nan is left out.
 
     Metrics that differ in their cut-off alone share one: it measures all cut-offs at once.
@@ -33,21 +33,12 @@ class UserMeans(Statistic):
     weighted: ClassVar[bool] = True
 
     def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()) -> None:
-        super().__init__(owner=owner)
+        super().__init__(cutoffs, owner=owner)
         self._measure = measure
-        self.cutoffs = cutoffs
 
     def fresh(self) -> Self:
         """Return an empty one of the same formula and cut-offs."""
         return type(self)(self.params["owner"], self._measure, self.cutoffs)
-
-    def join(self, other: Self) -> None:
-        """Measure at the cut-offs of another one as well."""
-        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
-
-    def prepare(self, batch: Outputs) -> None:
-        """Ask for lists of the largest cut-off."""
-        rankings_in(batch).reach(max(self.cutoffs, default=0))
 
     def check(self, batch: Outputs) -> None:
         """Measure the batch; nothing is added yet, so that the formula may refuse it."""
@@ -61,7 +52,7 @@ class UserMeans(Statistic):
 
     def mean(self, cutoff: int | None = None) -> Tensor:
         """The mean over users at a cut-off, nan where no user has a value."""
-        column = self.cutoffs.index(cutoff) if cutoff is not None else 0
+        column = self.place(cutoff)
         mean: Tensor = self._state["total"][column] / self._state["weight"][column]
         return mean
 
@@ -78,14 +69,3 @@ class UserMeans(Statistic):
         if batch.weight is not None:
             weights = weights * batch.weight.unsqueeze(1)
         return values.double(), weights
-
-
-def rankings_in(batch: Outputs) -> RankingBatch:
-    """Return the batch if it is one of rankings.
-
-    Raises:
-        MetricInputError: it is not.
-    """
-    if not isinstance(batch, RankingBatch):
-        raise MetricInputError(f"lists are ranked of a ranking output, not of {batch.feature}")
-    return batch

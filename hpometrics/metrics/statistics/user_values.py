@@ -11,9 +11,10 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ..features import OutputFeature, Ranking
 from ..outputs import Outputs
+from .cutoffs import rankings_in
 from .kept import Kept, Taken
 from .statistic import Reduction
-from .user_means import Measure, UserMeans, rankings_in
+from .user_means import Measure, UserMeans
 
 _ROWS = ("users", "values", "weights")
 

@@ -1,0 +1,52 @@
+"""Cut-offs: statistics of ranked lists, which metrics that differ in their k alone share."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from ...exceptions import MetricInputError
+from ..outputs import Outputs
+from ..ranking.batch import RankingBatch
+from .statistic import Statistic
+
+
+class AtCutoffs(Statistic):
+    """Base class of what is kept of lists of several lengths.
+
+    Two of the same class and parameters join: the one that is kept measures at the cut-offs of both.
+
+    Args:
+        cutoffs: the lengths of lists, rising; 0 is the whole ranking, none what reads no lists.
+        params: what tells it from others of its class.
+    """
+
+    def __init__(self, cutoffs: tuple[int, ...] = (), **params: Any) -> None:
+        super().__init__(**params)
+        self.cutoffs = cutoffs
+
+    def fresh(self) -> Self:
+        """Return an empty one with the same parameters and cut-offs."""
+        return type(self)(cutoffs=self.cutoffs, **self.params)
+
+    def join(self, other: Self) -> None:
+        """Measure at the cut-offs of another one as well."""
+        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
+
+    def prepare(self, batch: Outputs) -> None:
+        """Ask for lists of the largest cut-off."""
+        rankings_in(batch).reach(max(self.cutoffs, default=0))
+
+    def place(self, cutoff: int | None) -> int:
+        """Where the state holds what belongs to a cut-off; the first place where there are no lists."""
+        return 0 if cutoff is None else self.cutoffs.index(cutoff)
+
+
+def rankings_in(batch: Outputs) -> RankingBatch:
+    """Return the batch if it is one of rankings.
+
+    Raises:
+        MetricInputError: it is not.
+    """
+    if not isinstance(batch, RankingBatch):
+        raise MetricInputError(f"lists are ranked of a ranking output, not of {batch.feature}")
+    return batch
