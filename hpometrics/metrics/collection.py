@@ -61,7 +61,7 @@ class MetricCollection:
         if isinstance(metrics, str):
             raise MetricNameError(f"a collection takes a list of metrics; write [{metrics!r}]")
         feature = None if output is None else parse_feature(output)
-        self._metrics = _by_name(_instance(metric, feature) for metric in expand(metrics, feature))
+        self._metrics = _by_name(metric_of(metric, feature) for metric in expand(metrics, feature))
         self.output = feature or _common_output(self._metrics.values())
         members = self._metrics.values()
         self._statistics, self._gathering = _share(members)
@@ -136,12 +136,15 @@ class MetricCollection:
         else:
             self._take(batch_of(self.output, **given))
 
-    def compute(self) -> dict[str, Tensor]:
+    def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
 
         `reasons` then says, by name, why a value is nan.
+
+        Args:
+            synchronize: take in the rows of the other ranks of a process group, which all have to call this.
         """
-        if world_size() > 1:
+        if synchronize and world_size() > 1:
             merged = self._over_all_ranks()
             values, self.reasons = merged._compute_here(), merged.reasons
             return values
@@ -152,13 +155,16 @@ class MetricCollection:
         """Whether `per_user` has something to give, once users were measured."""
         return any(isinstance(statistic, UserValues) for statistic in self._statistics.values())
 
-    def per_user(self) -> PerUser:
+    def per_user(self, *, synchronize: bool = True) -> PerUser:
         """The value of each user by metric, which `Ranking(per_user=True)` has the collection keep.
+
+        Args:
+            synchronize: as of `compute`.
 
         Raises:
             MetricInputError: none is kept.
         """
-        measured = self._over_all_ranks() if world_size() > 1 else self
+        measured = self._over_all_ranks() if synchronize and world_size() > 1 else self
         return PerUser.of(measured._metrics)
 
     def reset(self) -> None:
@@ -172,10 +178,27 @@ class MetricCollection:
         self.rows = 0
         self.reasons = {}
 
-    def fresh(self) -> Self:
-        """Return the same collection with nothing measured."""
+    def fresh(self, further: Iterable[Named] = ()) -> Self:
+        """Return the same collection with nothing measured, and with further metrics where some are given."""
         members = [metric.alone() for metric in self._metrics.values()]
-        return type(self)(members, self.output, non_finite=self._gate.non_finite)
+        return type(self)([*members, *further], self.output, non_finite=self._gate.non_finite)
+
+    def refusal(self, metric: Named, **tensors: Any) -> str | None:
+        """Say why a further metric could not measure batches such as this one; None if it could.
+
+        Raises:
+            MetricInputError: the batch is no batch of this output.
+        """
+        batch = batch_of(self.output, **tensors)
+        further = metric_of(metric, self.output)
+        try:
+            further.require(batch)
+            for statistic in further.statistics().values():
+                statistic.prepare(batch)
+                statistic.check(batch)
+        except MetricInputError as err:
+            return str(err)
+        return None
 
     def merge(self, other: MetricCollection) -> None:
         """Take in what another collection of the same metrics has measured; the other one stays as it is.
@@ -204,6 +227,13 @@ class MetricCollection:
             "statistics": {name: statistic.state() for name, statistic in self._by_repr().items()},
             "metrics": {name: metric.own_state() for name, metric in self._metrics.items()},
         }
+
+    def state_dict_for(self, other: MetricCollection) -> dict[str, Any]:
+        """As much of `state_dict` as another collection holds that has no other metrics than this one."""
+        state = self.state_dict()
+        for part, held in (("statistics", other._by_repr()), ("metrics", other._metrics)):
+            state[part] = {name: state[part][name] for name in held}
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Replace everything measured by what `state_dict` gave.
@@ -313,7 +343,13 @@ def _told(batch: Outputs) -> tuple[str, ...]:
     return (*weighted, "soft labels alone") if batch.target is batch.soft else weighted
 
 
-def _instance(metric: Named, output: OutputFeature | None) -> Metric:
+def metric_of(metric: Named, output: OutputFeature | None) -> Metric:
+    """Make a member of a collection of what names it.
+
+    Raises:
+        MetricInputError, MetricNameError, UnknownMetricError: it is no metric, or none of this output.
+        StateError: it has measured already or belongs to a collection.
+    """
     if isinstance(metric, (str, MetricName)):
         return get_metric(metric, output)
     made = metric() if isinstance(metric, type) else metric

@@ -103,6 +103,11 @@ class Metric(Keeper):
         self._output = feature
 
     @property
+    def pools_tasks(self) -> bool:
+        """Whether its value of several tasks is that of all their rows, not the mean of the tasks' values."""
+        return any(statistic.pools_tasks for statistic in self._held.values())
+
+    @property
     def non_finite(self) -> NonFinite:
         """What becomes of nan and infinite values: `error` (refused), `propagate` or `ignore`; may be set."""
         return self._gate.non_finite

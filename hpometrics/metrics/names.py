@@ -13,6 +13,9 @@ from .also_called import also_called
 Scalar = str | int | float | bool
 
 SPLITS = ("train", "validation", "test")
+MACRO, MICRO = "macro", "micro"
+OVER_TASKS = "tasks"
+"""The parameter of a name that no metric has: it is about the metric's values of several tasks."""
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _NAME = re.compile(
@@ -91,8 +94,38 @@ class MetricName:
 
     @property
     def bare(self) -> MetricName:
-        """The metric without split, task and feature: what the registry knows."""
-        return replace(self, split=None, task=None, feature=None)
+        """The metric without split, task, feature and `tasks=`: what the registry knows."""
+        params = tuple(param for param in self.params if param[0] != OVER_TASKS)
+        return replace(self, params=params, split=None, task=None, feature=None)
+
+    @property
+    def over_tasks(self) -> str | None:
+        """How the value of all tasks is to come from those of each: `macro`, `micro`, or None: its own way.
+
+        Raises:
+            MetricNameError: `tasks=` says something else.
+
+        >>> MetricName.parse("perplexity(tasks=micro)").over_tasks
+        'micro'
+        """
+        asked = dict(self.params).get(OVER_TASKS)
+        if asked in (None, MACRO, MICRO):
+            return asked if asked is None else str(asked)
+        raise MetricNameError(
+            f"{self}: tasks= is {MACRO} (the mean of the tasks' values) or {MICRO} (the value of all their "
+            f"rows), got {asked!r}"
+        )
+
+    def like(self, place: MetricName) -> MetricName:
+        """The metric at the place of another name: its split, task, feature and `tasks=`."""
+        over = () if place.over_tasks is None else ((OVER_TASKS, place.over_tasks),)
+        return replace(
+            self.bare,
+            params=(*self.bare.params, *over),
+            split=place.split,
+            task=place.task,
+            feature=place.feature,
+        )
 
 
 def parse_import_path(text: str) -> tuple[str, str] | None:

@@ -206,7 +206,8 @@ def _bare(name: str | MetricName) -> MetricName:
     parsed = MetricName.parse(name)
     if parsed != parsed.bare:
         raise MetricNameError(
-            f"{name}: one metric measures one output on one split; leave split, task and feature to the run"
+            f"{name}: one metric measures one output on one split; leave split, task, feature and tasks= "
+            "to the run"
         )
     return parsed
 

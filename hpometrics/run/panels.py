@@ -1,59 +1,50 @@
-"""Panels: all values of one epoch, measured, watched and logged, as numbers with the reason of each nan."""
+"""Panels: all values of one epoch, measured, recorded, watched and logged, with the reason of each nan."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
-from ..exceptions import NonFiniteError, RunError
-from ..metrics.collection import MetricCollection
-from ..metrics.names import SPLITS
-from ..metrics.ranking.per_user import Column, PerUser
-from ..search.readings import Reading, shape_of
-from .spec import VALIDATION, RunSpec
+from ..exceptions import RunError
+from ..metrics.keeper import world_size
+from ..metrics.places import VALIDATION
+from ..metrics.ranking.per_user import PerUser
+from ..search.readings import shape_of
+from .spec import RunSpec
+from .split_panel import Reasons, SplitPanel, Values
 from .watch import Watch
-
-Values = dict[str, Reading]
-Reasons = dict[str, str]
 
 
 class Panels:
-    """What one run measures and notes. A value of another split than validation is called `test:accuracy`.
+    """What one run measures and notes.
 
-    A split that no tracked name mentions is measured like validation. `names` are all that is measured,
-    `per_user` the values by user of the epoch closed last; None where the output does not ask for them.
+    A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
+    the epoch closed last; None where the output does not ask for them.
     """
 
     def __init__(self, spec: RunSpec) -> None:
-        self._prototypes = spec.collections
-        self._live: dict[str, MetricCollection] = {}
-        self._void: Reasons = {}
+        self._spec = spec
+        self._splits: dict[str, SplitPanel] = {}
         self._logged: dict[str, Any] = {}
-        self._optimised = spec.name
         self.watches: list[Watch] = []
-        self.names: set[str] = set()
         self.per_user: PerUser | None = None
-        for split in self._prototypes:
-            self._start(split)
+        self._tasks: list[str] = []
+        for split in spec.collections:
+            self._split(split)
 
     def update(self, split: str, tensors: Mapping[str, Any]) -> None:
         """Add a batch; a model output or target that is not finite voids the split's epoch.
 
         Raises:
-            RunError: there is no such split, or nothing is measured on it.
+            RunError: there is no such split or output, or nothing is measured on it.
             MetricInputError: the batch is not what the metrics read.
         """
-        if split not in self._live:
-            self._start(split)
-        if split in self._void:
-            return
-        try:
-            self._live[split].update(**tensors)
-        except NonFiniteError as err:
-            self._void[split] = str(err)
+        given = dict(tensors)
+        feature, task = given.pop("feature", None), given.pop("task", None)
+        self._split(split).update(feature, task, given)
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Keep values as they are until the epoch closes.
@@ -62,7 +53,7 @@ class Panels:
             RunError: a value is no number, or its name is measured here.
         """
         for name, value in values.items():
-            if name in self.names:
+            if any(name in panel.names for panel in self._splits.values()):
                 raise RunError(f"{name!r} is measured by this run; log yours under another name")
             self._logged[name] = _number(name, value)
 
@@ -74,53 +65,77 @@ class Panels:
         for name, value in self._logged.items():
             values[name] = float(value)
         self._logged = {}
-        if self._optimised not in values:
-            values[self._optimised], reasons[self._optimised] = math.nan, "was not logged in this epoch"
-        for name, value in values.items():
-            if isinstance(value, list) and name == self._optimised:
-                values[name] = math.nan
-                reasons[name] = f"a search optimises one number, and this is {shape_of(value)}"
-            elif not isinstance(value, list) and not math.isfinite(value):
-                values[name] = math.nan
-                reasons.setdefault(name, f"the value is {value}")
+        self._combine(values, reasons)
+        self._settle(values, reasons)
         return values, reasons
 
     def _measure(self) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
-        self.per_user = self._by_user()
-        for split, live in self._live.items():
-            for name, value in live.compute().items():
-                values[_named(split, name)] = math.nan if split in self._void else value.tolist()
-            why = dict.fromkeys(live.names, self._void[split]) if split in self._void else live.reasons
-            reasons.update({_named(split, name): reason for name, reason in why.items()})
-            live.reset()
-        self._void.clear()
+        panels = self._over_all_ranks()
+        self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
+        self.per_user = _by_user(panels.values())
+        for panel in panels.values():
+            found, why = panel.close()
+            values.update(found)
+            reasons.update(why)
+        for panel in self._splits.values():
+            panel.reset()
         return values, reasons
 
-    def _by_user(self) -> PerUser | None:
-        keeping = {split: live for split, live in self._live.items() if live.keeps_users}
-        columns: dict[str, Column] = {}
-        for split, live in keeping.items():
-            found = live.per_user()  # of a void split too: every rank of a process group takes part
-            if split not in self._void:
-                columns.update(
-                    {_named(split, name): column for name, column in found.items() if len(column[0])}
-                )
-        return PerUser(columns) if keeping else None
+    def _over_all_ranks(self) -> dict[str, SplitPanel]:
+        """The panels of all processes as one, gathered at once, whatever each of them met."""
+        if world_size() == 1:
+            return self._splits
+        states: list[Any] = [None] * world_size()
+        own = {split: panel.state_dict() for split, panel in self._splits.items()}
+        torch.distributed.all_gather_object(states, own)
+        splits = {split for state in states for split in state}
+        return {
+            split: self._split(split).over([state[split] for state in states if split in state])
+            for split in sorted(splits)
+        }
 
-    def _start(self, split: str) -> None:
-        if split not in SPLITS:
-            raise RunError(f"split is one of {', '.join(SPLITS)}, got {split!r}")
-        prototype = self._prototypes.get(split) or self._prototypes.get(VALIDATION)
-        if prototype is None:
-            raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
-        self._live[split] = prototype.fresh()
-        self.names.update(_named(split, name) for name in prototype.names)
+    def _combine(self, values: Values, reasons: Reasons) -> None:
+        """Put each combination beside its terms: over all tasks, and of every task that has all its terms."""
+        for combined in self._spec.combined:
+            for task in (None, *self._tasks):
+                found = combined.value(values, task)
+                if found is None:
+                    continue
+                values[combined.at(task)], reason = found
+                if reason is not None:
+                    reasons[combined.at(task)] = reason
+
+    def _settle(self, values: Values, reasons: Reasons) -> None:
+        """See to it that the optimised value is there, and that what is not finite is nan."""
+        name = self._spec.name
+        if name not in values:
+            values[name], reasons[name] = math.nan, self._why_missing(reasons)
+        for name, value in values.items():
+            if isinstance(value, list) and name == self._spec.name:
+                values[name] = math.nan
+                reasons[name] = f"a search optimises one number, and this is {shape_of(value)}"
+            elif not isinstance(value, list) and not math.isfinite(value):
+                values[name] = math.nan
+                reasons.setdefault(name, f"the value is {value}")
+
+    def _why_missing(self, reasons: Reasons) -> str:
+        if self._spec.reported:
+            return "was not logged in this epoch"
+        task = self._spec.asked.task
+        return f"no update of this epoch names the task {task!r}" if task else "was not measured"
+
+    def _split(self, split: str) -> SplitPanel:
+        if split not in self._splits:
+            prototypes = self._spec.collections.get(split) or self._spec.collections.get(VALIDATION)
+            self._splits[split] = SplitPanel(split, prototypes)
+        return self._splits[split]
 
 
-def _named(split: str, name: str) -> str:
-    return name if split == VALIDATION else f"{split}:{name}"
+def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:
+    tables = [columns for panel in panels if (columns := panel.by_user()) is not None]
+    return PerUser({name: users for table in tables for name, users in table.items()}) if tables else None
 
 
 def _number(name: str, value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import torch
 
-from ..exceptions import NoFiniteValueError, NotYetError, RunError
+from ..exceptions import NoFiniteValueError, RunError
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.readings import Reading, numbers_of
@@ -25,7 +25,6 @@ from .user_tables import UserTables
 from .watch import Watch
 
 CHECKPOINTS = "checkpoints"
-_NOT_YET = frozenset({"feature", "task"})
 
 
 class Run:
@@ -165,12 +164,9 @@ class Run:
             MetricInputError: the batch is not what the metrics read. An output that is not finite raises
                 nothing: it makes this epoch nan, with the reason.
             RunError: the last epoch is over.
-            NotYetError: several features and tasks.
         """
         if not self._looping:
             self._check_not_over("update")
-        for name in _NOT_YET & tensors.keys():
-            raise NotYetError(f"run.update({name}=...): several features and tasks are not carried out yet")
         self._open = True
         self._panels.update(split, tensors)
 

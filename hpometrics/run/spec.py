@@ -7,31 +7,27 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..exceptions import NotYetError, ObjectiveError, RunError, UnknownMetricError
-from ..metrics.collection import MetricCollection
+from ..exceptions import RunError
+from ..metrics.combined import SettledCombined
 from ..metrics.features import Output, OutputFeature, parse_feature
-from ..metrics.metric import Metric
-from ..metrics.names import MetricName, parse_import_path
-from ..metrics.registry import find_metric
+from ..metrics.places import VALIDATION, check_output_name
+from ..metrics.task_collections import TaskCollection
 from ..objective import Objective
 from ..search.selection import At
+from .asked import Asked, Features, Reported, settle, tracked
+from .defaults import defaults_of
+
+__all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 
 Train = Callable[..., Any]
 T = TypeVar("T", bound=Callable[..., Any])
+Outputs = Output | Mapping[str, Output]
 
-VALIDATION = "validation"
 _FACTS = "__hpometrics__"
 
 
-@dataclass(frozen=True)
-class Reported:
-    """A value that the engine reports itself, by `run.log(name=...)`, and the direction it is to go."""
-
-    name: str
-    objective: Objective
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "objective", Objective.parse(self.objective))
+Collections = Mapping[str | None, TaskCollection]
+"""What is measured of each output by name; None names the only one."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +36,15 @@ class RunSpec:
 
     Args:
         metric: what is optimised: a name, a metric object or class, `Reported(name, objective)`, or
-            `{"metric": name, "direction": ..., **params}`. A name that is not registered is reported by the
-            engine if its `direction` is given.
-        output: the output feature, or a function that gives it (see `engine`); may be left out when the
+            `{"metric": name, "direction": ..., **params}`, or a combination (`Combined`, `combined.loss`,
+            `{"combine": {name: weight, ...}}`). A name that is not registered is reported by the engine if
+            its `direction` is given.
+        output: the output feature, or a function that gives it (see `engine`); of several outputs a mapping
+            of each by name, as in `{"intent": Category(5), "reply": Sequence()}`; may be left out when the
             metrics know theirs.
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
+        defaults: measure the default group of each output as well, as far as the updates can be read by it
+            and what is kept of them does not grow.
         direction: states what the registry says, or supplies what it does not; never overrules it.
         at: whose value counts for the run, that of its `best` epoch or its `last`.
         epochs: the most epochs a run can have.
@@ -56,13 +56,14 @@ class RunSpec:
     Raises:
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
-        NotYetError: several metrics are to be optimised, or one of several features or tasks.
+        NotYetError: several metrics are to be optimised.
         RunError: a number makes no sense, or the metric has one value per class.
     """
 
     metric: Any
-    output: Output | None = None
+    output: Outputs | None = None
     track: Iterable[Any] = ()
+    defaults: bool = True
     direction: Objective | str | None = None
     at: At | str = At.BEST
     epochs: int | None = None
@@ -72,13 +73,18 @@ class RunSpec:
     threads: int | None = None
     name: str = field(init=False)
     objective: Objective = field(init=False)
-    collections: Mapping[str, MetricCollection] = field(init=False, repr=False, compare=False)
+    features: Features = field(init=False, repr=False, compare=False)
+    asked: Asked = field(init=False, repr=False, compare=False)
+    combined: tuple[SettledCombined, ...] = field(init=False, repr=False, compare=False)
+    collections: Mapping[str, Collections] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        feature = None if self.output is None else parse_feature(self.output)
-        measured, name, objective = _settle(self.metric, feature, self.direction)
-        self._set(output=feature, name=name, objective=objective, track=tuple(self.track))
-        self._set(collections=_collections(measured, tuple(self.track), feature))
+        features = _features(self.output)
+        asked = settle(self.metric, features, self.direction)
+        every = [asked, *tracked(tuple(self.track), features)]
+        self._set(output=_named(features), track=tuple(self.track), features=features)
+        self._set(asked=asked, name=asked.name, objective=asked.objective, combined=_combined(every))
+        self._set(collections=_collections(every, features, self.defaults))
         try:
             self._set(at=At(self.at))
         except ValueError:
@@ -88,8 +94,7 @@ class RunSpec:
     @property
     def reported(self) -> bool:
         """Whether the engine reports the value itself."""
-        collection = self.collections.get(VALIDATION)
-        return collection is None or self.name not in collection.names
+        return self.asked.measured is None and self.asked.combined is None
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -106,7 +111,7 @@ class RunSpec:
             raise RunError(f"tol must be a finite number of at least 0, got {self.tol!r}")
 
 
-def engine(*, output: Output | None = None, **facts: Any) -> Callable[[T], T]:
+def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]:
     """Put facts on a train function for objectives and sweeps to read: any of `RunSpec`.
 
     Side data of an output may be there only when the data have been read. Then `output` is a function of no
@@ -120,7 +125,8 @@ def engine(*, output: Output | None = None, **facts: Any) -> Callable[[T], T]:
     >>> print(engine_facts(train)["output"])
     category(num_classes=10)
     """
-    settled = output if output is None or callable(output) else parse_feature(output)
+    given = output is None or callable(output) or isinstance(output, Mapping)
+    settled = output if given else parse_feature(output)  # type: ignore[arg-type]  # one output is left
 
     def mark(train: T) -> T:
         setattr(train, _FACTS, {"output": settled, **facts})
@@ -135,93 +141,49 @@ def engine_facts(train: Train) -> Mapping[str, Any]:
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
-def _settle(
-    metric: Any, output: OutputFeature | None, direction: Objective | str | None
-) -> tuple[Any, str, Objective]:
-    """Return what a collection measures (None: the engine reports it), its name and its direction."""
-    if isinstance(metric, Mapping):
-        metric, direction = _read_mapping(metric, direction)
-    stated = None if direction is None else Objective.parse(direction)
-    if isinstance(metric, (list, tuple)):
-        raise NotYetError(f"several objectives are not built yet, got {len(metric)}: {metric!r}")
-    if isinstance(metric, Reported):
-        return None, metric.name, _agreed(metric.name, metric.objective, stated)
-    if isinstance(metric, (str, MetricName)):
-        return _settle_name(metric, output, stated)
-    made = metric() if isinstance(metric, type) else metric
-    if not isinstance(made, Metric):
-        raise RunError(f"a metric is a name, a Metric or Reported(name, objective), got {metric!r}")
-    _check_one_value(made.name, getattr(made, "average", None))
-    return made.alone(), made.name, _agreed(made.name, made.objective, stated)
+def _features(output: Outputs | None) -> Features:
+    """The outputs by name; None names the only one."""
+    if not isinstance(output, Mapping):
+        return {None: None if output is None else parse_feature(output)}
+    if not output:
+        raise RunError("output= is a mapping without an output; name each, as in {'intent': Category(5)}")
+    return {check_output_name(name): parse_feature(feature) for name, feature in output.items()}
 
 
-def _settle_name(
-    metric: str | MetricName, output: OutputFeature | None, stated: Objective | None
-) -> tuple[Any, str, Objective]:
-    _check_built(metric, stated)
-    try:
-        found = find_metric(metric, output.type if output else None)
-    except UnknownMetricError as err:
-        if stated is not None:
-            return None, str(metric), stated
-        raise UnknownMetricError(
-            f"{err} If the engine reports it by run.log, state its direction: "
-            f"Reported({str(metric)!r}, 'minimize')"
-        ) from None
-    _check_one_value(str(found.name), dict(found.name.params).get("average"))
-    if found.name.split not in (None, VALIDATION):
-        raise RunError(f"{found.name}: only validation values steer a search; track it, and optimise another")
-    return found.name, str(found.name), _agreed(str(found.name), found.objective, stated)
+def _named(features: Features) -> OutputFeature | Features | None:
+    """The only output, or all of them by name."""
+    return features[None] if None in features else features
 
 
-def _check_built(metric: str | MetricName, stated: Objective | None) -> None:
-    if stated is not None or (isinstance(metric, str) and parse_import_path(metric)):
-        return
-    name = MetricName.parse(metric)
-    if name.feature is not None or name.task is not None:
-        raise NotYetError(
-            f"{name}: several features and tasks are not carried out yet; name the metric alone, {name.bare}"
-        )
-
-
-def _check_one_value(name: str, average: object) -> None:
-    if average == "none":
-        raise RunError(
-            f"{name} has one value per class, and a search optimises one number; choose average=micro, "
-            "macro or weighted, and track this one"
-        )
-
-
-def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
-    params = dict(metric)
-    name, own = params.pop("metric", None), params.pop("direction", None)
-    if name is None:
-        raise RunError(f"a metric as a mapping needs the key 'metric', got {dict(metric)!r}")
-    if own is not None and direction is not None and Objective.parse(own) is not Objective.parse(direction):
-        raise ObjectiveError(f"{name}: its own direction says {own}, but direction= says {direction}")
-    if params:
-        parsed = MetricName.parse(name)
-        name = MetricName(
-            parsed.metric, (*parsed.params, *params.items()), parsed.k, parsed.feature, parsed.task
-        )
-    return name, own if own is not None else direction
-
-
-def _agreed(name: str, known: Objective | None, stated: Objective | None) -> Objective:
-    if known is None and stated is None:
-        raise ObjectiveError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
-    if known is not None and stated is not None and known is not stated:
-        raise ObjectiveError(f"{name} is to {known.value}, but direction= says {stated.value}")
-    return known or stated  # type: ignore[return-value]  # one of the two is there
+def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
+    found = {one.combined.name: one.combined for one in every if one.combined is not None}
+    return tuple(found.values())
 
 
 def _collections(
-    measured: Any, track: tuple[Any, ...], output: OutputFeature | None
-) -> dict[str, MetricCollection]:
-    by_split: dict[str, list[Any]] = {VALIDATION: [] if measured is None else [measured]}
-    for metric in track:
-        splits = isinstance(metric, str) and ":" in metric and not parse_import_path(metric)
-        name = MetricName.parse(metric) if splits else metric
-        split = name.split or VALIDATION if isinstance(name, MetricName) else VALIDATION
-        by_split.setdefault(split, []).append(name.bare if isinstance(name, MetricName) else metric)
-    return {split: MetricCollection(metrics, output) for split, metrics in by_split.items() if metrics}
+    every: Iterable[Asked], features: Features, defaults: bool
+) -> dict[str, dict[str | None, TaskCollection]]:
+    """What is measured of each split and output: what is asked for, and the default group of the output."""
+    wanted: dict[str, dict[str | None, list[Any]]] = {VALIDATION: {name: [] for name in features}}
+    for one in every:
+        if one.measured is not None:
+            wanted.setdefault(one.split, {}).setdefault(one.feature, []).append(one.measured)
+        for term, _ in one.combined.terms if one.combined else ():
+            wanted[VALIDATION].setdefault(term.name.feature, []).append(term.measured)
+    found: dict[str, dict[str | None, TaskCollection]] = {}
+    for split, by_feature in wanted.items():
+        for name, metrics in by_feature.items():
+            collection = _collection(metrics, name, features[name], defaults)
+            if collection is not None:
+                found.setdefault(split, {})[name] = collection
+    return found
+
+
+def _collection(
+    metrics: list[Any], name: str | None, output: OutputFeature | None, defaults: bool
+) -> TaskCollection | None:
+    """What is measured of one output; None where nothing is."""
+    unasked = defaults_of(output) if defaults and output is not None else ()
+    if not metrics and not unasked:
+        return None
+    return TaskCollection(metrics, output, unasked=unasked, feature=name)

@@ -8,6 +8,7 @@ import torch
 
 from hpometrics.exceptions import (
     MetricInputError,
+    MetricNameError,
     NoFiniteValueError,
     NotYetError,
     ObjectiveError,
@@ -65,7 +66,7 @@ def test_the_last_epoch_counts_where_the_user_says_so():
 def test_metrics_are_measured_over_the_whole_epoch():
     """Batches of 3 and 1 rows: accuracy 3/4, not the mean of the batches' means; tracked ones come along."""
     reporter = ListReporter()
-    run = Run(reporter, metric="accuracy", output=Binary(), track=["balanced_accuracy"])
+    run = Run(reporter, metric="accuracy", output=Binary(), track=["balanced_accuracy"], defaults=False)
     for _ in run.epochs(1):
         run.update(predictions=torch.tensor([1, 0, 1]), target=torch.tensor([1, 0, 1]))
         run.update(predictions=torch.tensor([1]), target=torch.tensor([0]))
@@ -76,7 +77,8 @@ def test_metrics_are_measured_over_the_whole_epoch():
 def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
     """A matrix and a number per class, on disk too; a host gets the values that are one number."""
     reporter, names = ListReporter(), ["confusion_matrix", "recall(average=none)"]
-    with Run(reporter, metric="accuracy", track=names, output=Category(2), directory=tmp_path) as run:
+    facts = {"metric": "accuracy", "track": names, "output": Category(2), "defaults": False}
+    with Run(reporter, directory=tmp_path, **facts) as run:
         shares(run, [3])
     assert run.values == {
         "accuracy": 0.75,
@@ -106,7 +108,7 @@ def test_epochs_do_not_leak_into_each_other():
 
 def test_a_test_split_is_measured_and_never_steers():
     """Its values carry the split in their name; the picked epoch is the validation's."""
-    run = Run(metric="accuracy", output=Binary(), track=["test:balanced_accuracy"])
+    run = Run(metric="accuracy", output=Binary(), track=["test:balanced_accuracy"], defaults=False)
     for epoch in run.epochs(2):
         run.update(predictions=[RIGHT, WRONG][epoch], target=RIGHT)
         run.update(split="test", predictions=[WRONG, RIGHT][epoch], target=RIGHT)
@@ -247,13 +249,6 @@ def test_a_run_that_was_stopped_does_not_go_on():
     assert len(run.history) == len(study.trials[0].intermediate_values) == 1
 
 
-def test_features_and_tasks_are_not_carried_out_yet():
-    """By the name of the argument, not as a tensor that nothing reads."""
-    for name in ("feature", "task"):
-        with pytest.raises(NotYetError, match=rf"run\.update\({name}=\.\.\.\): several features"):
-            Run(metric="accuracy", output=Binary()).update(**{name: "a"}, predictions=RIGHT, target=RIGHT)
-
-
 def test_a_run_on_a_trial_knows_what_the_trial_has_drawn():
     """In an objective of one's own the params come from the trial, also those drawn after the run began."""
     trial = optuna.create_study().ask()
@@ -372,8 +367,7 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
         ("test:roc_auc", {}, RunError, "only validation values steer a search"),
         (3, {}, RunError, "a metric is a name, a Metric or Reported"),
         ({"name": "roc_auc"}, {}, RunError, "needs the key 'metric'"),
-        ("convai2/intent.f1", {}, NotYetError, "several features and tasks are not carried out yet"),
-        ("intent.roc_auc", {}, NotYetError, "name the metric alone, roc_auc"),
+        ("intent.roc_auc", {}, MetricNameError, "the only output has no name; write roc_auc, or output="),
         ("f1(average=none)", {"output": Category(3)}, RunError, "choose average=micro, macro or weighted"),
         (get_metric("f1(average=none)", Category(3)), {}, RunError, "has one value per class"),
         ("roc_auc", {"at": "first"}, RunError, "at is 'best' or 'last', got 'first'"),

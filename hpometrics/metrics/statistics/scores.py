@@ -29,6 +29,7 @@ class Scores(Statistic):
         "scores": "own", "target": "own", "weight": "own", "are_logits": "own",
     }  # fmt: skip
     weighted: ClassVar[bool] = True
+    pools_tasks: ClassVar[bool] = True
     regroups = True
 
     def reset(self) -> None:

@@ -25,13 +25,16 @@ class Statistic:
     handed in is kept: states are copies.
 
     A subclass gives `reductions` and `update`, and passes its parameters to `__init__`. One that honours
-    `batch.weight` says `weighted = True`; the others are not given batches with `sample_weight`. One whose
+    `batch.weight` says `weighted = True`; the others are not given batches with `sample_weight`. One of what
+    only all rows together show, such as their order, says `pools_tasks = True`: the value of several tasks is
+    then that of all their rows, not the mean of the tasks' values. One whose
     `check` looks at shapes only may say `regroups = True`: it is then given small batches joined and very
     large ones cut, and is asked once for a run of batches of one kind whether they fit.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]]
     weighted: ClassVar[bool] = False
+    pools_tasks: ClassVar[bool] = False
     regroups: bool = False
 
     def __init__(self, **params: Any) -> None:

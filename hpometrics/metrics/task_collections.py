@@ -1,0 +1,275 @@
+"""TaskCollection: the metrics of one output, measured for each task and over all of them, macro or micro."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError
+from .collection import MetricCollection, Named, metric_of
+from .features import OutputFeature, parse_feature
+from .gate import NonFinite
+from .groups import expand
+from .keeper import world_size
+from .metric import Metric
+from .names import MACRO, MICRO, OVER_TASKS, MetricName, parse_import_path
+from .places import ALL_TASKS
+from .ranking.per_user import PerUser
+from .task_rows import by_task
+
+
+class TaskCollection:
+    """Metrics of one output feature, measured for every task that updates name.
+
+    The value of all tasks is the unweighted mean of the tasks' values (macro), as in ParlAI. A metric whose
+    value is a curve or table, or follows from the order of all rows, such as `roc_auc`, is measured over all
+    their rows (micro); `f1(average=macro, tasks=micro)` and `roc_auc(tasks=macro)` ask for the other. Updates
+    that name no task are measured as they are, and no task has a value.
+
+    Args:
+        metrics: as of `MetricCollection`; names may say `tasks=`, and `all/accuracy` is called that as well.
+        output: as of `MetricCollection`.
+        unasked: names of metrics to measure beside them for as far as the first batch of a task can be read
+            by them.
+        feature: the name of the output where there are several; values are then called `intent.accuracy`.
+        non_finite: as of `MetricCollection`.
+
+    >>> panel = TaskCollection(["accuracy", "accuracy(tasks=micro)"], output="category")
+    >>> panel.update(task="a", predictions=torch.tensor([0]), target=torch.tensor([0]))
+    >>> panel.update(task="b", predictions=torch.tensor([0, 1, 1]), target=torch.tensor([1, 1, 0]))
+    >>> {name: round(value.item(), 4) for name, value in panel.compute().items()}
+    {'a/accuracy': 1.0, 'b/accuracy': 0.3333, 'accuracy': 0.6667, 'accuracy(tasks=micro)': 0.5}
+    """
+
+    def __init__(
+        self,
+        metrics: Iterable[Named],
+        output: OutputFeature | str | None = None,
+        *,
+        unasked: Sequence[MetricName] = (),
+        feature: str | None = None,
+        non_finite: NonFinite = "error",
+    ) -> None:
+        known = None if output is None else parse_feature(output)
+        asked = [_read(metric) for metric in expand(metrics, known)]
+        members = [metric_of(metric, known) for metric, _ in asked]
+        self._prototype = MetricCollection(members, known, non_finite=non_finite)
+        self._feature = feature
+        self._ways: dict[str, dict[str, str | None]] = {}
+        for member, (_, place) in zip(members, asked, strict=True):
+            self._ways.setdefault(member.name, {}).update(self._way(member.name, place))
+        self._unasked = tuple(unasked)
+        self._live: dict[str | None, MetricCollection] = {}
+        self.reasons: dict[str, str] = {}
+
+    @property
+    def output(self) -> OutputFeature:
+        """What the model predicts."""
+        return self._prototype.output
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its values are called, those of the tasks met since the last reset included."""
+        over_all = [name for key in self._keys for name in self._ways_of(key)]
+        return (
+            *over_all,
+            *(self._called(task, key) for task in self.tasks for key in self._live[task].names),
+        )
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks met since the last reset, sorted."""
+        return tuple(sorted(task for task in self._live if task is not None))
+
+    def update(self, *, task: str | Sequence[str] | None = None, **tensors: Any) -> None:
+        """Add one batch.
+
+        Args:
+            task: that of all rows, one per row, or none.
+            tensors: as of `MetricCollection.update`.
+
+        Raises:
+            MetricInputError: the batch is not what the metrics read, or other updates do name a task.
+            MetricNameError: what cannot be a task's name.
+        """
+        parts = list(by_task(task, tensors))
+        if len(parts) > 1:  # what may be refused is refused before any task has taken its rows
+            self._prototype.fresh().update(**tensors)
+        for name, rows in parts:
+            self._collection(name, rows).update(**rows)
+
+    def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
+        """Measure: `task/name` of each task, `name` over all of them; `reasons` says why a value is nan.
+
+        Args:
+            synchronize: take in the rows of the other ranks of a process group, which all have to call this.
+        """
+        if synchronize and world_size() > 1:
+            merged = self._over_all_ranks()
+            told, self.reasons = merged.compute(synchronize=False), merged.reasons
+            return told
+        if not self._live:
+            self._live[None] = self._prototype.fresh()
+        values: dict[str, Tensor] = {}
+        self.reasons = {}
+        for task in sorted(self._live, key=str):
+            live = self._live[task]
+            measured = live.compute(synchronize=False)
+            values.update({self._called(task, key): value for key, value in measured.items()})
+            self.reasons.update({self._called(task, key): reason for key, reason in live.reasons.items()})
+        return {**values, **self._over_all_tasks(values)}
+
+    def per_user(self) -> PerUser | None:
+        """The value of each user by metric and task, of this process; None unless the output keeps them."""
+        keeping = {task: live for task, live in self._live.items() if live.keeps_users}
+        columns = {
+            self._called(task, key): column
+            for task, live in keeping.items()
+            for key, column in live.per_user(synchronize=False).items()
+            if len(column[0])
+        }
+        return PerUser(columns) if keeping else None
+
+    def reset(self) -> None:
+        """Forget everything measured, and every task."""
+        self._live = {}
+        self.reasons = {}
+
+    def fresh(self) -> Self:
+        """Return the same with nothing measured."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, _live={}, reasons={})
+        return copy
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything measured, by task: what is measured beside the metrics asked for, and the states."""
+        return {
+            task or "": {"unasked": live.names[len(self._prototype.names) :], "state": live.state_dict()}
+            for task, live in self._live.items()
+        }
+
+    def merge_state(self, state: Mapping[str, Any]) -> None:
+        """Take in what `state_dict` of another one of the same metrics gave.
+
+        Raises:
+            StateError: it has other metrics.
+        """
+        for task, told in state.items():
+            if (task or None) not in self._live:
+                self._live[task or None] = self._prototype.fresh(told["unasked"])
+            self._live[task or None].merge_state(told["state"])
+
+    def _collection(self, task: str | None, tensors: Mapping[str, Any]) -> MetricCollection:
+        if task not in self._live:
+            if self._live and (task is None) != (None in self._live):
+                raise MetricInputError(
+                    "some updates name a task and some do not; name one with each, as in task='convai2'"
+                )
+            further = [name for name in self._unasked if self._prototype.refusal(name, **tensors) is None]
+            self._live[task] = self._prototype.fresh(further)
+        return self._live[task]
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        """The names of the metrics, those that turned out to be readable included."""
+        measured = (live.names for live in self._live.values())
+        return tuple(dict.fromkeys([*self._prototype.names, *(name for names in measured for name in names)]))
+
+    def _called(self, task: str | None, key: str) -> str:
+        """What the value of a metric is called."""
+        return f"{f'{task}/' if task else ''}{f'{self._feature}.' if self._feature else ''}{key}"
+
+    def _ways_of(self, key: str) -> dict[str, str | None]:
+        """What the values of all tasks are called, and how each comes from the tasks."""
+        return self._ways.get(key, {self._called(None, key): None})
+
+    def _way(self, key: str, place: MetricName | None) -> dict[str, str | None]:
+        own: dict[str, str | None] = {self._called(None, key): None}
+        if place is None or (place.task != ALL_TASKS and place.over_tasks is None):
+            return own
+        over, name = place.over_tasks, MetricName.parse(key)
+        params = name.params if over is None else (*name.params, (OVER_TASKS, over))
+        called = replace(name, params=params, task=place.task, feature=self._feature)
+        return {str(called): over} if over else {**own, str(called): None}
+
+    def _over_all_ranks(self) -> Self:
+        states: list[Any] = [None] * world_size()
+        torch.distributed.all_gather_object(states, self.state_dict())
+        merged = self.fresh()
+        for state in states:
+            merged.merge_state(state)
+        return merged
+
+    def _over_all_tasks(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        pooled = _Pooled(self._live.values())
+        for key in self._keys if self._live else ():
+            for name, way in self._ways_of(key).items():
+                if not self.tasks:
+                    value, reason = values[self._called(None, key)], self.reasons.get(self._called(None, key))
+                elif way == MICRO or (way is None and self._pools(key, values)):
+                    value, reason = pooled.value(key)
+                else:
+                    value, reason = self._mean(key, values)
+                found[name] = value
+                if reason is not None:
+                    self.reasons[name] = reason
+        return found
+
+    def _pools(self, key: str, values: Mapping[str, Tensor]) -> bool:
+        """Whether a metric is by its nature measured over the rows of all tasks."""
+        task, having = next((task, live) for task, live in self._live.items() if key in live.names)
+        return having[key].pools_tasks or values[self._called(task, key)].ndim > 0
+
+    def _mean(self, key: str, values: Mapping[str, Tensor]) -> tuple[Tensor, str | None]:
+        """The unweighted mean over the tasks that have the metric; nan if one of them is."""
+        names = [name for task in self.tasks if (name := self._called(task, key)) in values]
+        each = [values[name] for name in names]
+        if any(value.ndim for value in each):
+            return _NAN, f"{key} is no single number, so that tasks have no mean; leave tasks={MACRO} out"
+        undefined = [name for name, value in zip(names, each, strict=True) if name in self.reasons]
+        if undefined:
+            return _NAN, f"{undefined[0]}: {self.reasons[undefined[0]]}"
+        return torch.stack(each).mean(), None
+
+
+class _Pooled:
+    """The rows of several collections as those of one, merged when first asked for."""
+
+    def __init__(self, parts: Iterable[MetricCollection]) -> None:
+        self._parts = list(parts)
+        self._values: dict[str, Tensor] | None = None
+        self._reasons: dict[str, str] = {}
+
+    def value(self, key: str) -> tuple[Tensor, str | None]:
+        """The value over all rows, and why it is nan."""
+        if self._values is None:
+            whole = self._merged()
+            self._values, self._reasons = whole.compute(synchronize=False), whole.reasons
+        if key not in self._values:
+            return _NAN, f"{key} could be measured in some of the tasks only"
+        return self._values[key], self._reasons.get(key)
+
+    def _merged(self) -> MetricCollection:
+        first, *others = sorted(self._parts, key=lambda part: len(part.names))
+        if not others:
+            return first
+        whole = first.fresh()
+        for part in self._parts:
+            whole.merge_state(part.state_dict_for(whole))
+        return whole
+
+
+_NAN = torch.tensor(torch.nan, dtype=torch.float64)
+
+
+def _read(metric: Named) -> tuple[Named, MetricName | None]:
+    """A metric without what is about tasks, and the name that says it."""
+    if isinstance(metric, (Metric, type)) or (isinstance(metric, str) and parse_import_path(metric)):
+        return metric, None
+    name = MetricName.parse(metric)
+    return replace(name, task=None, params=name.bare.params), name

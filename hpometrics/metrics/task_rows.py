@@ -1,0 +1,52 @@
+"""Task rows: a batch whose rows belong to several tasks, taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..exceptions import MetricInputError
+from .places import check_task
+
+Tensors = Mapping[str, Any]
+
+
+def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tuple[str | None, Tensors]]:
+    """Give the rows of each task, tasks in the order of their first row.
+
+    Args:
+        task: that of all rows, or one per row.
+        tensors: what an update was given; each with a row per example.
+
+    Raises:
+        MetricNameError: what cannot be a task's name.
+        MetricInputError: another number of rows than of tasks.
+    """
+    if task is None or isinstance(task, str):
+        yield task if task is None else check_task(task), tensors
+        return
+    places: dict[str, list[int]] = {}
+    for row, name in enumerate(task):
+        places.setdefault(check_task(name), []).append(row)
+    for name, rows in places.items():
+        yield name, {key: _rows(key, value, rows, len(task)) for key, value in tensors.items()}
+
+
+def _rows(name: str, value: Any, rows: list[int], total: int) -> Any:
+    """Those rows of one argument, of the kind that it came in."""
+    if value is None:
+        return None
+    if not hasattr(value, "__len__") or len(value) != total:
+        told = f"{len(value)} rows" if hasattr(value, "__len__") else type(value).__name__
+        raise MetricInputError(
+            f"there is a task for each of {total} rows, and {name}= has {told}; give the batches of each "
+            "task apart where they do not go by row"
+        )
+    if isinstance(value, torch.Tensor):
+        return value[torch.tensor(rows, device=value.device)]
+    if isinstance(value, np.ndarray):
+        return value[rows]
+    return [value[row] for row in rows]

@@ -1,0 +1,186 @@
+"""Asked: from what a user names to what a run measures, each metric with its place and its direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..exceptions import MetricNameError, NotYetError, ObjectiveError, RunError, UnknownMetricError
+from ..metrics.combined import Combined, SettledCombined
+from ..metrics.features import OutputFeature
+from ..metrics.groups import group_named
+from ..metrics.metric import Metric
+from ..metrics.names import MetricName, parse_import_path
+from ..metrics.places import COMBINED, VALIDATION, Types, members, place
+from ..metrics.registry import import_metric
+from ..objective import Objective
+
+Features = Mapping[str | None, OutputFeature | None]
+"""The outputs of a model by name; None names the only one, or as an output says that metrics know theirs."""
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A value that the engine reports itself, by `run.log(name=...)`, and the direction it is to go."""
+
+    name: str
+    objective: Objective
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "objective", Objective.parse(self.objective))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One value that somebody asked for.
+
+    Args:
+        name: what the record calls it.
+        objective: its direction, None where it has none.
+        measured: what is measured, a name without split and output, an import path or a metric; None of a
+            value that the engine reports itself or that is combined of others.
+        split: on whose updates.
+        feature: of which output.
+        task: of which task; `all` and None are of all of them.
+        combined: how it is combined.
+    """
+
+    name: str
+    objective: Objective | None
+    measured: str | MetricName | Metric | None = None
+    split: str = VALIDATION
+    feature: str | None = None
+    task: str | None = None
+    combined: SettledCombined | None = None
+
+
+def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
+    """Say what a search is to optimise.
+
+    Raises:
+        ObjectiveError, UnknownMetricError, MetricNameError, RunError, NotYetError: see `RunSpec`.
+    """
+    if isinstance(metric, Mapping):
+        metric, direction = _read_mapping(metric, direction)
+    if isinstance(metric, (list, tuple)):
+        raise NotYetError(f"several objectives are not built yet, got {len(metric)}: {metric!r}")
+    stated = None if direction is None else Objective.parse(direction)
+    asked = _settled(metric, features, stated)
+    if asked.split != VALIDATION:
+        raise RunError(f"{asked.name}: only validation values steer a search; track it, and optimise another")
+    _check_one_value(asked)
+    return replace(asked, objective=_agreed(asked.name, asked.objective, stated))
+
+
+def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
+    """Say what is measured beside it; of a group every member, of several outputs each that has the group."""
+    types = types_of(features)
+    for metric in metrics:
+        group = _group(metric, types)
+        if group is None:
+            yield _settled(metric, features, None)
+        else:
+            yield from (_of_name(member, types, None) for member in members(group, types))
+
+
+def types_of(features: Features) -> Types:
+    """The type of each output by name."""
+    return {name: None if feature is None else feature.type for name, feature in features.items()}
+
+
+def _settled(metric: Any, features: Features, stated: Objective | None) -> Asked:
+    types = types_of(features)
+    if isinstance(metric, Reported):
+        return Asked(metric.name, metric.objective)
+    if isinstance(metric, Combined):
+        return _of_combined(metric, types)
+    if isinstance(metric, str) and parse_import_path(metric):
+        return _of_path(metric, features)
+    if isinstance(metric, (str, MetricName)):
+        return _of_name(MetricName.parse(metric), types, stated)
+    return _of_object(metric, features)
+
+
+def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
+    if name.feature == COMBINED:
+        return _of_combined(Combined.of_all_outputs(name, types), types)
+    try:
+        placed = place(name, types)
+    except UnknownMetricError as err:
+        if stated is not None:
+            return Asked(str(name), stated)
+        raise UnknownMetricError(
+            f"{err} If the engine reports it by run.log, state its direction: "
+            f"Reported({str(name)!r}, 'minimize')"
+        ) from None
+    at, objective = placed.name, placed.found.objective
+    return Asked(str(at), objective, placed.measured, at.split or VALIDATION, at.feature, at.task)
+
+
+def _of_combined(combined: Combined, types: Types) -> Asked:
+    settled = combined.settled(types)
+    return Asked(settled.name, settled.objective, combined=settled)
+
+
+def _of_path(path: str, features: Features) -> Asked:
+    found, feature = import_metric(path), _only(features, path)
+    return Asked(str(replace(found.name, feature=feature)), found.objective, path, feature=feature)
+
+
+def _of_object(metric: Any, features: Features) -> Asked:
+    made = metric() if isinstance(metric, type) else metric
+    if not isinstance(made, Metric):
+        raise RunError(f"a metric is a name, a Metric or Reported(name, objective), got {metric!r}")
+    feature = _only(features, made.name)
+    name = made.name if feature is None else f"{feature}.{made.name}"
+    return Asked(name, made.objective, made.alone(), feature=feature)
+
+
+def _only(features: Features, metric: str) -> str | None:
+    if len(features) > 1:
+        raise MetricNameError(
+            f"{metric} does not say which of several outputs it is about; register it and name it, as in "
+            f"{next(iter(features))}.{metric}"
+        )
+    return next(iter(features))
+
+
+def _group(metric: Any, types: Types) -> MetricName | None:
+    """The name of a group; None of what is a metric of any of the outputs."""
+    groups = [group_named(metric, type_) for type_ in types.values()]
+    return next(iter(groups)) if all(groups) else None
+
+
+def _check_one_value(asked: Asked) -> None:
+    measured = asked.measured
+    named = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
+    if "none" in (named, getattr(measured, "average", None)):
+        raise RunError(
+            f"{asked.name} has one value per class, and a search optimises one number; choose average=micro, "
+            "macro or weighted, and track this one"
+        )
+
+
+def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
+    if "combine" in metric:
+        return Combined.of_mapping(metric), direction
+    params = dict(metric)
+    name, own = params.pop("metric", None), params.pop("direction", None)
+    if name is None:
+        raise RunError(f"a metric as a mapping needs the key 'metric', got {dict(metric)!r}")
+    if own is not None and direction is not None and Objective.parse(own) is not Objective.parse(direction):
+        raise ObjectiveError(f"{name}: its own direction says {own}, but direction= says {direction}")
+    feature = params.pop("feature", None)
+    if params or feature is not None:
+        parsed = MetricName.parse(name)
+        name = replace(parsed, params=(*parsed.params, *params.items()), feature=feature or parsed.feature)
+    return name, own if own is not None else direction
+
+
+def _agreed(name: str, known: Objective | None, stated: Objective | None) -> Objective:
+    if known is None and stated is None:
+        raise ObjectiveError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
+    if known is not None and stated is not None and known is not stated:
+        raise ObjectiveError(f"{name} is to {known.value}, but direction= says {stated.value}")
+    return known or stated  # type: ignore[return-value]  # one of the two is there

@@ -1,0 +1,250 @@
+"""Several tasks and several outputs in one run: what is measured, what it is called, what steers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from hpometrics.exceptions import MetricInputError, MetricNameError, NoFiniteValueError, RunError
+from hpometrics.metrics.combined import Combined
+from hpometrics.metrics.features import Binary, Category, Number, Text
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.run import Run, RunSpec
+from hpometrics.search.reporter import ListReporter
+
+ONE, FOUR = torch.tensor([1]), torch.tensor([1, 0, 1, 0])
+BOTH = {"intent": Category(2), "price": Number()}
+
+
+def two_tasks(run: Run) -> None:
+    """Task `a` has one row, right; task `b` four, of which two are right."""
+    run.update(task="a", predictions=ONE, target=ONE)
+    run.update(task="b", predictions=FOUR, target=torch.tensor([1, 0, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("accuracy", 0.75),
+        ("all/accuracy", 0.75),
+        ("accuracy(tasks=macro)", 0.75),
+        ("accuracy(tasks=micro)", 0.6),
+        ("all/accuracy(tasks=micro)", 0.6),
+        ("a/accuracy", 1.0),
+        ("b/accuracy", 0.5),
+    ],
+)
+def test_any_task_and_all_of_them_can_steer(metric, value):
+    """(1/1 + 2/4) / 2 for the tasks alike, 3/5 for the rows alike; every row of the table is recorded."""
+    reporter = ListReporter()
+    with Run(reporter, metric=metric, output=Binary(), defaults=False) as run:
+        two_tasks(run)
+    assert (run.value, run.spec.objective) == (value, MAXIMIZE)
+    assert reporter.reports[0].value == value
+    assert {"a/accuracy", "b/accuracy"} <= set(run.values)
+
+
+def test_one_task_has_the_same_structure():
+    """A sweep that drops a task keeps its names: the task's own row and that of all tasks."""
+    with Run(metric="accuracy", output=Binary(), defaults=False) as run:
+        run.update(task="a", predictions=ONE, target=ONE)
+    assert run.values == {"a/accuracy": 1.0, "accuracy": 1.0}
+
+
+def test_what_follows_from_the_order_of_all_rows_is_pooled():
+    """Two tasks of one class each have no area of their own; over all four rows there is one."""
+    with Run(metric="roc_auc", output=Binary(), track=["confusion_matrix"], defaults=False) as run:
+        run.update(task="a", probabilities=torch.tensor([0.9, 0.4]), target=torch.tensor([1, 1]))
+        run.update(task="b", probabilities=torch.tensor([0.5, 0.1]), target=torch.tensor([0, 0]))
+    assert run.value == 0.75
+    assert run.values["confusion_matrix"] == [[2.0, 0.0], [1.0, 1.0]]
+    assert math.isnan(run.values["a/roc_auc"])
+
+
+def test_the_mean_of_tasks_is_nan_where_a_task_is_undefined():
+    """Never the mean of the others; the reason names the task."""
+    with Run(metric="roc_auc(tasks=macro)", output=Binary()) as run:
+        run.update(task="a", probabilities=torch.tensor([0.9, 0.4]), target=torch.tensor([1, 1]))
+        run.update(task="b", probabilities=torch.tensor([0.5, 0.1]), target=torch.tensor([1, 0]))
+    with pytest.raises(NoFiniteValueError, match=r"a/roc_auc: .*class"):
+        run.value  # noqa: B018
+
+
+def test_a_batch_may_hold_rows_of_several_tasks():
+    """Tensors, arrays and lists go by row; the same values as batches of one task each."""
+    with Run(metric="accuracy", output=Binary(), defaults=False) as run:
+        run.update(
+            task=["b", "a", "b", "b", "b"],
+            predictions=torch.tensor([1, 1, 0, 1, 0]),
+            target=np.array([1, 1, 0, 0, 1]),
+        )
+    assert run.values == {"a/accuracy": 1.0, "b/accuracy": 0.5, "accuracy": 0.75}
+    with Run(metric="accuracy", output=Text(), defaults=False) as run:
+        run.update(task=["a", "b"], predictions=["yes", "no"], target=["yes", "yes"])
+    assert run.values == {"a/accuracy": 1.0, "b/accuracy": 0.0, "accuracy": 0.5}
+
+
+def test_a_mixed_batch_that_is_refused_is_taken_by_no_task():
+    """The rows of the first task are fine, the label of the second is not; neither is counted."""
+    with Run(metric="accuracy", output=Category(2), defaults=False) as run:
+        two_tasks(run)
+        with pytest.raises(MetricInputError, match="7"):
+            run.update(task=["a", "b"], predictions=torch.tensor([0, 0]), target=torch.tensor([1, 7]))
+    assert run.values["a/accuracy"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("updates", "error", "text"),
+    [
+        ([{"task": "all"}], MetricNameError, "not 'all', got 'all'"),
+        ([{"task": "a/b"}], MetricNameError, "without spaces and / : "),
+        ([{"task": ["a", "b"]}], MetricInputError, "a task for each of 2 rows, and predictions= has 1 rows"),
+        ([{"task": "a"}, {}], MetricInputError, "some updates name a task and some do not"),
+        ([{"feature": "intent"}], RunError, "one output, without a name; leave feature='intent' out"),
+    ],
+)
+def test_an_update_that_says_no_clear_task_is_refused(updates, error, text):
+    """Names that could not be read back, a wrong number of rows, rows that would be lost."""
+    run = Run(metric="accuracy", output=Binary())
+    with pytest.raises(error, match=text):
+        for update in updates:
+            run.update(predictions=ONE, target=ONE, **update)
+
+
+def test_a_task_without_an_update_is_no_value():
+    """The optimised task must come up in every epoch; the reason says which one did not."""
+    run = Run(metric="b/accuracy", output=Binary())
+    for _ in run.epochs(1):
+        run.update(task="a", predictions=ONE, target=ONE)
+    assert run.history[0].reasons["b/accuracy"] == "no update of this epoch names the task 'b'"
+
+
+def of_both(run: Run) -> None:
+    run.update(feature="intent", predictions=FOUR, target=torch.tensor([1, 0, 0, 0]))
+    run.update(feature="price", predictions=torch.tensor([1.0, 2.0]), target=torch.tensor([2.0, 4.0]))
+
+
+def test_several_outputs_are_measured_each_by_its_own_metrics():
+    """`accuracy` and `mae` say which output they mean; each value carries the output's name."""
+    with Run(metric="accuracy", output=BOTH, track=["mae", "test:rmse"], defaults=False) as run:
+        of_both(run)
+        run.update(split="test", feature="price", predictions=torch.tensor([3.0]), target=torch.tensor([0.0]))
+    assert run.spec.name == "intent.accuracy"
+    assert run.values == {"intent.accuracy": 0.75, "price.mae": 1.5, "test:price.rmse": 3.0}
+
+
+def test_outputs_and_tasks_go_together():
+    """`task/output.metric`, and over the tasks `output.metric`."""
+    with Run(metric="b/intent.accuracy", output=BOTH, defaults=False) as run:
+        run.update(task="a", feature="intent", predictions=ONE, target=ONE)
+        run.update(task="b", feature="intent", predictions=FOUR, target=1 - FOUR)
+    assert run.values == {"a/intent.accuracy": 1.0, "b/intent.accuracy": 0.0, "intent.accuracy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("facts", "error", "text"),
+    [
+        ({"metric": "loss"}, MetricNameError, r"several outputs; name one of them: intent.loss, price.loss"),
+        ({"metric": "reply.mae"}, MetricNameError, "no output 'reply'; there are intent, price"),
+        ({"metric": "bleu_4"}, Exception, r"no output has a metric 'bleu_4'; there are intent \(category\)"),
+        ({"metric": "a/intent.accuracy(tasks=micro)"}, MetricNameError, "leave it or the task a out"),
+        ({"metric": "intent.accuracy(tasks=mean)"}, MetricNameError, "tasks= is macro .* got 'mean'"),
+        ({"metric": "mae", "output": {"combined": Number()}}, MetricNameError, "is not 'combined'"),
+        ({"metric": "mae", "output": {}}, RunError, "a mapping without an output"),
+    ],
+)
+def test_a_name_that_could_mean_several_things_is_refused(facts, error, text):
+    """The error lists the choices."""
+    with pytest.raises(error, match=text):
+        RunSpec(**{"output": BOTH, **facts})
+
+
+def test_an_update_says_which_output_it_is_of():
+    """Where there is one, it need not; where there are several, the error lists them."""
+    with Run(metric="mae", output={"price": Number()}, defaults=False) as run:
+        run.update(predictions=torch.tensor([1.0]), target=torch.tensor([3.0]))
+    assert run.values == {"price.mae": 2.0}
+    run = Run(metric="mae", output=BOTH)
+    for feature in (None, "reply"):
+        with pytest.raises(RunError, match=rf"one of 'intent', 'price'; got {feature!r}"):
+            run.update(feature=feature, predictions=ONE, target=ONE)
+
+
+def test_the_default_group_is_measured_without_being_asked():
+    """As far as the updates can be read by it, and only what is of a fixed size: no roc_auc."""
+    with Run(metric="accuracy", output=Binary()) as run:
+        run.update(predictions=FOUR, target=FOUR)
+    assert set(run.values) == {"accuracy", "f1"}
+    with Run(metric="brier", output=Binary()) as run:
+        run.update(probabilities=torch.tensor([0.9, 0.2]), target=torch.tensor([1, 0]))
+    assert set(run.values) == {"brier", "accuracy", "f1", "log_loss", "ece"}
+    with Run(metric="accuracy", output=Binary(), defaults=False) as run:
+        run.update(predictions=FOUR, target=FOUR)
+    assert set(run.values) == {"accuracy"}
+
+
+def test_a_family_is_tracked_beside_the_defaults():
+    """`track: [rouge]` adds a family; the texts are measured as words, not as token ids."""
+    with Run(metric="accuracy", output=Text(), track=["rouge"]) as run:
+        run.update(predictions=["the cat sat"], target=["the cat"])
+    assert {"rouge_1(measure=f)", "bleu_4", "f1", "accuracy"} <= set(run.values)
+    assert "perplexity" not in run.values
+
+
+def test_combined_loss_is_the_sum_over_all_outputs():
+    """Ludwig's objective: each output's own criterion, over its rows: (1 x 2.0 + 3 x 4.0) / 4 and 0.5."""
+    with Run(metric="combined.loss", output=BOTH, defaults=False) as run:
+        for rows, loss in ((1, 2.0), (3, 4.0)):
+            run.update(feature="price", predictions=torch.ones(rows), target=torch.ones(rows), loss=loss)
+        run.update(feature="intent", predictions=FOUR, target=FOUR, loss=0.5)
+    assert (run.value, run.spec.objective) == (4.0, MINIMIZE)
+    assert run.spec.combined[0].formula == "intent.loss + price.loss"
+
+
+def test_a_combination_respects_the_direction_of_each_term():
+    """2 x 0.75 - 0.5 x 1.5: accuracy is to maximize, the absolute error to minimize."""
+    told = {"combine": {"accuracy": 2, "price.mae": 0.5}, "name": "worth"}
+    with Run(metric=told, output=BOTH, defaults=False) as run:
+        of_both(run)
+    assert (run.spec.name, run.spec.objective) == ("combined.worth", MAXIMIZE)
+    assert run.spec.combined[0].formula == "2 intent.accuracy - 0.5 price.mae"
+    assert run.value == 2 * 0.75 - 0.5 * 1.5
+
+
+def test_a_combination_has_a_value_of_every_task():
+    """Of each task that has all its terms; a term that names a task is of no other."""
+    metric = Combined({"accuracy": 1, "balanced_accuracy": 1})
+    facts = {"output": Binary(), "track": [Combined({"a/accuracy": 3}, "first")], "defaults": False}
+    with Run(metric=metric, **facts) as run:
+        two_tasks(run)
+    combined = {name: value for name, value in run.values.items() if "combined" in name}
+    assert combined == {
+        "combined.score": 1.5, "a/combined.score": 2.0, "b/combined.score": 1.0, "combined.first": 3.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("terms", "text"),
+    [
+        ({}, "takes a weight for each metric"),
+        ({"accuracy": -1}, "the weight of accuracy is a number above 0, got -1"),
+        ({"accuracy": True}, "got True"),
+        ({"confusion_matrix": 1}, "has no direction"),
+        ({"test:accuracy": 1}, "of validation values"),
+    ],
+)
+def test_a_combination_that_makes_no_sense_is_refused(terms, text):
+    """A weight below 0 would flip a direction, which is the metric's own."""
+    with pytest.raises(ValueError, match=text):
+        RunSpec({"combine": terms}, output=Binary())
+
+
+def test_a_combination_with_an_undefined_term_is_nan():
+    """With the name of the term."""
+    run = Run(metric={"combine": {"accuracy": 1, "roc_auc": 1}}, output=Binary())
+    for _ in run.epochs(1):
+        run.update(probabilities=torch.tensor([0.9]), target=ONE)
+    assert run.history[0].reasons["combined.score"] == "roc_auc is nan, or no single number"
