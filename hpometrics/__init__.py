@@ -11,6 +11,7 @@ from typing import Any
 
 _NAMES_BY_HOME = {
     "exceptions": (
+        "AdditionError",
         "ConfigError",
         "HpometricsError",
         "MetricInputError",
@@ -28,6 +29,19 @@ _NAMES_BY_HOME = {
         "UnknownMetricError",
     ),
     "list_objective": ("ListObjective",),
+    "metrics.additive": (
+        "Additive",
+        "AverageMetric",
+        "DistinctMetric",
+        "FixedMetric",
+        "GlobalAverageMetric",
+        "GlobalFixedMetric",
+        "GlobalSumMetric",
+        "GlobalTimerMetric",
+        "MacroAverageMetric",
+        "SumMetric",
+        "TimerMetric",
+    ),
     "metrics.collection": ("MetricCollection",),
     "metrics.features": (
         "AUDIO",
@@ -100,7 +114,13 @@ _NAMES_BY_HOME = {
         "metric_names",
         "register_metric",
     ),
+    "metrics.report": ("Metrics",),
     "metrics.statistics.statistic": ("Statistic",),
+    "metrics.tasks": (
+        "aggregate_named_reports",
+        "aggregate_unnamed_reports",
+    ),
+    "metrics.teacher": ("Teacher",),
     "metrics.wrap": ("as_metric",),
     "objective": (
         "MAXIMIZE",

@@ -1,4 +1,5 @@
 from .exceptions import (
+    AdditionError as AdditionError,
     ConfigError as ConfigError,
     HpometricsError as HpometricsError,
     MetricInputError as MetricInputError,
@@ -16,6 +17,19 @@ from .exceptions import (
     UnknownMetricError as UnknownMetricError,
 )
 from .list_objective import ListObjective as ListObjective
+from .metrics.additive import (
+    Additive as Additive,
+    AverageMetric as AverageMetric,
+    DistinctMetric as DistinctMetric,
+    FixedMetric as FixedMetric,
+    GlobalAverageMetric as GlobalAverageMetric,
+    GlobalFixedMetric as GlobalFixedMetric,
+    GlobalSumMetric as GlobalSumMetric,
+    GlobalTimerMetric as GlobalTimerMetric,
+    MacroAverageMetric as MacroAverageMetric,
+    SumMetric as SumMetric,
+    TimerMetric as TimerMetric,
+)
 from .metrics.collection import MetricCollection as MetricCollection
 from .metrics.features import (
     AUDIO as AUDIO,
@@ -78,7 +92,13 @@ from .metrics.registry import (
     metric_names as metric_names,
     register_metric as register_metric,
 )
+from .metrics.report import Metrics as Metrics
 from .metrics.statistics.statistic import Statistic as Statistic
+from .metrics.tasks import (
+    aggregate_named_reports as aggregate_named_reports,
+    aggregate_unnamed_reports as aggregate_unnamed_reports,
+)
+from .metrics.teacher import Teacher as Teacher
 from .metrics.wrap import as_metric as as_metric
 from .objective import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
 from .optuna_objective import OptunaObjective as OptunaObjective

@@ -38,6 +38,10 @@ class NonFiniteError(MetricInputError):
     """A model output or target holds nan or infinity."""
 
 
+class AdditionError(HpometricsError, TypeError):
+    """Two values of different types are added."""
+
+
 class StateError(HpometricsError, ValueError):
     """A stored or foreign state does not fit the metric that should take it in."""
 

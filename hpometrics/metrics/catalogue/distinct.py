@@ -15,7 +15,7 @@ from ..outputs import Outputs
 from ..registry import register_metric
 from ..statistics.distinct import DistinctNgrams
 from ..statistics.statistic import Statistic
-from ..statistics.words import predicted_words
+from ..statistics.words import ngrams, predicted_words
 from .text import per_row
 
 NO_NGRAM = 1e-12 / 1e-5  # what ParlAI gives to a text that is shorter than the n-grams
@@ -50,9 +50,8 @@ class IntraDistinct(MeanMetric):
         """Give each text's share."""
         shares = []
         for text in predicted_words(batch):
-            total = len(text) - self.n + 1
-            different = set(zip(*(text[i:] for i in range(self.n)), strict=False))
-            shares.append(len(different) / total if total > 0 else NO_NGRAM)
+            found = ngrams(text, self.n)
+            shares.append(len(set(found)) / len(found) if found else NO_NGRAM)
         return per_row(np.array(shares), batch)
 
     @staticmethod

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
-from .words import predicted_words
+from .words import ngrams, predicted_words
 
 
 class DistinctNgrams(Statistic):
@@ -66,8 +66,9 @@ class DistinctNgrams(Statistic):
         weights = [1.0] * len(batch) if batch.weight is None else batch.weight.tolist()
         for text, weight in zip(predicted_words(batch), weights, strict=True):
             if weight:
-                see(zip(*(text[i:] for i in range(n)), strict=False))
-                self.total += weight * max(0, len(text) - n + 1)
+                found = ngrams(text, n)
+                see(found)
+                self.total += weight * len(found)
         self._empty = False
 
     def state(self) -> dict[str, Tensor]:

@@ -153,6 +153,15 @@ def normalised_words(text: str) -> list[str]:
     return _ARTICLE.sub(" ", spaced).split()
 
 
+def ngrams(words: Tokens, n: int) -> list[tuple[str, ...]]:
+    """Every run of n words, in order.
+
+    >>> ngrams(["to", "be", "or"], 2)
+    [('to', 'be'), ('be', 'or')]
+    """
+    return list(zip(*(words[i:] for i in range(n)), strict=False))
+
+
 def squad_words(text: str) -> list[str]:
     """Normalise as SQuAD's evaluation does: punctuation is deleted, so "don't" is one word.
 

@@ -1,0 +1,387 @@
+"""Additive values: what an example, a task or a worker measured, to be added up and divided at the end."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+
+from ..exceptions import AdditionError, MetricInputError
+from .number import Number, column, number, plain, plus, ratio
+from .statistics.words import ngrams, normalised_words
+
+
+class Additive(ABC):
+    """A value that knows how to be added to another of its type, and what it comes to in the end.
+
+    Adding makes a new value and leaves both operands as they are; `None` adds nothing. Values are equal, and
+    hash alike, by what they hold: `AverageMetric(1, 2)` is not `AverageMetric(2, 4)`. A value that leaves
+    its process is read from its device first.
+
+    A type of your own says `plus` and `value`, or inherits the former:
+
+        class Perplexity(AverageMetric):
+            def value(self):
+                return math.exp(super().value())
+
+    Attributes:
+        macro_average: whether the value of all tasks is the mean of the tasks' values; else they are added.
+        is_global: whether it belongs to the run and to no task.
+    """
+
+    macro_average: ClassVar[bool] = False
+    is_global: ClassVar[bool] = False
+
+    @abstractmethod
+    def plus(self, other: Self) -> Self:
+        """The sum with another value of the same type, as a new value."""
+
+    @abstractmethod
+    def value(self) -> float:
+        """What it comes to; nan where that is undefined, never 0."""
+
+    def absorb(self, other: Self) -> Self:
+        """The sum, for one who made this value and shares it with nobody: it may be changed in place."""
+        return self + other
+
+    @classmethod
+    def many(cls, *columns: Any) -> list[Self]:
+        """Make a value per row of columns of numbers.
+
+        Args:
+            *columns: what the constructor takes, each as a list, an array or a tensor of shape (N,). A tensor
+                on a device stays there.
+
+        Raises:
+            MetricInputError: the columns are of unequal lengths, or hold no numbers.
+
+        >>> AverageMetric.many([1, 0], [2, 2])
+        [AverageMetric(numer=1, denom=2), AverageMetric(numer=0, denom=2)]
+        """
+        rows = [column(given, f"{cls.__name__}.many: column {place}") for place, given in enumerate(columns)]
+        lengths = [len(row) for row in rows]
+        if len(set(lengths)) > 1:
+            raise MetricInputError(
+                f"{cls.__name__}.many makes a value per row of columns of one length; got lengths "
+                f"{' and '.join(map(str, lengths))}"
+            )
+        return [cls(*row) for row in zip(*rows, strict=True)]
+
+    def __add__(self, other: Self | None) -> Self:
+        if other is None:
+            return self
+        if type(other) is not type(self):
+            raise AdditionError(
+                f"only values of one type are added, got {_describe(self)} + {_describe(other)}; "
+                "give values of another type a name of their own"
+            )
+        return self.plus(other)
+
+    def __radd__(self, other: Any) -> Self:
+        """Let `sum(values)` begin with 0 and `sum(values, None)` with None."""
+        return self + (None if type(other) is int and other == 0 else other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Additive):
+            return NotImplemented
+        return type(other) is type(self) and other.__getstate__() == self.__getstate__()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.__getstate__().values()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: plain(held) for name, held in vars(self).items()}
+
+    def _with(self, **changed: Any) -> Self:
+        """A value like this one but for some of what it holds, which is taken as it is."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), **changed)
+        return made
+
+
+class _OfNumbers(Additive):
+    """An additive value that holds numbers alone."""
+
+    def __post_init__(self) -> None:
+        held = vars(self)
+        for name, given in held.items():
+            if type(given) is not int and type(given) is not float:
+                held[name] = number(given, f"{type(self).__name__}: {name}")
+
+
+@dataclass(frozen=True, eq=False)
+class FixedMetric(_OfNumbers):
+    """A value that all who report it must agree on, such as the number of updates so far.
+
+    Adding two reads them, wherever they are. Two nan agree.
+
+    Raises:
+        MetricInputError: two that are added are not equal.
+
+    >>> (FixedMetric(729) + FixedMetric(729)).value()
+    729.0
+    """
+
+    fixed: Number
+
+    def plus(self, other: Self) -> Self:
+        """Either of the two, which are equal."""
+        if self != other:
+            raise MetricInputError(
+                f"a fixed value is the same wherever it is measured, got {plain(self.fixed)} and "
+                f"{plain(other.fixed)}; what differs is a SumMetric or an AverageMetric"
+            )
+        return self
+
+    def value(self) -> float:
+        """The value; nan if it is not finite."""
+        return ratio(self.fixed, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class SumMetric(_OfNumbers):
+    """A sum, over tasks too: `exs` of all tasks is that of the tasks together.
+
+    >>> (SumMetric(3434) + SumMetric(4982)).value()
+    8416.0
+    """
+
+    total: Number = 0
+
+    def plus(self, other: Self) -> Self:
+        """The sum of both."""
+        return self._with(total=plus(self.total, other.total))
+
+    def value(self) -> float:
+        """The sum; nan if it is not finite."""
+        return ratio(self.total, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class AverageMetric(_OfNumbers):
+    """A mean as what is divided at the end: the mean of means would forget how many examples each had.
+
+    The value of all tasks is the unweighted mean of theirs.
+
+    Sums of ints are exact; of floats they are float64's: another order of adding changes the last digits.
+
+    >>> sum([AverageMetric(1, 1), AverageMetric(0, 1), AverageMetric(2, 2)]).value()  # 3 of 4
+    0.75
+    """
+
+    numer: Number
+    denom: Number = 1
+
+    macro_average = True
+
+    @classmethod
+    def from_mask(cls, values: Any, mask: Any) -> list[Self]:
+        """Average the values that a mask lets through, row by row; what it keeps out is not looked at.
+
+        Shape:
+            values: (B, T) numbers, such as the loss of each token.
+            mask: (B, T), True or 1 where a value counts, or its weight.
+
+        Returns:
+            B values; one of a row without any that counts is 0 / 0, which is undefined and adds nothing.
+
+        Raises:
+            MetricInputError: the shapes differ.
+
+        >>> AverageMetric.from_mask([[1, 2], [3, 4]], [[True, True], [True, False]])
+        [AverageMetric(numer=3, denom=2), AverageMetric(numer=3, denom=1)]
+        """
+        values, mask = (_double(torch.as_tensor(given)) for given in (values, mask))
+        if values.ndim != 2 or values.shape != mask.shape:
+            raise MetricInputError(
+                f"{cls.__name__}.from_mask reads values and a mask of one shape (B, T); "
+                f"got {tuple(values.shape)} and {tuple(mask.shape)}"
+            )
+        counted = (values * mask).masked_fill(mask == 0, 0)
+        return cls.many(counted.sum(dim=1), mask.sum(dim=1))
+
+    def plus(self, other: Self) -> Self:
+        """Numerators and denominators added, each by themselves."""
+        return self._with(numer=plus(self.numer, other.numer), denom=plus(self.denom, other.denom))
+
+    def value(self) -> float:
+        """The quotient; nan if the denominator is 0 or either is not finite."""
+        return ratio(self.numer, self.denom)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TimerMetric(_OfNumbers):
+    """A rate: an amount per second, from the earliest start to the latest end of all that are added.
+
+    Args:
+        value: how much was done, such as a number of tokens.
+        start: when it began, in seconds since the epoch; default now.
+        end: when it ended; default now.
+
+    >>> (TimerMetric(10, start=0, end=4) + TimerMetric(20, start=1, end=5)).value()  # 30 in 5 seconds
+    6.0
+    """
+
+    amount: Number
+    start: float
+    end: float
+
+    def __init__(self, value: Number, start: float | None = None, end: float | None = None) -> None:
+        # The wall clock, although it may be set: monotonic clocks of two machines have no common zero.
+        now = time.time()
+        vars(self).update(
+            amount=value, start=now if start is None else start, end=now if end is None else end
+        )
+        self.__post_init__()
+
+    def plus(self, other: Self) -> Self:
+        """The amounts added, within the time from the first start to the last end."""
+        return self._with(
+            amount=plus(self.amount, other.amount),
+            start=min(self.start, other.start),
+            end=max(self.end, other.end),
+        )
+
+    def value(self) -> float:
+        """The amount per second; nan while no time has passed."""
+        seconds = self.end - self.start
+        return ratio(self.amount, seconds) if seconds > 0 else math.nan
+
+
+class GlobalFixedMetric(FixedMetric):
+    """A fixed value of the run, of no task."""
+
+    is_global = True
+
+
+class GlobalSumMetric(SumMetric):
+    """A sum of the run, of no task."""
+
+    is_global = True
+
+
+class GlobalAverageMetric(AverageMetric):
+    """A mean of the run, of no task.
+
+    >>> of_workers = GlobalAverageMetric(70, 1), GlobalAverageMetric(50, 0)  # one of them counts the batch
+    >>> sum(of_workers).value()
+    120.0
+    """
+
+    is_global = True
+
+
+class GlobalTimerMetric(TimerMetric):
+    """A rate of the run, of no task."""
+
+    is_global = True
+
+
+class MacroAverageMetric(Additive):
+    """The unweighted mean over tasks; adding two adds what they hold of the same task.
+
+    >>> one, other = {"a": AverageMetric(1, 1), "b": AverageMetric(0, 1)}, {"c": AverageMetric(0, 1)}
+    >>> round((MacroAverageMetric(one) + MacroAverageMetric(other)).value(), 4)  # (1 + 0 + 0) / 3
+    0.3333
+    """
+
+    def __init__(self, tasks: Mapping[str, Additive]) -> None:
+        for task, held in tasks.items():
+            if not isinstance(held, Additive):
+                raise MetricInputError(
+                    f"MacroAverageMetric: the value of task {task!r} is one that can be added, such as "
+                    f"AverageMetric(1, 2); got {held!r} ({type(held).__name__})"
+                )
+        self.tasks = dict(tasks)
+
+    def plus(self, other: Self) -> Self:
+        """The tasks of both, those of one name added."""
+        added = {task: held + other.tasks.get(task) for task, held in self.tasks.items()}
+        return self._with(tasks={**other.tasks, **added})
+
+    def value(self) -> float:
+        """The mean of the tasks' values; nan without a task, and if one of them is undefined."""
+        values = [held.value() for held in self.tasks.values()]
+        return ratio(math.fsum(values), len(values)) if all(map(math.isfinite, values)) else math.nan
+
+    def __hash__(self) -> int:
+        return hash((type(self), frozenset(self.tasks.items())))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"tasks": self.tasks}
+
+    def __repr__(self) -> str:
+        return f"MacroAverageMetric({self.tasks!r})"
+
+
+class DistinctMetric(Additive):
+    """How varied texts are together: the share of their n-grams that are different.
+
+    Args:
+        n: how many words an n-gram has.
+        ngrams: all of a text, as often as they are there; default none.
+
+    >>> texts = ["to be or", "not to be"]
+    >>> round(sum(DistinctMetric.of(text, 1) for text in texts).value(), 4)  # 4 of 6 words
+    0.6667
+    """
+
+    def __init__(self, n: int, ngrams: Iterable[tuple[str, ...]] = ()) -> None:
+        every = list(ngrams)
+        self.n = n
+        self.ngrams = set(every)
+        self.total = len(every)
+
+    @classmethod
+    def of(cls, text: str, n: int) -> Self:
+        """Count one text, normalised as for `accuracy`.
+
+        Raises:
+            MetricInputError: `n` is no count of words, or the text is none.
+        """
+        if not isinstance(text, str) or not isinstance(n, int) or n < 1:
+            raise MetricInputError(
+                f"{cls.__name__}.of counts the n-grams of a text, n at least 1; got {text!r} and n = {n!r}"
+            )
+        return cls(n, ngrams(normalised_words(text), n))
+
+    def plus(self, other: Self) -> Self:
+        """Both together, in a set of its own."""
+        return self._with(ngrams=self.ngrams.copy()).absorb(other)
+
+    def absorb(self, other: Self) -> Self:
+        """Take in another one; costs what the other has, not what this one has."""
+        if type(other) is not type(self) or other.n != self.n:
+            raise AdditionError(
+                f"n-grams of one length are added, got {self!r} and {other!r}; "
+                "give those of another length a name of their own"
+            )
+        self.ngrams.update(other.ngrams)
+        self.total += other.total
+        return self
+
+    def value(self) -> float:
+        """Different n-grams per n-gram, in (0, 1]; nan if there are none."""
+        return ratio(len(self.ngrams), self.total)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.n, self.total, len(self.ngrams)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self.ngrams)} of {self.total} {self.n}-grams>"
+
+
+def _describe(value: object) -> str:
+    return repr(value) if isinstance(value, Additive) else f"{value!r} ({type(value).__name__})"
+
+
+def _double(values: torch.Tensor) -> torch.Tensor:
+    return values.detach().to(torch.float64 if values.is_floating_point() else torch.int64)
