@@ -35,6 +35,16 @@ def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tupl
         yield name, {key: _rows(key, value, rows, len(task)) for key, value in tensors.items()}
 
 
+def rows_of(tensors: Tensors) -> int:
+    """How many rows a batch has: those of its target, or of what it has beside."""
+    given = [tensors.get("target"), *tensors.values()]
+    return next((len(value) for value in given if hasattr(value, "__len__") and _has_rows(value)), 0)
+
+
+def _has_rows(value: Any) -> bool:
+    return bool(getattr(value, "ndim", 1))
+
+
 def _rows(name: str, value: Any, rows: list[int], total: int) -> Any:
     """Those rows of one argument, of the kind that it came in."""
     if value is None:

@@ -12,9 +12,12 @@ from ..exceptions import RunError
 from ..metrics.keeper import world_size
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
+from ..metrics.report import Report
+from ..metrics.task_rows import rows_of
 from ..search.readings import shape_of
+from .recorded import Recorded, reading, together
 from .spec import RunSpec
-from .split_panel import Reasons, SplitPanel, Values
+from .split_panel import Reasons, SplitPanel, Values, called_of, check_split
 from .watch import Watch
 
 
@@ -28,6 +31,7 @@ class Panels:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
         self._splits: dict[str, SplitPanel] = {}
+        self._recorded: dict[str, Recorded] = {}
         self._logged: dict[str, Any] = {}
         self.watches: list[Watch] = []
         self.per_user: PerUser | None = None
@@ -45,6 +49,25 @@ class Panels:
         given = dict(tensors)
         feature, task = given.pop("feature", None), given.pop("task", None)
         self._split(split).update(feature, task, given)
+        self.recorded(split).batch(task, rows_of(given))
+
+    def recorded(self, split: str) -> Recorded:
+        """What the engine and its data sets record of a split.
+
+        Raises:
+            RunError: there is no such split.
+        """
+        check_split(split)
+        return self._recorded.setdefault(split, Recorded())
+
+    def refuse_measured(self, name: str) -> None:
+        """Refuse a name that this run gives to a value of its own.
+
+        Raises:
+            RunError: saying so.
+        """
+        if any(name in panel.names for panel in self._splits.values()):
+            raise RunError(f"{name!r} is measured by this run; call yours by another name")
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Keep values as they are until the epoch closes.
@@ -53,8 +76,7 @@ class Panels:
             RunError: a value is no number, or its name is measured here.
         """
         for name, value in values.items():
-            if any(name in panel.names for panel in self._splits.values()):
-                raise RunError(f"{name!r} is measured by this run; log yours under another name")
+            self.refuse_measured(name)
             self._logged[name] = _number(name, value)
 
     def close(self) -> tuple[Values, Reasons]:
@@ -72,29 +94,44 @@ class Panels:
     def _measure(self) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
-        panels = self._over_all_ranks()
+        panels, recorded = self._over_all_ranks()
         self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
         self.per_user = _by_user(panels.values())
         for panel in panels.values():
             found, why = panel.close()
             values.update(found)
             reasons.update(why)
+        for split, state in recorded.items():
+            self._read(split, state, values, reasons)
         for panel in self._splits.values():
             panel.reset()
+        for noted in self._recorded.values():
+            noted.reset()
         return values, reasons
 
-    def _over_all_ranks(self) -> dict[str, SplitPanel]:
-        """The panels of all processes as one, gathered at once, whatever each of them met."""
+    def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
+        """Put what was recorded of a split beside what was measured."""
+        for name, recorded in reading(state, self._spec.name).items():
+            called = called_of(split, name)
+            if called in values:
+                raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
+            values[called] = recorded.value()
+            if math.isnan(recorded.value()):
+                reasons[called] = f"{recorded!r} is undefined"
+
+    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], dict[str, dict[str, Report]]]:
+        """What all processes measured and recorded as one, gathered at once, whatever each of them met."""
+        own = {split: recorded.state() for split, recorded in self._recorded.items()}
         if world_size() == 1:
-            return self._splits
+            return self._splits, own
         states: list[Any] = [None] * world_size()
-        own = {split: panel.state_dict() for split, panel in self._splits.items()}
-        torch.distributed.all_gather_object(states, own)
-        splits = {split for state in states for split in state}
-        return {
-            split: self._split(split).over([state[split] for state in states if split in state])
-            for split in sorted(splits)
-        }
+        told = {split: panel.state_dict() for split, panel in self._splits.items()}, own
+        torch.distributed.all_gather_object(states, told)
+        panels, recorded = (_by_split(part) for part in zip(*states, strict=True))
+        return (
+            {split: self._split(split).over(parts) for split, parts in panels.items()},
+            {split: together(parts) for split, parts in recorded.items()},
+        )
 
     def _combine(self, values: Values, reasons: Reasons) -> None:
         """Put each combination beside its terms: over all tasks, and of every task that has all its terms."""
@@ -131,6 +168,13 @@ class Panels:
             prototypes = self._spec.collections.get(split) or self._spec.collections.get(VALIDATION)
             self._splits[split] = SplitPanel(split, prototypes)
         return self._splits[split]
+
+
+def _by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The states of all processes that met a split, by split in one order."""
+    states = list(states)
+    splits = sorted({split for state in states for split in state})
+    return {split: [state[split] for state in states if split in state] for split in splits}
 
 
 def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:

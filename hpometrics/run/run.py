@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 
 from ..exceptions import NoFiniteValueError, RunError
+from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.readings import Reading, numbers_of
@@ -20,6 +21,7 @@ from ..search.reporter import as_reporter
 from ..search.selection import At, Picker
 from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
 from .panels import Panels
+from .recording import Recording
 from .spec import RunSpec
 from .user_tables import UserTables
 from .watch import Watch
@@ -27,7 +29,7 @@ from .watch import Watch
 CHECKPOINTS = "checkpoints"
 
 
-class Run:
+class Run(Recording):
     """One training run with one set of params.
 
     Args:
@@ -70,7 +72,7 @@ class Run:
         self._reporter = as_reporter(host)
         self._reporter.check(self.spec.name, self.spec.objective)
         self._params = params
-        self._panels = Panels(self.spec)
+        super().__init__(Panels(self.spec))
         self._picker = Picker(self.spec.objective, At(self.spec.at))
         self._progress = Picker(self.spec.objective, tol=self.spec.tol)
         self._history: list[EpochRecord] = []
@@ -153,21 +155,20 @@ class Run:
             raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
         return self._loop(min(given))
 
-    def update(self, *, split: str = "validation", **tensors: Any) -> None:
+    def update(self, *, split: str = VALIDATION, **tensors: Any) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 
         Args:
             split: `validation` steers the search, `train` and `test` are measured beside it.
-            tensors: see `MetricCollection.update`.
+            tensors: see `MetricCollection.update`; `feature="intent"` says which of several outputs the batch
+                is of, `task="convai2"` which task, or one task per row.
 
         Raises:
             MetricInputError: the batch is not what the metrics read. An output that is not finite raises
                 nothing: it makes this epoch nan, with the reason.
             RunError: the last epoch is over.
         """
-        if not self._looping:
-            self._check_not_over("update")
-        self._open = True
+        self._begin("update")
         self._panels.update(split, tensors)
 
     def log(self, **values: Any) -> None:
@@ -180,6 +181,12 @@ class Run:
         if not self._looping:
             self._check_not_over("log")
         self._panels.log(values)
+        self._open = True
+
+    def _begin(self, what: str) -> None:
+        """Take something into the epoch, unless the last one is over."""
+        if not self._looping:
+            self._check_not_over(what)
         self._open = True
 
     def watch(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -264,6 +271,7 @@ class Run:
         self._report(final)
 
     def _measure(self) -> EpochRecord:
+        self._collect()
         values, reasons = self._panels.close()
         seconds = round(time.perf_counter() - self._began, 6)
         return EpochRecord(len(self._history), values, reasons, seconds)

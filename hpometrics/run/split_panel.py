@@ -29,8 +29,7 @@ class SplitPanel:
     """
 
     def __init__(self, split: str, prototypes: Mapping[str | None, TaskCollection] | None) -> None:
-        if split not in SPLITS:
-            raise RunError(f"split is one of {', '.join(SPLITS)}, got {split!r}")
+        check_split(split)
         if not prototypes:
             raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
         self._split = split
@@ -106,7 +105,7 @@ class SplitPanel:
 
     def called(self, name: str) -> str:
         """What a record calls a value of this split."""
-        return name if self._split == VALIDATION else f"{self._split}:{name}"
+        return called_of(self._split, name)
 
     def _output(self, feature: str | None) -> TaskCollection:
         if feature is None and len(self._live) == 1:
@@ -117,3 +116,18 @@ class SplitPanel:
             raise RunError(f"this run has one output, without a name; leave feature={feature!r} out")
         known = ", ".join(map(repr, self._live))
         raise RunError(f"feature= says which output a batch is of, one of {known}; got {feature!r}")
+
+
+def check_split(split: str) -> None:
+    """Refuse a split that there is not.
+
+    Raises:
+        RunError: naming those there are.
+    """
+    if split not in SPLITS:
+        raise RunError(f"split is one of {', '.join(SPLITS)}, got {split!r}")
+
+
+def called_of(split: str, name: str) -> str:
+    """What a record calls a value of a split."""
+    return name if split == VALIDATION else f"{split}:{name}"

@@ -123,6 +123,7 @@ def test_a_task_without_an_update_is_no_value():
 
 
 def of_both(run: Run) -> None:
+    """Accuracy 3 of 4; absolute errors 1 and 2."""
     run.update(feature="intent", predictions=FOUR, target=torch.tensor([1, 0, 0, 0]))
     run.update(feature="price", predictions=torch.tensor([1.0, 2.0]), target=torch.tensor([2.0, 4.0]))
 
