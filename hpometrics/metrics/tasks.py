@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..exceptions import AdditionError, MetricInputError, MetricNameError
+from ..exceptions import AdditionError, MetricInputError
 from .additive import Additive, MacroAverageMetric
-from .names import MetricName
+from .places import check_task
 from .report import Metrics, Report, added, check_additive
-
-ALL = "all"
 
 
 def aggregate_named_reports(
@@ -72,26 +70,6 @@ def aggregate_unnamed_reports(reports: Iterable[Mapping[str, Additive]]) -> Repo
             check_additive(name, value)
             together[name] = added(name, together[name], value) if name in together else value
     return together
-
-
-def check_task(task: str) -> str:
-    """Give back the name of a task that can stand in front of a metric's name.
-
-    Raises:
-        MetricNameError: it cannot, or it is `all`, which is what all tasks together are called.
-    """
-    refused = MetricNameError(
-        f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL!r}; got {task!r}"
-    )
-    if not isinstance(task, str) or task == ALL:
-        raise refused
-    try:
-        parsed = MetricName.parse(f"{task}/exs")
-    except MetricNameError:
-        raise refused from None
-    if parsed != MetricName("exs", task=task):
-        raise refused
-    return task
 
 
 def _checked(report: Mapping[str, Additive]) -> Report:
