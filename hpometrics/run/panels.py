@@ -10,11 +10,13 @@ import torch
 
 from ..exceptions import NonFiniteError, RunError
 from ..metrics.collection import MetricCollection
+from ..metrics.diagnostics import diagnostic
 from ..metrics.names import SPLITS
 from ..metrics.ranking.per_user import Column, PerUser
 from ..search.readings import Reading, shape_of
 from .spec import VALIDATION, RunSpec
-from .watch import Watch
+from .tallies import Tallies
+from .watch import Watches
 
 Values = dict[str, Reading]
 Reasons = dict[str, str]
@@ -33,7 +35,8 @@ class Panels:
         self._void: Reasons = {}
         self._logged: dict[str, Any] = {}
         self._optimised = spec.name
-        self.watches: list[Watch] = []
+        self.watches = Watches()
+        self._tallies = Tallies()
         self.names: set[str] = set()
         self.per_user: PerUser | None = None
         for split in self._prototypes:
@@ -48,12 +51,15 @@ class Panels:
         """
         if split not in self._live:
             self._start(split)
-        if split in self._void:
-            return
+        tally, rest = self._tallies.read(tensors, self._live[split].output)
         try:
-            self._live[split].update(**tensors)
+            if split not in self._void:
+                self._live[split].update(**rest)
         except NonFiniteError as err:
             self._void[split] = str(err)
+        self._tallies.add(tally, split)
+        if self.watches.laps is not None:
+            self.watches.laps.mark(split)
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Keep values as they are until the epoch closes.
@@ -69,13 +75,23 @@ class Panels:
     def close(self) -> tuple[Values, Reasons]:
         """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
         values, reasons = self._measure()
-        for watch in self.watches:
-            values.update(watch.close())
+        if self._live:  # else nothing is measured, and in a process group perhaps not on every rank
+            for split, report in self._tallies.close(self.watches.laps).items():
+                values.update({_named(split, name): value.value() for name, value in report.items()})
+        watched, why = self.watches.close()
+        values.update(watched)
+        reasons.update(why)
         for name, value in self._logged.items():
             values[name] = float(value)
         self._logged = {}
         if self._optimised not in values:
-            values[self._optimised], reasons[self._optimised] = math.nan, "was not logged in this epoch"
+            values[self._optimised] = math.nan
+            found = diagnostic(self._optimised)
+            reasons[self._optimised] = (
+                "was not logged in this epoch"
+                if found is None
+                else f"was not measured in this epoch; it comes from {found.comes_from}"
+            )
         for name, value in values.items():
             if isinstance(value, list) and name == self._optimised:
                 values[name] = math.nan

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ..exceptions import NotYetError, ObjectiveError, RunError, UnknownMetricError
 from ..metrics.collection import MetricCollection
+from ..metrics.diagnostics import diagnostic, direction_of
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName, parse_import_path
@@ -162,6 +163,8 @@ def _settle_name(
     try:
         found = find_metric(metric, output.type if output else None)
     except UnknownMetricError as err:
+        if (known := diagnostic(metric)) is not None:
+            return None, str(metric), direction_of(metric, known, stated)
         if stated is not None:
             return None, str(metric), stated
         raise UnknownMetricError(
@@ -220,6 +223,8 @@ def _collections(
 ) -> dict[str, MetricCollection]:
     by_split: dict[str, list[Any]] = {VALIDATION: [] if measured is None else [measured]}
     for metric in track:
+        if isinstance(metric, (str, MetricName)) and diagnostic(metric) is not None:
+            continue  # recorded by the run itself
         splits = isinstance(metric, str) and ":" in metric and not parse_import_path(metric)
         name = MetricName.parse(metric) if splits else metric
         split = name.split or VALIDATION if isinstance(name, MetricName) else VALIDATION

@@ -112,7 +112,10 @@ def test_a_test_split_is_measured_and_never_steers():
         run.update(split="test", predictions=[WRONG, RIGHT][epoch], target=RIGHT)
         run.update(split="train", predictions=RIGHT, target=RIGHT)
     assert run.best_epoch == 0
-    assert run.values == {"accuracy": 1.0, "test:balanced_accuracy": 0.0, "train:accuracy": 1.0}
+    examples = {"exs": 4.0, "test:exs": 4.0, "train:exs": 4.0}
+    assert run.values == {
+        "accuracy": 1.0, "test:balanced_accuracy": 0.0, "train:accuracy": 1.0, **examples,
+    }  # fmt: skip
     with pytest.raises(RunError, match="split is one of train, validation, test, got 'valid'"):
         Run(metric="accuracy", output=Binary()).update(split="valid", predictions=RIGHT, target=RIGHT)
 
