@@ -1,4 +1,4 @@
-"""Diagnostics: what a run may record beside its metrics, with unit and, where one way is better, direction."""
+"""Diagnostics: what a run may record beside its metrics, with unit and, if one way is better, direction."""
 
 from __future__ import annotations
 
@@ -111,13 +111,6 @@ DIAGNOSTICS = _table(
         "run.update(label_truncated=...)",
         "tokens",
         MINIMIZE,
-        per_task=True,
-    ),
-    Diagnostic(
-        "gen_n_toks",
-        "tokens generated per example",
-        "run.update(generated_tokens=...)",
-        "tokens",
         per_task=True,
     ),
     Diagnostic("tpb", "context and label tokens per batch", _TOKENS, "tokens"),

@@ -70,7 +70,7 @@ def test_metrics_are_measured_over_the_whole_epoch():
         run.update(predictions=torch.tensor([1, 0, 1]), target=torch.tensor([1, 0, 1]))
         run.update(predictions=torch.tensor([1]), target=torch.tensor([0]))
     assert run.value == 0.75
-    assert set(reporter.reports[0].values) == {"accuracy", "balanced_accuracy"}
+    assert set(reporter.reports[0].values) == {"accuracy", "balanced_accuracy", "exs"}
 
 
 def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
@@ -82,9 +82,10 @@ def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
         "accuracy": 0.75,
         "confusion_matrix": [[1.0, 1.0], [0.0, 2.0]],
         "recall(average=none)": [0.5, 1.0],
+        "exs": 4.0,
     }
     assert read_epochs(tmp_path)[0].values == run.values
-    assert reporter.reports[0].values == {"accuracy": 0.75}
+    assert reporter.reports[0].values == {"accuracy": 0.75, "exs": 4.0}
 
 
 def test_a_matrix_is_never_optimised():
