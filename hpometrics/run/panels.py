@@ -9,16 +9,22 @@ from typing import Any
 import torch
 
 from ..exceptions import RunError
+from ..metrics.diagnostics import diagnostic
 from ..metrics.keeper import world_size
+from ..metrics.names import MetricName
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..metrics.report import Report
-from ..metrics.task_rows import rows_of
+from ..metrics.task_rows import by_task
 from ..search.readings import shape_of
 from .recorded import Recorded, reading, together
 from .spec import RunSpec
 from .split_panel import Reasons, SplitPanel, Values, called_of, check_split
-from .watch import Watch
+from .tallies import EXAMPLES, KEYWORDS, Tallies
+from .watch import Watches
+
+Told = Mapping[str, Mapping[str, Report]]
+"""Additive values by split and task."""
 
 
 class Panels:
@@ -33,7 +39,8 @@ class Panels:
         self._splits: dict[str, SplitPanel] = {}
         self._recorded: dict[str, Recorded] = {}
         self._logged: dict[str, Any] = {}
-        self.watches: list[Watch] = []
+        self._tallies = Tallies()
+        self.watches = Watches()
         self.per_user: PerUser | None = None
         self._tasks: list[str] = []
         for split in spec.collections:
@@ -48,8 +55,15 @@ class Panels:
         """
         given = dict(tensors)
         feature, task = given.pop("feature", None), given.pop("task", None)
-        self._split(split).update(feature, task, given)
-        self.recorded(split).batch(task, rows_of(given))
+        panel = self._split(split)
+        output = panel.output_of(feature)
+        tallies = {of: self._tallies.read(rows, output)[0] for of, rows in by_task(task, given)}
+        panel.update(feature, task, {name: value for name, value in given.items() if name not in KEYWORDS})
+        for of, tally in tallies.items():
+            self._tallies.add(tally, split, of, feature)
+        self.recorded(split).batch(task, sum(tally.rows for tally in tallies.values()))
+        if self.watches.laps is not None:
+            self.watches.laps.mark(split)
 
     def recorded(self, split: str) -> Recorded:
         """What the engine and its data sets record of a split.
@@ -82,8 +96,9 @@ class Panels:
     def close(self) -> tuple[Values, Reasons]:
         """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
         values, reasons = self._measure()
-        for watch in self.watches:
-            values.update(watch.close())
+        watched, why = self.watches.close()
+        values.update(watched)
+        reasons.update(why)
         for name, value in self._logged.items():
             values[name] = float(value)
         self._logged = {}
@@ -94,20 +109,29 @@ class Panels:
     def _measure(self) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
-        panels, recorded = self._over_all_ranks()
+        panels, counted, recorded = self._over_all_ranks()
         self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
         self.per_user = _by_user(panels.values())
         for panel in panels.values():
             found, why = panel.close()
             values.update(found)
             reasons.update(why)
+        for split, state in counted.items():
+            for name, tally in reading(state, self._spec.name).items():
+                if self._wants(name):  # a metric's own gen_n_toks stands
+                    values.setdefault(called_of(split, name), tally.value())
         for split, state in recorded.items():
             self._read(split, state, values, reasons)
         for panel in self._splits.values():
             panel.reset()
         for noted in self._recorded.values():
             noted.reset()
+        self._tallies.reset()
         return values, reasons
+
+    def _wants(self, name: str) -> bool:
+        """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
+        return self._spec.defaults or name == self._spec.name or MetricName.parse(name).metric != EXAMPLES
 
     def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
         """Put what was recorded of a split beside what was measured."""
@@ -115,23 +139,26 @@ class Panels:
             called = called_of(split, name)
             if called in values:
                 raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
-            values[called] = recorded.value()
-            if math.isnan(recorded.value()):
-                reasons[called] = f"{recorded!r} is undefined"
+            try:
+                values[called] = recorded.value()
+            except OverflowError:  # such as that of a perplexity
+                values[called], reasons[called] = math.nan, f"{recorded!r} is too large for a number"
+            if math.isnan(values[called]):
+                reasons.setdefault(called, f"{recorded!r} is undefined")
 
-    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], dict[str, dict[str, Report]]]:
-        """What all processes measured and recorded as one, gathered at once, whatever each of them met."""
-        own = {split: recorded.state() for split, recorded in self._recorded.items()}
+    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told]:
+        """What all processes measured, counted and recorded, gathered at once, whatever each of them met."""
+        counted = self._tallies.state(self.watches.laps)
+        recorded = {split: recorded.state() for split, recorded in self._recorded.items()}
         if world_size() == 1:
-            return self._splits, own
+            return self._splits, counted, recorded
         states: list[Any] = [None] * world_size()
-        told = {split: panel.state_dict() for split, panel in self._splits.items()}, own
-        torch.distributed.all_gather_object(states, told)
-        panels, recorded = (_by_split(part) for part in zip(*states, strict=True))
-        return (
-            {split: self._split(split).over(parts) for split, parts in panels.items()},
-            {split: together(parts) for split, parts in recorded.items()},
-        )
+        measured = {split: panel.state_dict() for split, panel in self._splits.items()}
+        torch.distributed.all_gather_object(states, (measured, counted, recorded))
+        panels, *reports = (_by_split(part) for part in zip(*states, strict=True))
+        merged = {split: self._split(split).over(parts) for split, parts in panels.items()}
+        counted, recorded = ({split: together(parts) for split, parts in part.items()} for part in reports)
+        return merged, counted, recorded
 
     def _combine(self, values: Values, reasons: Reasons) -> None:
         """Put each combination beside its terms: over all tasks, and of every task that has all its terms."""
@@ -148,7 +175,7 @@ class Panels:
         """See to it that the optimised value is there, and that what is not finite is nan."""
         name = self._spec.name
         if name not in values:
-            values[name], reasons[name] = math.nan, self._why_missing(reasons)
+            values[name], reasons[name] = math.nan, self._why_missing()
         for name, value in values.items():
             if isinstance(value, list) and name == self._spec.name:
                 values[name] = math.nan
@@ -157,7 +184,9 @@ class Panels:
                 values[name] = math.nan
                 reasons.setdefault(name, f"the value is {value}")
 
-    def _why_missing(self, reasons: Reasons) -> str:
+    def _why_missing(self) -> str:
+        if (known := diagnostic(self._spec.name)) is not None:
+            return f"was not measured in this epoch; it comes from {known.comes_from}"
         if self._spec.reported:
             return "was not logged in this epoch"
         task = self._spec.asked.task

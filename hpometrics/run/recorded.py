@@ -10,10 +10,9 @@ from ..metrics.names import MICRO, MetricName
 from ..metrics.places import ALL_TASKS, check_task
 from ..metrics.report import Metrics, Report
 from ..metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
+from .tallies import NO_TASK
 
 Tasks = str | Sequence[str] | None
-
-_NO_TASK = ""
 
 
 class Recorded:
@@ -57,8 +56,8 @@ class Recorded:
         Raises:
             RunError: other values do name a task.
         """
-        key = _NO_TASK if task is None else check_task(task)
-        if any((key == _NO_TASK) != (held == _NO_TASK) for held in self._local):
+        key = NO_TASK if task is None else check_task(task)
+        if any((key == NO_TASK) != (held == NO_TASK) for held in self._local):
             raise RunError("some recorded values name a task and some do not; say task= with each")
         return self._local.setdefault(key, Metrics())
 
@@ -112,8 +111,8 @@ def reading(state: Mapping[str, Report], asked: str) -> dict[str, Additive]:
     """
     local = {task: report for task, report in state.items() if task != ALL_TASKS}
     overall = state.get(ALL_TASKS, {})
-    named = _NO_TASK not in local and bool(local)
-    found = aggregate_named_reports(local) if named else dict(local.get(_NO_TASK, {}))
+    named = NO_TASK not in local and bool(local)
+    found = aggregate_named_reports(local) if named else dict(local.get(NO_TASK, {}))
     if clash := sorted(found.keys() & overall.keys()):
         raise RunError(f"{', '.join(clash)}: recorded both per example and globally; name them apart")
     found.update(overall)
