@@ -77,8 +77,8 @@ class Panels:
         values, reasons = self._measure()
         if self._live:  # else nothing is measured, and in a process group perhaps not on every rank
             for split, report in self._tallies.close(self.watches.laps).items():
-                for name, value in report.items():  # a metric's own gen_n_toks stands
-                    values.setdefault(_named(split, name), value.value())
+                for name, tallied in report.items():  # a metric's own gen_n_toks stands
+                    values.setdefault(_named(split, name), tallied.value())
         watched, why = self.watches.close()
         values.update(watched)
         reasons.update(why)
