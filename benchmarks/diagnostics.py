@@ -80,7 +80,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def compare(make: Callable[[], nn.Module], x: Tensor, pairs: int) -> list[float]:
-    """Medians: milliseconds of a bare step, of reading its gradients, of their norm; what watching makes of it."""
+    """Medians: milliseconds of a bare step, of reading its gradients, of their norm; watched over bare."""
     bare, watched = Training(make(), x, watched=False), Training(make(), x, watched=True)
     watched.model.load_state_dict(bare.model.state_dict())
     for _ in range(5):

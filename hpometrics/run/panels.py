@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..exceptions import RunError
+from ..metrics.additive import Additive
 from ..metrics.diagnostics import diagnostic
 from ..metrics.keeper import world_size
 from ..metrics.names import MetricName
@@ -139,12 +140,9 @@ class Panels:
             called = called_of(split, name)
             if called in values:
                 raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
-            try:
-                values[called] = recorded.value()
-            except OverflowError:  # such as that of a perplexity
-                values[called], reasons[called] = math.nan, f"{recorded!r} is too large for a number"
-            if math.isnan(values[called]):
-                reasons.setdefault(called, f"{recorded!r} is undefined")
+            values[called], reason = _read_additive(recorded)
+            if reason is not None:
+                reasons[called] = reason
 
     def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told]:
         """What all processes measured, counted and recorded, gathered at once, whatever each of them met."""
@@ -209,6 +207,15 @@ def _by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:
     tables = [columns for panel in panels if (columns := panel.by_user()) is not None]
     return PerUser({name: users for table in tables for name, users in table.items()}) if tables else None
+
+
+def _read_additive(value: Additive) -> tuple[float, str | None]:
+    """What a value comes to, and why that is nan."""
+    try:
+        number = value.value()
+    except OverflowError:  # such as that of a perplexity
+        return math.nan, f"{value!r} is too large for a number"
+    return number, f"{value!r} is undefined" if math.isnan(number) else None
 
 
 def _number(name: str, value: Any) -> Any:

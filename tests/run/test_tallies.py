@@ -12,7 +12,7 @@ import torch
 from hpometrics import Binary, Category, Run, Sequence
 from hpometrics.exceptions import MetricInputError, RunError
 from hpometrics.run.laps import Laps
-from hpometrics.run.recorded import reading
+from hpometrics.run.recorded import reading, together
 from hpometrics.run.tallies import Tallies
 
 RANKS = 3
@@ -26,9 +26,17 @@ def tallied(*batches: dict, output=None, split: str = "validation", laps: Laps |
         tensors = {key: value for key, value in batch.items() if key not in named}
         tally, _ = tallies.read(tensors, output)
         tallies.add(tally, split, **named)
-    state = tallies.state(laps).get(split, {})
-    tallies.reset()
+    state = over_all_ranks(tallies.state(laps).get(split, {}))
     return {name: value.value() for name, value in reading(state, "exs").items()}
+
+
+def over_all_ranks(state: dict) -> dict:
+    """What every rank has, where there are several."""
+    if not torch.distributed.is_initialized():
+        return state
+    states = [None] * RANKS
+    torch.distributed.all_gather_object(states, state)
+    return together(states)
 
 
 def rows(count: int, **said) -> dict:
