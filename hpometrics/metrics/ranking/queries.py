@@ -8,7 +8,23 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..features import Ranking
 from ..outputs import as_tensor
+
+
+def check_queries(feature: Ranking, users: Any, items: Any) -> None:
+    """Make sure that nothing beside the queries says which row or which item a pair is.
+
+    Raises:
+        MetricInputError: something does.
+    """
+    if users is not None or items is not None:
+        raise MetricInputError("queries= say which row a pair is in; leave out users= and items=")
+    if feature.seen is not None or feature.num_negatives is not None:
+        raise MetricInputError(
+            "documents of queries are not numbered, so that none is masked as seen or drawn; leave "
+            "out seen= and num_negatives= of the output, or give scores by row with items="
+        )
 
 
 def side_by_side(scores: Tensor | None, target: Any, queries: Any) -> tuple[Tensor, Tensor, Tensor]:

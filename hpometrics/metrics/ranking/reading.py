@@ -64,6 +64,25 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
     return FactorScores(users, catalogue, None if items is None else as_tensor(items).long())
 
 
+def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | None:
+    """The size of the catalogue; None where candidates alone are scored and nothing else shows it.
+
+    Args:
+        scoring: the scores.
+        side: the side data.
+        whole: whether the columns are the items of the catalogue.
+
+    Raises:
+        MetricInputError: scores and side data are of different numbers of items.
+    """
+    scored, stated = scoring.shape[1] if whole else scoring.num_items, side.num_items
+    if None not in (stated, scored) and stated != scored:
+        raise MetricInputError(
+            f"scores are of {scored} items, the catalogue has {stated}; of candidates alone, pass items="
+        )
+    return stated if scored is None else scored
+
+
 def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> Tensor:
     """The item of each column of each row, -1 where a place only fills up.
 
@@ -111,8 +130,7 @@ def read_target(
         if items is not None:
             dense = dense.masked_fill(items < 0, 0)
         return DenseRelevance(dense, threshold), dense
-    limit = num_items if num_items is not None else width if items is None else None
-    entries = Interactions.of(target, "target", limit)
+    entries = Interactions.of(target, "target", num_items)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
     zeros = torch.zeros(rows, device=scoring.device)
