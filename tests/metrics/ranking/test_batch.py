@@ -256,3 +256,16 @@ def test_no_value_where_everything_is_relevant(name):
     panel.update(scores=SCORES, target=torch.ones_like(SCORES))
     assert panel.compute()[name].isnan()
     assert panel.reasons[name] == "no user has both a relevant item and another"
+
+
+@pytest.mark.parametrize(("users", "who"), [(None, "row 1"), ([7, 9], "row 1, that of user 9,")])
+def test_an_item_stands_once_among_the_candidates_of_a_row(users, who):
+    """A second time is refused, naming row and item, before anything is counted; -1 may stand often."""
+    panel = MetricCollection(["recall@2", "item_coverage@2"], Ranking(num_items=9))
+    good = torch.tensor([[4, -1, -1], [2, 8, 0]])
+    given = {"scores": torch.rand(2, 3), "target": [[4], [8]], "users": users}
+    panel.update(**given, items=good)
+    before = panel.compute()
+    with pytest.raises(MetricInputError, match=f"once, -1 where .*; {who} has item 8 twice, keep one"):
+        panel.update(**given, items=torch.tensor([[4, 9, 9], [8, 2, 8]]))
+    assert panel.compute() == before and panel.rows == 2
