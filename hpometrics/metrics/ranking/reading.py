@@ -61,7 +61,10 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
             "user_factors are (users, d) and item_factors (items, d), got "
             f"{tuple(users.shape)} and {tuple(catalogue.shape)}"
         )
-    return FactorScores(users, catalogue, None if items is None else as_tensor(items).long())
+    if items is None:
+        return FactorScores(users, catalogue)
+    near = as_tensor(items).long()
+    return FactorScores(users, catalogue, near.masked_fill(near == len(catalogue), -1))
 
 
 def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | None:

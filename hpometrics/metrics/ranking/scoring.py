@@ -88,7 +88,7 @@ class FactorScores:
         self.dtype = _wide(torch.promote_types(users.dtype, items.dtype))
         self._users, self._items, self._candidates = users.to(self.dtype), items.to(self.dtype), candidates
         self.inputs = (*_extremes(users), *_extremes(items))
-        self.shape = (len(users), len(items) if candidates is None else candidates.shape[1])
+        self.shape = (len(users), len(items) if candidates is None else candidates.shape[-1])
         self.num_items: int | None = len(items)
         self.device = users.device
 

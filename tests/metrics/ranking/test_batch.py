@@ -227,7 +227,11 @@ def test_a_hidden_score_must_be_sound_too(policy):
 
 @pytest.mark.parametrize(
     ("items", "text"),
-    [(torch.full((2, 3), 7), r"items lie in 0\.\.4"), (torch.rand(2, 3), "whole numbers of shape")],
+    [
+        (torch.full((2, 3), 7), r"items lie in 0\.\.4"),
+        (torch.rand(2, 3), "whole numbers of shape"),
+        (torch.arange(3), "whole numbers of shape"),
+    ],
 )
 def test_candidates_are_among_the_factors(items, text):
     """An item without factors is refused, as is what names no item."""
@@ -239,6 +243,18 @@ def test_candidates_are_among_the_factors(items, text):
             items=items,
             target=[[0], [1]],
         )
+
+
+def test_candidates_of_factors_are_filled_up_too():
+    """With -1 or the size of the catalogue, which no factors belong to."""
+    given = {"user_factors": torch.rand(2, 4), "item_factors": torch.rand(5, 4), "target": [[0], [3]]}
+    found = [
+        measured(
+            Ranking(), ["mrr", "item_coverage@3"], items=torch.tensor([[0, 1, none], [2, 3, 4]]), **given
+        )
+        for none in (-1, 5)
+    ]
+    assert found[0] == found[1] and found[0]["item_coverage@3"] == 5
 
 
 def test_items_are_counted_over_one_catalogue():
