@@ -29,7 +29,8 @@ class RankingBatch(TiledBatch):
         feature: the output, with its side data.
         logits: scores (rows, items); `scores` is the same.
         target: grades (rows, items), or relevant items in any form of `Interactions`.
-        items: (rows, candidates) the item of each column of each row, -1 or `num_items` for none.
+        items: (rows, candidates) the item of each column of each row, -1 or `num_items` for none; beside
+            `queries` (pairs,).
         users: (rows,) the number of each user, for seen items, groups and values by user.
         queries: (pairs,) the query of each score, for scores and target (pairs,); a row is then a query.
             torchmetrics' `indexes` is the same.
@@ -58,13 +59,35 @@ class RankingBatch(TiledBatch):
         """The size of the catalogue.
 
         Raises:
-            MetricInputError: only candidates are scored, and the output does not say it.
+            MetricInputError: only candidates are scored, and the output does not say it; or what is scored
+                are documents of queries without a number.
         """
+        self._check_numbered()
         if self._update.num_items is None:
             raise MetricInputError(
                 "the size of the catalogue is wanted, candidates do not show it; give Ranking(num_items=...)"
             )
         return self._update.num_items
+
+    @property
+    def item_groups(self) -> Tensor:
+        """The group of each item of the catalogue, -1 where it is unknown, (items,) int64.
+
+        Raises:
+            MetricInputError: the output has no groups of items, or nothing tells which items are scored.
+        """
+        self._check_numbered()
+        return self.side.item_groups
+
+    @property
+    def item_features(self) -> Tensor:
+        """The features of each item of the catalogue, (items, features) float32.
+
+        Raises:
+            MetricInputError: the output has no features of items, or nothing tells which items are scored.
+        """
+        self._check_numbered()
+        return self.side.item_features
 
     @property
     def user_groups(self) -> Tensor:
@@ -136,6 +159,13 @@ class RankingBatch(TiledBatch):
         """
         if kind is not LOGITS:
             raise MetricInputError(f"{reader} reads {kind}: a ranking output has scores")
+
+    def _check_numbered(self) -> None:
+        if self._update.num_items is None and self.items is None:
+            raise MetricInputError(
+                "the items of lists are wanted, which queries= alone do not tell; pass items=, (pairs,), the "
+                "item of each pair, or leave out metrics of the catalogue"
+            )
 
     def _ranked(self, depth: int) -> Lists:
         found = [top_k(scores, depth) for _, scores in self.tiles()]

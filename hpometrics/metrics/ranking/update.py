@@ -35,7 +35,7 @@ class Update:
     Attributes:
         scoring: where the scores come from, rows over columns.
         side: the side data of the output.
-        num_items: the size of the catalogue, None where nothing shows it.
+        num_items: the size of the catalogue; None where nothing shows it, or what is scored is not numbered.
         relevance: what is relevant to each row.
         target: the target where it is dense, else as many zeros as there are rows.
         items: (rows, columns) the item of each column, -1 for none; None where columns are items.
@@ -84,9 +84,13 @@ class Update:
         queries = indexes if queries is None else queries
         if queries is not None:
             check_queries(feature, users, items)
-            given, target, users = side_by_side(given, target, queries)
+            given, target, users, items = side_by_side(given, target, queries, items)
         scoring = read_scoring(given, user_factors, item_factors, items)
-        made = cls._read(feature, scoring, target, items, users, sample_weight, extras)
+        size = None
+        if queries is None or items is not None:  # else columns are documents without a number
+            side = SideData.of(feature, scoring.device)
+            size = read_num_items(scoring, side, whole=queries is None and items is None)
+        made = cls._read(feature, scoring, size, target, items, users, sample_weight, extras)
         if feature.num_negatives is None or made.items is not None:
             return made
         return made._sampled(feature.num_negatives, feature.seed)
@@ -112,6 +116,7 @@ class Update:
         cls,
         feature: Ranking,
         scoring: Scoring,
+        size: int | None,
         target: Any,
         items: Any,
         users: Any,
@@ -119,7 +124,6 @@ class Update:
         extras: dict[str, Any],
     ) -> Self:
         (rows, width), side = scoring.shape, SideData.of(feature, scoring.device)
-        size = read_num_items(scoring, side, whole=items is None)
         users = None if users is None else read_users(users, rows)
         items = None if items is None else read_items(as_tensor(items), scoring.shape, size)
         relevance, target = read_target(target, scoring, items, feature.relevance_threshold, size)

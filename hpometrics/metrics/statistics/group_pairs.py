@@ -40,7 +40,7 @@ class GroupPairs(AtCutoffs):
             MetricInputError: they are not.
         """
         ranked = rankings_in(batch)
-        _ = ranked.side.item_groups, ranked.user_groups
+        _ = ranked.item_groups, ranked.user_groups
         if self.params["of"] == "seen":
             _ = ranked.side.seen
 
@@ -81,5 +81,5 @@ def _seen(batch: RankingBatch, users: Tensor) -> Tensor:
 
 def _codes(batch: RankingBatch, users: Tensor, items: Tensor) -> Tensor:
     """Number the pair of a group of users and one of items; unknown ones have the last number."""
-    own, groups = batch.side.num_item_groups, batch.side.item_groups[items]
+    own, groups = batch.side.num_item_groups, batch.item_groups[items]
     return users * (own + 1) + torch.where(groups < 0, own, groups)

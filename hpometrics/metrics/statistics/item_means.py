@@ -43,12 +43,12 @@ class ItemMeans(AtCutoffs):
         Raises:
             MetricInputError: they are not.
         """
-        _ = rankings_in(batch).side.item_groups
+        _ = rankings_in(batch).item_groups
 
     def update(self, batch: Outputs) -> None:
         """Add up the values of each item."""
         ranked = rankings_in(batch)
-        lists, size = ranked.lists, len(ranked.side.item_groups)
+        lists, size = ranked.lists, len(ranked.item_groups)
         values = self._measure(lists)
         there = lists.real & ~values.isnan()
         sums = [
