@@ -217,8 +217,8 @@ class RatingMetric(BaseMetric):
         return {"errors": means_of_users(self.output, self.name, self.of_batch)}
 
     def compute(self) -> Tensor:
-        """Divide once; nan with a reason where nothing was rated."""
-        return mean_over_users(self, None)
+        """Divide once; nan with a reason where nothing that is rated has a score."""
+        return mean_over_users(self, None, "no user has a relevant item that is ranked")
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         """Measure each rating: both tensors and the result are (ratings,)."""

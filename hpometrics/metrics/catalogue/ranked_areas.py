@@ -157,7 +157,7 @@ class RankingLogLoss(_Whole):
     logits. Grades count as relevant or not.
 
     Shape: scores, target (users, items).
-    Value: float from 0, in nats, 0 is best; nan when no user has a relevant item.
+    Value: float from 0, in nats, 0 is best; nan when no user has both a relevant item and a ranked one.
     Formula: mean over users of the mean over ranked items of log(1 + exp(-s)) where the item is relevant,
         log(1 + exp(s)) where it is not.
     Deviates: averaged by user, as in WarpRec; pooled over items, users with many candidates weigh more.
@@ -172,6 +172,7 @@ class RankingLogLoss(_Whole):
 
     objective = MINIMIZE
     family = "areas"
+    void = "no user has both a relevant item and a ranked one"
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Average over the items that are ranked."""

@@ -23,7 +23,7 @@ class RatingMAE(RatingMetric):
     `average=user` is the mean over users of each user's error, `average=pooled` that over all ratings.
 
     Shape: scores, target (users, items); the relevant entries of the target are the ratings.
-    Value: float from 0, in units of the ratings, 0 is best; nan when nothing is rated.
+    Value: float from 0, in units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of the mean of |score - rating|, or the mean over all ratings.
     Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
@@ -50,7 +50,7 @@ class RatingMSE(RatingMetric):
     `average=user` is the mean over users of each user's error, `average=pooled` that over all ratings.
 
     Shape: scores, target (users, items); the relevant entries of the target are the ratings.
-    Value: float from 0, in squared units of the ratings, 0 is best; nan when nothing is rated.
+    Value: float from 0, in squared units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of the mean of (score - rating)^2, or the mean over all ratings.
     Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
@@ -78,7 +78,7 @@ class RatingRMSE(RatingMSE):
     the mean over all ratings. The two are different numbers.
 
     Shape: scores, target (users, items); the relevant entries of the target are the ratings.
-    Value: float from 0, in units of the ratings, 0 is best; nan when nothing is rated.
+    Value: float from 0, in units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of sqrt(mean of (score - rating)^2), or sqrt(mean over all ratings).
     Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1); pooled: Bennett & Lanning 2007, The Netflix Prize, KDD Cup.
