@@ -181,7 +181,7 @@ class RankingBatch(TiledBatch):
         entries, counts = self.relevance.entries, self.relevance.counts
         depth = max(1, entries.most if isinstance(entries, Padded) else _most(counts))
         item = entries.items if self.items is None else self.items[entries.row_of, entries.items]
-        facts = self.ranks(entries), self._update.scoring.pairs(entries.row_of, entries.items), item
+        facts = self.ranks(entries), self.scoring.pairs(entries.row_of, entries.items), item
         return WholeLists.of(entries, facts, self.relevance.ideal(depth), counts)
 
     def _named(self) -> Interactions:

@@ -24,10 +24,25 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
             return f"{rule}; factors hold such values"
         return f"{rule}; {int(bad.sum())} rows hold such values, the first is {_first(bad, batch)}"
 
-    yield Check(read(~batch.ordered), rule, explain, NonFiniteError)
+    yield Check(read(~batch.scoring.ordered), rule, explain, NonFiniteError)
+    if batch.scoring.overflow is not None:
+        yield _within(batch.scoring.overflow, batch)
     if batch.items is not None:
         yield _each_once(batch.items, batch)
     yield from weight_checks(batch)
+
+
+def _within(overflow: Tensor, batch: RankingBatch) -> Check:
+    rule = f"products of user_factors and item_factors are numbers that {batch.scoring.dtype} can hold"
+
+    def explain() -> str:
+        bad = ~finite_rows(batch)
+        return (
+            f"{rule}; {int(bad.sum())} rows have one that is too large, the first is {_first(bad, batch)}. "
+            "Give smaller factors, or float64"
+        )
+
+    return Check(read(overflow), rule, explain, NonFiniteError)
 
 
 def _each_once(items: Tensor, batch: RankingBatch) -> Check:
@@ -56,5 +71,5 @@ def _first(bad: Tensor, batch: RankingBatch) -> str:
 
 def finite_rows(batch: RankingBatch) -> Tensor:
     """Which rows hold scores that can be ordered, (rows,) bool; hidden ones must be sound as well."""
-    parts = [scores.amax(1) < torch.inf for scores in batch.raw_tiles()] if batch.width else []
+    parts = [batch.scoring.sound(scores) for scores in batch.raw_tiles()] if batch.width else []
     return torch.cat(parts) if parts else torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)

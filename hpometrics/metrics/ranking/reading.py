@@ -10,11 +10,12 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..outputs import as_tensor
+from .factors import FactorScores
 from .host import on_host
 from .interactions import Interactions
 from .padded import Padded
 from .relevance import DenseRelevance, Relevance, SparseRelevance
-from .scoring import FactorScores, GivenScores, Scoring
+from .scoring import GivenScores, Scoring
 from .side import SideData
 
 _OTHER = ("probabilities", "predictions", "target_probabilities")

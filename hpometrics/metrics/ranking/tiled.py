@@ -13,7 +13,7 @@ from ..outputs import Outputs
 from .areas import count_others, ranks_of, right_pairs
 from .interactions import Interactions
 from .relevance import Relevance
-from .scoring import GivenScores, tiles
+from .scoring import GivenScores, Scoring, tiles
 from .side import SideData
 from .update import Update
 
@@ -49,20 +49,19 @@ class TiledBatch(Outputs):
         self._kind = False
 
     @property
+    def scoring(self) -> Scoring:
+        """Where the scores come from."""
+        return self._update.scoring
+
+    @property
     def width(self) -> int:
         """How many columns the scores have: all items, or the candidates."""
-        return self._update.scoring.shape[1]
+        return self.scoring.shape[1]
 
     @property
     def valid(self) -> Tensor:
         """Which rows have a relevant item, (rows,) bool."""
         return self.relevance.counts > 0
-
-    @property
-    def ordered(self) -> Tensor:
-        """Whether all scores can be ordered, a flag: neither nan nor inf among them."""
-        tops = [part.amax() < torch.inf for part in self._update.scoring.inputs if part.numel()]
-        return torch.stack(tops).all() if tops else torch.ones((), dtype=torch.bool)
 
     @property
     def logits(self) -> Tensor:
@@ -99,11 +98,11 @@ class TiledBatch(Outputs):
         With `scratch` a tile may be written into; else it may be the caller's own scores.
         """
         padding = None if self.items is None else self.items < 0
-        return tiles(self._update.scoring, self._update.hidden, padding, scratch=scratch)
+        return tiles(self.scoring, self._update.hidden, padding, scratch=scratch)
 
     def raw_tiles(self) -> Iterator[Tensor]:
         """Cut the scores into tiles as they were given, with nothing hidden."""
-        return (scores for _, scores in tiles(self._update.scoring, None, None))
+        return (scores for _, scores in tiles(self.scoring))
 
     def rows(self, keep: Tensor) -> Self:
         """Return the batch of those rows where `keep` is true."""
@@ -112,7 +111,7 @@ class TiledBatch(Outputs):
     def masked(self, keep: Tensor) -> Self:
         """Return the same rows, of which those that are not to be kept weigh nothing; nobody waits for it."""
         weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
-        scores = torch.where(keep.unsqueeze(1), self._update.scoring.rows(0, len(self)), 0.0)
+        scores = torch.where(keep.unsqueeze(1), self.scoring.rows(0, len(self)), 0.0)
         return self._made(self._update.scored(scores, weight))
 
     def _made(self, update: Update) -> Self:
@@ -141,5 +140,5 @@ class TiledBatch(Outputs):
 
     def _rated(self) -> Areas:
         entries = self.relevance.entries
-        row, scores = entries.row_of, self._update.scoring.pairs(entries.row_of, entries.items)
+        row, scores = entries.row_of, self.scoring.pairs(entries.row_of, entries.items)
         return row, entries.real(scores, -torch.inf), entries.sizes

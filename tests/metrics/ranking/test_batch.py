@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -208,6 +210,27 @@ def test_a_place_that_only_fills_up_is_never_relevant():
     items = torch.tensor([[4, 2, -1]])
     found = measured(None, ["recall@3"], scores=torch.rand(1, 3), target=torch.ones(1, 3), items=items)
     assert found["recall@3"] == 1
+
+
+@pytest.mark.parametrize("policy", ["error", "propagate", "ignore"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_factors_whose_products_are_too_large(sign, policy):
+    """User 5 has an infinite score, though the factors are numbers: refused, nan, or left out."""
+    users, items = torch.rand(12, 4), torch.rand(30, 4)
+    users[5, 0], items[7, 0] = sign * 1e30, 1e20
+    panel = MetricCollection(["ndcg@3", "mae(average=user)"], Ranking(), non_finite=policy)
+    given = {"user_factors": users, "item_factors": items, "target": TARGET, "users": torch.arange(12)}
+    told = r"that torch\.float32 can hold; 1 rows have one that is too large, the first is user 5"
+    if policy == "error":
+        with pytest.raises(NonFiniteError, match=told):
+            panel.update(**given)
+        return
+    panel.update(**given)
+    values = panel.compute()
+    if policy == "propagate":
+        assert values["ndcg@3"].isnan() and re.search(told, panel.reasons["ndcg@3"])
+    else:
+        assert values["mae(average=user)"].isfinite() and panel.rows_left_out == 1
 
 
 @pytest.mark.parametrize("policy", ["error", "propagate", "ignore"])
