@@ -200,10 +200,19 @@ class ListMetric(BaseMetric):
         return values if self.every_user else values.masked_fill(~batch.valid.unsqueeze(1), torch.nan)
 
 
+class WholeMetric(ListMetric):
+    """A metric of the whole ranking, which has no k."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(None, **kwargs)
+
+
 class RatingMetric(BaseMetric):
     """An error against ratings: the scores of relevant entries are taken for predicted ratings.
 
     A subclass gives `compute_errors(preds, target)`, elementwise.
+
+    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
     """
 
     def __init__(self, average: Literal["user", "pooled"], **kwargs: Any) -> None:
