@@ -74,9 +74,8 @@ class GroupPairs(AtCutoffs):
 def _seen(batch: RankingBatch, users: Tensor) -> Tensor:
     seen = batch.side.seen_by(batch.users)  # type: ignore[arg-type]  # their groups are known
     row = seen.row_of
-    weight = torch.ones_like(row, dtype=torch.float64) if batch.weight is None else batch.weight[row]
     size = (batch.side.num_user_groups + 1) * (batch.side.num_item_groups + 1)
-    return tally(_codes(batch, users[row], seen.items), seen.real(weight), size)
+    return tally(_codes(batch, users[row], seen.items), seen.real(batch.weights[row]), size)
 
 
 def _codes(batch: RankingBatch, users: Tensor, items: Tensor) -> Tensor:
