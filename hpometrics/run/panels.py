@@ -13,6 +13,9 @@ from ..metrics.collection import MetricCollection
 from ..metrics.names import SPLITS
 from ..metrics.ranking.per_user import Column, PerUser
 from ..search.readings import Reading, shape_of
+from .example_lines import Line
+from .examples import Examples
+from .extremes import Place
 from .spec import VALIDATION, RunSpec
 from .watch import Watch
 
@@ -25,6 +28,7 @@ class Panels:
 
     A split that no tracked name mentions is measured like validation. `names` are all that is measured,
     `per_user` the values by user of the epoch closed last; None where the output does not ask for them.
+    `examples` are its worst and best examples; none unless the spec asks for them.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -36,11 +40,18 @@ class Panels:
         self.watches: list[Watch] = []
         self.names: set[str] = set()
         self.per_user: PerUser | None = None
+        self._examples = Examples(spec.track_examples) if spec.track_examples else None
+        self.examples: tuple[Line, ...] = ()
         for split in self._prototypes:
             self._start(split)
 
-    def update(self, split: str, tensors: Mapping[str, Any]) -> None:
+    def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None) -> None:
         """Add a batch; a model output or target that is not finite voids the split's epoch.
+
+        Args:
+            split: one of `SPLITS`.
+            tensors: what the collection is given.
+            examples: what the user says of each row.
 
         Raises:
             RunError: there is no such split, or nothing is measured on it.
@@ -54,6 +65,9 @@ class Panels:
             self._live[split].update(**tensors)
         except NonFiniteError as err:
             self._void[split] = str(err)
+        else:
+            if self._examples is not None:
+                self._examples.add(Place(split), self._live[split], tensors, examples)
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Keep values as they are until the epoch closes.
@@ -89,6 +103,7 @@ class Panels:
         values: Values = {}
         reasons: Reasons = {}
         self.per_user = self._by_user()
+        self.examples = () if self._examples is None else self._examples.close(self._void)
         for split, live in self._live.items():
             for name, value in live.compute().items():
                 values[_named(split, name)] = math.nan if split in self._void else value.tolist()

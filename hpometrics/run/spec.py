@@ -15,6 +15,7 @@ from ..metrics.names import MetricName, parse_import_path
 from ..metrics.registry import find_metric
 from ..objective import Objective
 from ..search.selection import At
+from .example_plan import settle_examples
 
 Train = Callable[..., Any]
 T = TypeVar("T", bound=Callable[..., Any])
@@ -52,12 +53,15 @@ class RunSpec:
         target: a value (in the metric's own unit) at which a run ends.
         tol: what is no improvement, in the metric's own unit.
         threads: torch's threads within an operation; None leaves them as they are.
+        track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
+            how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
 
     Raises:
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         NotYetError: several metrics are to be optimised, or one of several features or tasks.
-        RunError: a number makes no sense, or the metric has one value per class.
+        RunError: a number makes no sense, the metric has one value per class, or none per example while
+            examples are to be ranked by it.
     """
 
     metric: Any
@@ -70,6 +74,7 @@ class RunSpec:
     target: float | None = None
     tol: float = 0.0
     threads: int | None = None
+    track_examples: Any = False
     name: str = field(init=False)
     objective: Objective = field(init=False)
     collections: Mapping[str, MetricCollection] = field(init=False, repr=False, compare=False)
@@ -84,6 +89,8 @@ class RunSpec:
         except ValueError:
             raise RunError(f"at is 'best' or 'last', got {self.at!r}") from None
         self._check_numbers()
+        examples = settle_examples(self.track_examples, name, objective, self.collections.get(VALIDATION))
+        self._set(track_examples=examples)
 
     @property
     def reported(self) -> bool:
