@@ -20,8 +20,8 @@ from ..testing.draws import OUTPUTS, Draw, draw
 from ..testing.subjects import draw_of
 
 KEPT = 20  # at either end, unless said otherwise
-_TRIED, _FEW = 25, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long
-_NOISES = (0.2, 0.5, 0.8)  # of those batches, each with a seed of its own
+_TRIED, _FEW = 40, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long
+_NOISES = (0.0, 0.2, 0.5, 0.8)  # of those batches, each with a seed of its own
 _NAMED = 5  # other metrics in an error
 _FORMS = "true, a number, or a mapping such as {worst: 20, best: 20, metric: log_loss}"
 
