@@ -65,7 +65,7 @@ def test_nothing_is_asked_for_unless_the_file_does(text):
     [
         ("0", "metrics.track_examples: wants true, how many, or a mapping"),
         ("many", "metrics.track_examples: wants true, how many, or a mapping"),
-        ("{wrost: 3}", "metrics.track_examples.wrost"),
+        ("{wrost: 3}", "metrics.track_examples: unknown key 'wrost'; did you mean 'worst'?"),
         ("{worst: -1}", "metrics.track_examples.worst"),
         ("{worst: 0, best: 0}", "metrics.track_examples: 0 worst and 0 best are no examples"),
     ],
@@ -79,6 +79,6 @@ def test_other_forms_are_problems(form, problem):
 def test_the_schema_knows_the_forms():
     """For editors: true, a number from 1, a mapping."""
     told = json_schema()
-    shape = str(told["$defs"]["Metrics"]["properties"]["track_examples"])
+    shape = str(told["definitions"]["Metrics"]["properties"]["track_examples"])
     assert "boolean" in shape and "ExampleCounts" in shape
-    assert set(told["$defs"]["ExampleCounts"]["properties"]) == {"worst", "best", "metric"}
+    assert set(told["definitions"]["ExampleCounts"]["properties"]) == {"worst", "best", "metric"}
