@@ -19,16 +19,14 @@ from .example_lines import Line, check_entries, entry_of, finite_or_none, host, 
 from .example_plan import ExamplePlan
 from .extremes import Example, Extremes, Place
 
-Table = dict[str, list[float]]
-_WEIGHT = " weight"  # no name of a metric
-
 
 class Examples:
     """Finds the worst and the best examples of an epoch.
 
-    The metrics measure each batch a second time here, and are asked for the values of rows. Of a batch on a
-    device all values are read together, and rows only where they enter the record; where a metric is to be
-    measured on one row after the other (see `measured_rows`), the batch is copied to the host before.
+    The ranking metric measures each batch a second time here, and is asked for the values of its rows; the
+    others are asked for those of the few rows that enter the record. Of a batch on a device the values are
+    read once, and then only such rows; if the ranking metric has to be measured on one row after the other
+    (see `measured_rows`), which takes long, the batch is copied to the host before.
 
     An example whose value is not finite is neither best nor worst: it is told apart, as `undefined`, with the
     reason. One that the ranking metric leaves out (`ignore_index`, a weight of 0, a user without a relevant
@@ -67,25 +65,27 @@ class Examples:
         first, kept.rows = kept.rows, kept.rows + len(batch)
         counted, rows = _counted(batch)
         if rows:
-            table = self._table(place.feature, live, counted)
-            new = kept.take(self._plan, self._found(table, [first + row for row in rows]))
-            self._tell(new, counted, table)
+            meters = self._meters_of(place.feature, live, counted)
+            found = self._found(meters, counted, [first + row for row in rows])
+            new = kept.take(self._plan, found)
+            self._tell(new, counted, meters)
             _add_entries(new, entries, rows)
 
     def close(self, void: Collection[str] = ()) -> tuple[Line, ...]:
         """Return the lines of the epoch, those of all ranks of a process group, and begin the next.
 
         Args:
-            void: splits whose values do not count in this epoch.
+            void: splits whose values do not count in this epoch; one that is void on a rank is on all.
         """
-        places, self._places = self._over_all_ranks(), {}
+        places, void = self._over_all_ranks(void)
+        self._places = {}
         counted = [(place, kept) for place, kept in places.items() if place.split not in void]
         return tuple(line for place, kept in counted for line in kept.lines(place))
 
     def _batch(self, live: MetricCollection, tensors: Mapping[str, Any]) -> Outputs:
         batch = batch_of(live.output, **tensors)
-        slow = not all(is_at_hand(live[name]) for name in self._plan.names if name in live.names)
-        return batch_of(live.output, **host(tensors)) if slow and not batch.target.is_cpu else batch
+        stays = batch.target.is_cpu or is_at_hand(live[self._plan.metric])
+        return batch if stays else batch_of(live.output, **host(tensors))
 
     def _meters_of(self, feature: str | None, live: MetricCollection, batch: Outputs) -> list[Metric]:
         """The metrics that are asked for the values of rows; what could not be tried before is tried now."""
@@ -101,52 +101,47 @@ class Examples:
             self._meters[feature] = shown
         return self._meters[feature]
 
-    def _table(self, feature: str | None, live: MetricCollection, batch: Outputs) -> Table:
-        """The values of each row by metric, and the weights of the ranking one, read at once."""
-        found = measured_rows(self._meters_of(feature, live, batch), batch)
-        if self._plan.metric not in found:
+    def _found(self, meters: list[Metric], batch: Outputs, numbers: list[int]) -> Iterator[Example]:
+        """Rank every row that the ranking metric does not leave out."""
+        name = self._plan.metric
+        found = measured_rows([meter for meter in meters if meter.name == name], batch)
+        if name not in found:
             raise RunError(
-                f"track_examples ranks examples by {self._plan.metric}, which was given one value for a "
-                "whole batch; give it a value per row, or name another metric"
+                f"track_examples ranks examples by {name}, which was given one value for a whole batch; give "
+                "it a value per row, or name another metric"
             )
-        columns = {name: rows.values for name, rows in found.items()}
-        columns[_WEIGHT] = found[self._plan.metric].weights
-        read = torch.stack([column.double() for column in columns.values()]).tolist()
-        return dict(zip(columns, read, strict=True))
-
-    def _found(self, table: Table, numbers: list[int]) -> Iterator[Example]:
-        counting = zip(table[self._plan.metric], table[_WEIGHT], numbers, strict=True)
-        for row, (value, weight, number) in enumerate(counting):
+        values, weights = torch.stack([column.double() for column in found[name]]).tolist()
+        for row, (value, weight, number) in enumerate(zip(values, weights, numbers, strict=True)):
             if weight > 0:
                 yield Example(value, number, row)
 
-    def _tell(self, new: list[Example], batch: Outputs, table: Table) -> None:
+    def _tell(self, new: list[Example], batch: Outputs, meters: list[Metric]) -> None:
         """Make the lines of examples that enter the record: only their rows are read."""
         if not new:
             return
         chosen = torch.zeros(len(batch), dtype=torch.bool)
         chosen[[example.row for example in new]] = True
         part = batch.rows(chosen.to(batch.target.device))
-        names = [name for name in table if name != _WEIGHT]
-        for example, line in zip(new, lines_of(part), strict=True):
-            values = {name: finite_or_none(table[name][example.row]) for name in names}
-            odd = values[self._plan.metric] is None
+        columns = {name: rows.values.tolist() for name, rows in measured_rows(meters, part).items()}
+        for row, (example, line) in enumerate(zip(new, lines_of(part), strict=True)):
+            values = {name: finite_or_none(column[row]) for name, column in columns.items()}
+            odd = finite_or_none(example.value) is None
             why = {"reason": f"{self._plan.metric} is {example.value}"} if odd else {}
             example.line = {"values": values, **why, **line}
 
-    def _over_all_ranks(self) -> dict[Place, Extremes]:
-        """What all processes have found, each example with the number of its process."""
+    def _over_all_ranks(self, void: Collection[str]) -> tuple[dict[Place, Extremes], Collection[str]]:
+        """What all processes have found, each example with the number of its process; and what is void."""
         if world_size() == 1:
-            return self._places
+            return self._places, void
         parts: list[Any] = [None] * world_size()
-        torch.distributed.all_gather_object(parts, self._places)
+        torch.distributed.all_gather_object(parts, (self._places, set(void)))
         joined: dict[Place, Extremes] = {}
-        for process, places in enumerate(parts):
+        for process, (places, _) in enumerate(parts):
             for place, kept in places.items():
                 for example in (*kept.worst, *kept.best, *kept.undefined):
                     example.line = {"process": process, **example.line}
                 joined.setdefault(place, Extremes()).join(self._plan, kept)
-        return joined
+        return joined, set().union(*(void for _, void in parts))
 
 
 def _counted(batch: Outputs) -> tuple[Outputs, list[int]]:

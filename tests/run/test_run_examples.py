@@ -305,11 +305,12 @@ class Counted(MeanMetric):
         return (preds - target).abs()
 
 
-@pytest.mark.parametrize(("asked_for", "times"), [(False, 3), (1, 6 + 2)])
+@pytest.mark.parametrize(("asked_for", "times"), [(False, 3), (1, 3 + 3 + 1 + 2)])
 def test_nothing_is_computed_unless_asked_for(asked_for, times, tmp_path):
-    """Each of three batches is measured once, whatever the user says of it; with examples once more.
+    """Each of three batches is measured once, whatever the user says of it.
 
-    A metric that was never registered is tried on the first batch, whose rows and whole are measured.
+    With examples each is measured once more, then the rows of the first, which enter the record; and a metric
+    that was never registered is tried on the first batch, on its rows and on the whole.
     """
     Counted.asked = 0
     with Run(metric=Counted(), directory=tmp_path, track_examples=asked_for) as run:
