@@ -253,6 +253,7 @@ def test_a_run_that_goes_on_knows_the_examples_it_had_picked(tmp_path):
 
 ENGINE = """
 import os, signal, sys
+from pathlib import Path
 import torch
 from hpometrics import Binary
 from hpometrics.run import RunSpec
