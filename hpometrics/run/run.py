@@ -20,6 +20,8 @@ from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
 from ..search.selection import At, Picker
 from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
+from .example_files import ExampleFiles
+from .example_lines import Line
 from .panels import Panels
 from .recording import Recording
 from .spec import RunSpec
@@ -78,6 +80,7 @@ class Run(Recording):
         self._log = None if directory is None else EpochLog(Path(directory), fsync)
         self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
         self._users = UserTables(None if directory is None else Path(directory))
+        self._examples = ExampleFiles(None if directory is None else Path(directory))
         self._states: dict[str, Any] | None = None
         self._open = self._looping = self._looped = False
         self._began = time.perf_counter()
@@ -132,6 +135,11 @@ class Run(Recording):
         return self._users.table
 
     @property
+    def examples(self) -> tuple[Line, ...]:
+        """The worst and best examples of the picked epoch, a mapping each; none unless they are tracked."""
+        return self._examples.lines
+
+    @property
     def best_checkpoint(self) -> Path | None:
         """The state at the end of the picked epoch, if one was kept."""
         epoch = self._picker.index
@@ -154,11 +162,13 @@ class Run(Recording):
             raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
         return self._loop(min(given))
 
-    def update(self, *, split: str = VALIDATION, **tensors: Any) -> None:
+    def update(self, *, split: str = VALIDATION, examples: Any = None, **tensors: Any) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 
         Args:
             split: `validation` steers the search, `train` and `test` are measured beside it.
+            examples: a list with one entry per row, an id or a text, that stands beside the row in
+                `examples.jsonl`; not read unless examples are tracked.
             tensors: see `MetricCollection.update`; `feature="intent"` says which of several outputs the batch
                 is of, `task="convai2"` which task, or one task per row.
 
@@ -168,7 +178,7 @@ class Run(Recording):
             RunError: the last epoch is over.
         """
         self._begin("update")
-        self._panels.update(split, tensors)
+        self._panels.update(split, tensors, examples)
 
     def log(self, **values: Any) -> None:
         """Record values of this epoch as they are; of a name logged twice the last one stays.
@@ -248,12 +258,17 @@ class Run(Recording):
             self._report(final=False)
         self._panels.watches.go_on_after(self._history[-1].values)
         self._users.restore(self._picker.index)
+        self._examples.restore(self._picker.index)
         set_random_states(stored["random"])
         return latest + 1
 
     def export_per_user(self) -> None:
         """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
         self._users.export()
+
+    def export_examples(self) -> None:
+        """Leave the examples of the picked epoch as `examples.jsonl`; no directory, no file."""
+        self._examples.export()
 
     def close(self) -> None:
         """End the run: an epoch that is still open is measured and reported as the last."""
@@ -286,10 +301,12 @@ class Run(Recording):
         self._take(record if self._log is None else self._log.append(record))
         if self._panels.per_user is not None:
             self._users.follow(record.epoch, self._picker.index, self._panels.per_user)
+        self._examples.follow(record.epoch, self._picker.index, self._panels.examples)
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(record.epoch, self._states)
             self._checkpoints.keep(record.epoch, self._picker.index)
             self._users.checkpointed()
+            self._examples.checkpointed()
         self._states, self._open = None, False
         self._began = time.perf_counter()
         self._report(final)

@@ -108,6 +108,7 @@ def attempt(
         write_trial(directory, record)
         if run is not None and record.state.finished:
             run.export_per_user()
+            run.export_examples()
         if error is not None and record.state is TrialState.FAILED:
             text = "".join(traceback.format_exception(error))
             (directory / ERROR_FILE).write_text(text, encoding="utf8")
