@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-
 PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
 
