@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
 PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
