@@ -13,6 +13,7 @@ _NAMES_BY_HOME = {
     "exceptions": (
         "ConfigError",
         "HpometricsError",
+        "LoggerError",
         "MetricInputError",
         "MetricNameError",
         "MissingExtraError",
@@ -28,6 +29,11 @@ _NAMES_BY_HOME = {
         "UnknownMetricError",
     ),
     "list_objective": ("ListObjective",),
+    "logs.logger": (
+        "EpochLogger",
+        "Standing",
+    ),
+    "logs.report": ("nice_report",),
     "metrics.collection": ("MetricCollection",),
     "metrics.features": (
         "AUDIO",

@@ -1,6 +1,7 @@
 from .exceptions import (
     ConfigError as ConfigError,
     HpometricsError as HpometricsError,
+    LoggerError as LoggerError,
     MetricInputError as MetricInputError,
     MetricNameError as MetricNameError,
     MissingExtraError as MissingExtraError,
@@ -16,6 +17,8 @@ from .exceptions import (
     UnknownMetricError as UnknownMetricError,
 )
 from .list_objective import ListObjective as ListObjective
+from .logs.logger import EpochLogger as EpochLogger, Standing as Standing
+from .logs.report import nice_report as nice_report
 from .metrics.collection import MetricCollection as MetricCollection
 from .metrics.features import (
     AUDIO as AUDIO,
