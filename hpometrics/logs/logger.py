@@ -48,6 +48,8 @@ class Standing:
 class EpochLogger(Protocol):
     """Follows runs. One object may follow several, one after the other; a class is made anew for each.
 
+    On Ray each trial has a copy of its own, in the worker.
+
     What it raises ends the trial as failed, with the logger's name; the record and the other loggers have
     the epoch by then.
     """

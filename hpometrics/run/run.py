@@ -101,9 +101,10 @@ class Run:
             self.close()
             return
         try:
-            self._release()
+            self._end_loggers(complete=self.ended and isinstance(error, self._reporter.stops))
         except LoggerError as err:  # what ended the run comes first
             error.add_note(str(err))
+        self._release()
 
     @property
     def params(self) -> dict[str, Any]:

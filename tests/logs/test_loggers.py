@@ -132,6 +132,26 @@ def test_what_ended_a_run_comes_before_a_logger_that_cannot_end():
     assert "the logger Broken failed at epoch 2" in note
 
 
+class Stopped(Exception):
+    """The stop of a host."""
+
+
+class StopsAtTheEnd(ListReporter):
+    """A host that stops a run at an epoch that was its last anyway."""
+
+    def report(self, epoch, value, picked, values, final):
+        super().report(epoch, value, picked, values, final)
+        if final:
+            raise Stopped
+
+
+def test_a_stop_after_the_last_epoch_is_an_end_like_any_other():
+    """Nothing was cut short, so the trial is complete, and so is its log."""
+    notes, host = Notes(), StopsAtTheEnd(stops=(Stopped,))
+    record = run_trial(train, {}, RunSpec(LOSS), host, loggers=[notes])
+    assert (record.state, notes.told[-1]) == (TrialState.COMPLETE, ("end", 3, True))
+
+
 def test_a_class_is_made_anew_for_each_run():
     """An object follows one run after the other, of a class each run has its own."""
     made = [make_loggers([Notes], None)[0] for _ in range(2)]
