@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
-from ..exceptions import NoFiniteValueError, RunError
+from ..exceptions import LoggerError, NoFiniteValueError, RunError
+from ..logs.logger import Standing
+from ..logs.loggers import LoggerLike, Loggers
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import EpochLog, Fsync
@@ -39,6 +41,8 @@ class Run(Recording):
         directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing.
         params: what the run was given, for whoever asks `run.params`.
         fsync: see `EpochLog`.
+        loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
+            directory, `.trainstats` is always written.
 
     Attributes:
         finished: whether patience or the target has ended the run.
@@ -47,6 +51,7 @@ class Run(Recording):
 
     Raises:
         ObjectiveError: the host searches in another direction than the metric's.
+        ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"))
@@ -64,6 +69,7 @@ class Run(Recording):
         directory: Path | str | None = None,
         params: Mapping[str, Any] | None = None,
         fsync: Fsync = "epoch",
+        loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
         if (spec is None) == (not facts):
@@ -77,6 +83,9 @@ class Run(Recording):
         self._picker = Picker(self.spec.objective, At(self.spec.at))
         self._progress = Picker(self.spec.objective, tol=self.spec.tol)
         self._history: list[EpochRecord] = []
+        self._picks: list[int | None] = []
+        self._impatience = 0
+        self._loggers = Loggers(loggers, None if directory is None else Path(directory))
         self._log = None if directory is None else EpochLog(Path(directory), fsync)
         self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
         self._users = UserTables(None if directory is None else Path(directory))
@@ -90,11 +99,15 @@ class Run(Recording):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None:
             self.close()
-        else:
-            self._release()
+            return
+        try:
+            self._end_loggers(complete=self.ended and isinstance(error, self._reporter.stops))
+        except LoggerError as err:  # what ended the run comes first
+            error.add_note(str(err))
+        self._release()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -275,6 +288,7 @@ class Run(Recording):
         try:
             if self._open:
                 self._close_epoch(final=True)
+            self._end_loggers(complete=self.stopped is None)
         finally:
             self._release()
 
@@ -292,7 +306,7 @@ class Run(Recording):
             self._close_epoch(final=len(self._history) + 1 >= total)
 
     def _close_epoch(self, final: bool) -> None:
-        """Write the record, the values by user, the checkpoint, then tell the host.
+        """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
 
         In this order a run that is killed in between can go on.
         """
@@ -308,6 +322,8 @@ class Run(Recording):
             self._users.checkpointed()
             self._examples.checkpointed()
         self._states, self._open = None, False
+        if self._loggers:
+            self._loggers.epoch(self._standing())
         self._began = time.perf_counter()
         self._report(final)
 
@@ -321,10 +337,12 @@ class Run(Recording):
         self._history.append(record)
         value = record.number(self._name)
         self._picker.add(value)
+        self._picks.append(self._picker.index)
+        self._progress.add(value)
+        last_gain = -1 if self._progress.index is None else self._progress.index
+        self._impatience = record.epoch - last_gain
         if self.spec.patience is not None:
-            self._progress.add(value)
-            last_gain = -1 if self._progress.index is None else self._progress.index
-            self.finished = record.epoch - last_gain >= self.spec.patience
+            self.finished = self._impatience >= self.spec.patience
         if self.spec.target is not None and math.isfinite(value):
             self.finished |= not self.spec.objective.better(self.spec.target, value)
 
@@ -343,6 +361,21 @@ class Run(Recording):
             self.stopped = None if self.ended else stop
             raise
 
+    def _end_loggers(self, complete: bool) -> None:
+        if self._loggers:
+            self._loggers.end(self._standing(complete))
+
+    def _standing(self, complete: bool = False) -> Standing:
+        return Standing(
+            metric=self._name,
+            params=self.params,
+            directory=None if self._log is None else self._log.path.parent,
+            history=tuple(self._history),
+            picks=tuple(self._picks),
+            impatience=self._impatience,
+            complete=complete,
+        )
+
     def _check_not_stopped(self) -> None:
         if self.stopped is not None:  # whoever swallowed it gets it again
             raise self.stopped
@@ -360,6 +393,7 @@ class Run(Recording):
         self._panels.watches.detach()
         if self._log is not None:
             self._log.close()
+        self._end_loggers(complete=False)
 
     def _why_no_value(self) -> str:
         name, count = self.spec.name, len(self._history)
