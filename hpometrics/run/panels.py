@@ -18,9 +18,9 @@ from ..metrics.ranking.per_user import PerUser
 from ..metrics.report import Report
 from ..metrics.task_rows import by_task
 from ..search.readings import shape_of
-from .example_lines import Line
-from .examples import Examples
-from .extremes import Place
+from .examples.extremes import Place
+from .examples.finder import Examples
+from .examples.lines import Line
 from .recorded import Recorded, reading, together
 from .spec import RunSpec
 from .split_panel import Reasons, SplitPanel, Values, called_of, check_split

@@ -16,20 +16,17 @@ from ..logs.logger import Standing
 from ..logs.loggers import LoggerLike, Loggers
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
-from ..search.epoch_log import EpochLog, Fsync
+from ..search.epoch_log import Fsync
 from ..search.readings import Reading, numbers_of
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
-from ..search.selection import At, Picker
-from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
-from .example_files import ExampleFiles
-from .example_lines import Line
+from .checkpoint import Stateful
+from .examples.lines import Line
 from .panels import Panels
+from .progress import Progress
 from .recording import Recording
 from .spec import RunSpec
-from .user_tables import UserTables
-
-CHECKPOINTS = "checkpoints"
+from .traces import Traces
 
 
 class Run(Recording):
@@ -45,7 +42,6 @@ class Run(Recording):
             directory, `.trainstats` is always written.
 
     Attributes:
-        finished: whether patience or the target has ended the run.
         ended: whether an epoch was reported as the final one.
         stopped: the host's stop, had there been epochs left.
 
@@ -80,20 +76,13 @@ class Run(Recording):
         self._reporter.check(self.spec.name, self.spec.objective)
         self._params = params
         super().__init__(Panels(self.spec))
-        self._picker = Picker(self.spec.objective, At(self.spec.at))
-        self._progress = Picker(self.spec.objective, tol=self.spec.tol)
-        self._history: list[EpochRecord] = []
-        self._picks: list[int | None] = []
-        self._impatience = 0
-        self._loggers = Loggers(loggers, None if directory is None else Path(directory))
-        self._log = None if directory is None else EpochLog(Path(directory), fsync)
-        self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
-        self._users = UserTables(None if directory is None else Path(directory))
-        self._examples = ExampleFiles(None if directory is None else Path(directory))
-        self._states: dict[str, Any] | None = None
+        self._progress = Progress(self.spec)
+        home = None if directory is None else Path(directory)
+        self._loggers = Loggers(loggers, home)
+        self._traces = Traces(home, fsync)
         self._open = self._looping = self._looped = False
         self._began = time.perf_counter()
-        self.finished = self.ended = False
+        self.ended = False
         self.stopped: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -117,7 +106,7 @@ class Run(Recording):
     @property
     def history(self) -> tuple[EpochRecord, ...]:
         """Every closed epoch, in order, those before a restart included."""
-        return tuple(self._history)
+        return tuple(self._progress.history)
 
     @property
     def value(self) -> float:
@@ -128,35 +117,39 @@ class Run(Recording):
         """
         if self._open and not self._looping:
             self._close_epoch(final=True)
-        if not math.isfinite(self._picker.value):
-            raise NoFiniteValueError(self._why_no_value())
-        return self._picker.value
+        if not math.isfinite(self._progress.value):
+            raise NoFiniteValueError(self._progress.why_no_value())
+        return self._progress.value
+
+    @property
+    def finished(self) -> bool:
+        """Whether patience or the target has ended the run."""
+        return self._progress.finished
 
     @property
     def best_epoch(self) -> int | None:
         """The picked epoch, counted from 0; None before there is one."""
-        return self._picker.index
+        return self._progress.picked
 
     @property
     def values(self) -> Mapping[str, Reading]:
         """All values of the picked epoch, by name; that of a curve or a matrix is lists of numbers."""
-        return {} if self._picker.index is None else self._history[self._picker.index].values
+        return {} if self._progress.picked is None else self._progress.history[self._progress.picked].values
 
     @property
     def per_user(self) -> PerUser | None:
         """The values of each user at the picked epoch; None unless the output is `Ranking(per_user=True)`."""
-        return self._users.table
+        return self._traces.users.table
 
     @property
     def examples(self) -> tuple[Line, ...]:
         """The worst and best examples of the picked epoch, a mapping each; none unless they are tracked."""
-        return self._examples.lines
+        return self._traces.examples.lines
 
     @property
     def best_checkpoint(self) -> Path | None:
         """The state at the end of the picked epoch, if one was kept."""
-        epoch = self._picker.index
-        return None if self._checkpoints is None or epoch is None else self._checkpoints.path(epoch)
+        return self._traces.checkpoint_of(self._progress.picked)
 
     def epochs(self, n: int | None = None) -> Iterator[int]:
         """Count the epochs from 0, or from where a restored run goes on; measure and report the end of each.
@@ -235,8 +228,8 @@ class Run(Recording):
             RunError: a watch of that name is there already, or `max_norm` is not above 0.
         """
         watch = self._panels.watches.add(model, optimizer, max_norm, name)
-        if self._history:
-            watch.go_on_after(self._history[-1].values)
+        if self._progress.history:
+            watch.go_on_after(self._progress.history[-1].values)
 
     def checkpoint(self, **objects: Stateful) -> None:
         """Copy the state of each object now; it is written when the epoch closes. No directory, no copy.
@@ -244,8 +237,7 @@ class Run(Recording):
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
-        if self._checkpoints is not None:
-            self._states = copy_states(objects)
+        self._traces.hold(objects)
 
     def restore(self, **objects: Stateful) -> int:
         """Go on after the latest checkpoint: states, random streams and history; epochs are reported anew.
@@ -256,32 +248,24 @@ class Run(Recording):
         Raises:
             RunError: an epoch has begun already, or the checkpoint lacks one of the objects.
         """
-        if self._history or self._open:
+        if self._progress.history or self._open:
             raise RunError("restore comes before the first epoch")
-        if self._checkpoints is None or self._log is None:
-            return 0
-        written = self._log.read()
-        latest = self._checkpoints.latest(before=len(written))
-        if latest is None:
-            return 0
-        stored = self._checkpoints.load(latest)
-        put_states(objects, stored["states"])
-        for record in written[: latest + 1]:
-            self._take(record)
+        done, random = self._traces.restore(objects)
+        for record in done:
+            self._progress.take(record)
             self._report(final=False)
-        self._panels.watches.go_on_after(self._history[-1].values)
-        self._users.restore(self._picker.index)
-        self._examples.restore(self._picker.index)
-        set_random_states(stored["random"])
-        return latest + 1
+        if done:
+            self._panels.watches.go_on_after(done[-1].values)
+            self._traces.go_on(self._progress.picked, random)
+        return len(done)
 
     def export_per_user(self) -> None:
         """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
-        self._users.export()
+        self._traces.users.export()
 
     def export_examples(self) -> None:
         """Leave the examples of the picked epoch as `examples.jsonl`; no directory, no file."""
-        self._examples.export()
+        self._traces.examples.export()
 
     def close(self) -> None:
         """End the run: an epoch that is still open is measured and reported as the last."""
@@ -297,13 +281,13 @@ class Run(Recording):
         self._looped = True
         self._check_not_stopped()
         self._panels.watches.restart()
-        while len(self._history) < total and not self.finished:
+        while len(self._progress.history) < total and not self.finished:
             self._looping = True
             try:
-                yield len(self._history)
+                yield len(self._progress.history)
             finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
                 self._looping = False
-            self._close_epoch(final=len(self._history) + 1 >= total)
+            self._close_epoch(final=len(self._progress.history) + 1 >= total)
 
     def _close_epoch(self, final: bool) -> None:
         """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
@@ -312,16 +296,9 @@ class Run(Recording):
         """
         self._check_not_stopped()
         record = self._measure()
-        self._take(record if self._log is None else self._log.append(record))
-        if self._panels.per_user is not None:
-            self._users.follow(record.epoch, self._picker.index, self._panels.per_user)
-        self._examples.follow(record.epoch, self._picker.index, self._panels.examples)
-        if self._checkpoints is not None and self._states is not None:
-            self._checkpoints.save(record.epoch, self._states)
-            self._checkpoints.keep(record.epoch, self._picker.index)
-            self._users.checkpointed()
-            self._examples.checkpointed()
-        self._states, self._open = None, False
+        self._progress.take(self._traces.append(record))
+        self._traces.follow(record.epoch, self._progress.picked, self._panels)
+        self._open = False
         if self._loggers:
             self._loggers.epoch(self._standing())
         self._began = time.perf_counter()
@@ -331,29 +308,16 @@ class Run(Recording):
         self._collect()
         values, reasons = self._panels.close()
         seconds = round(time.perf_counter() - self._began, 6)
-        return EpochRecord(len(self._history), values, reasons, seconds)
-
-    def _take(self, record: EpochRecord) -> None:
-        self._history.append(record)
-        value = record.number(self._name)
-        self._picker.add(value)
-        self._picks.append(self._picker.index)
-        self._progress.add(value)
-        last_gain = -1 if self._progress.index is None else self._progress.index
-        self._impatience = record.epoch - last_gain
-        if self.spec.patience is not None:
-            self.finished = self._impatience >= self.spec.patience
-        if self.spec.target is not None and math.isfinite(value):
-            self.finished |= not self.spec.objective.better(self.spec.target, value)
+        return EpochRecord(len(self._progress.history), values, reasons, seconds)
 
     def _report(self, final: bool) -> None:
-        record = self._history[-1]
-        self.ended = final or self.finished or len(self._history) == self.spec.epochs
+        record = self._progress.history[-1]
+        self.ended = final or self.finished or len(self._progress.history) == self.spec.epochs
         try:
             self._reporter.report(
                 record.epoch,
                 record.number(self._name),
-                self._picker.value,
+                self._progress.value,
                 numbers_of(record.values),
                 self.ended,
             )
@@ -369,10 +333,10 @@ class Run(Recording):
         return Standing(
             metric=self._name,
             params=self.params,
-            directory=None if self._log is None else self._log.path.parent,
-            history=tuple(self._history),
-            picks=tuple(self._picks),
-            impatience=self._impatience,
+            directory=self._traces.directory,
+            history=tuple(self._progress.history),
+            picks=tuple(self._progress.picks),
+            impatience=self._progress.impatience,
             complete=complete,
         )
 
@@ -391,12 +355,5 @@ class Run(Recording):
 
     def _release(self) -> None:
         self._panels.watches.detach()
-        if self._log is not None:
-            self._log.close()
+        self._traces.close()
         self._end_loggers(complete=False)
-
-    def _why_no_value(self) -> str:
-        name, count = self.spec.name, len(self._history)
-        which = "not the last" if self._picker.at is At.LAST and count else "none"
-        reason = next((r.reasons[name] for r in reversed(self._history) if name in r.reasons), "")
-        return f"{name}: {which} of {count} epochs has a finite value{f': {reason}' if reason else ''}"

@@ -16,7 +16,7 @@ from ..objective import Objective
 from ..search.selection import At
 from .asked import Asked, Features, Reported, settle, tracked
 from .defaults import defaults_of
-from .example_plan import settle_examples
+from .examples.plan import settle_examples
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 

@@ -7,7 +7,7 @@ from hpometrics.metrics.features import Binary, Category, Number, Sequence, Text
 from hpometrics.metrics.registry import get_metric
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.run import Reported, RunSpec
-from hpometrics.run.example_plan import ExamplePlan, has_row_values
+from hpometrics.run.examples.plan import ExamplePlan, has_row_values
 
 
 def plan_of(asked, metric="log_loss", output=None, **facts):

@@ -16,7 +16,7 @@ from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.registry import get_metric
 from hpometrics.objective import MINIMIZE
 from hpometrics.run import Run, RunSpec
-from hpometrics.run.example_files import read_examples
+from hpometrics.run.examples.files import read_examples
 from hpometrics.run.trial import run_trial
 from hpometrics.search.reporter import ListReporter
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.run.example_files import read_examples
+from hpometrics.run.examples.files import read_examples
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.job import spec_facts
 from hpometrics.sweep.schema import json_schema

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from ..exceptions import RecordError
-from ..metrics.keeper import process
-from ..search.atomic import atomic_write
-from .example_lines import Line
-from .picked_file import PickedFile
+from ...exceptions import RecordError
+from ...metrics.keeper import process
+from ...search.atomic import atomic_write
+from ..picked_file import PickedFile
+from .lines import Line
 
 EXAMPLES = "examples"
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from ..exceptions import RunError
-from ..metrics.batches import batch_of
-from ..metrics.collection import MetricCollection
-from ..metrics.gate import counting_rows
-from ..metrics.keeper import world_size
-from ..metrics.metric import Metric
-from ..metrics.outputs import Outputs
-from ..metrics.row_values import is_at_hand, is_mean_of_rows, measured_rows
-from .example_lines import Line, check_entries, entry_of, finite_or_none, host, lines_of
-from .example_plan import ExamplePlan
+from ...exceptions import RunError
+from ...metrics.batches import batch_of
+from ...metrics.collection import MetricCollection
+from ...metrics.gate import counting_rows
+from ...metrics.keeper import world_size
+from ...metrics.metric import Metric
+from ...metrics.outputs import Outputs
+from ...metrics.row_values import is_at_hand, is_mean_of_rows, measured_rows
 from .extremes import Example, Extremes, Place
+from .lines import Line, check_entries, entry_of, finite_or_none, host, lines_of
+from .plan import ExamplePlan
 
 
 class Examples:

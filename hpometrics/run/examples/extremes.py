@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .example_lines import Line
-from .example_plan import ExamplePlan
+from .lines import Line
+from .plan import ExamplePlan
 
 WORST, BEST, UNDEFINED = RANKS = ("worst", "best", "undefined")
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..exceptions import MetricInputError
-from ..metrics.derivations import class_dim, derivable
-from ..metrics.features import BINARY, LOGITS, PREDICTIONS, PROBABILITIES, TEXT
-from ..metrics.outputs import Outputs
-from ..metrics.ranking.batch import RankingBatch
-from ..search.readings import to_json
+from ...exceptions import MetricInputError
+from ...metrics.derivations import class_dim, derivable
+from ...metrics.features import BINARY, LOGITS, PREDICTIONS, PROBABILITIES, TEXT
+from ...metrics.outputs import Outputs
+from ...metrics.ranking.batch import RankingBatch
+from ...search.readings import to_json
 
 Line = dict[str, Any]
 

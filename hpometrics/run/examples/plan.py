@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ..exceptions import RunError
-from ..metrics.collection import MetricCollection
-from ..metrics.features import AUDIO, BINARY, CATEGORY, FEATURES, IMAGE, MASK, PREDICTIONS, RANKING, SET
-from ..metrics.groups import DEFAULT, WORDS, members_of
-from ..metrics.metric import Metric
-from ..metrics.names import MetricName
-from ..metrics.registry import get_metric
-from ..metrics.row_values import is_mean_of_rows
-from ..objective import Objective
-from ..testing.draws import OUTPUTS, Draw, draw
-from ..testing.subjects import draw_of
+from ...exceptions import RunError
+from ...metrics.collection import MetricCollection
+from ...metrics.features import AUDIO, BINARY, CATEGORY, FEATURES, IMAGE, MASK, PREDICTIONS, RANKING, SET
+from ...metrics.groups import DEFAULT, WORDS, members_of
+from ...metrics.metric import Metric
+from ...metrics.names import MetricName
+from ...metrics.registry import get_metric
+from ...metrics.row_values import is_mean_of_rows
+from ...objective import Objective
+from ...testing.draws import OUTPUTS, Draw, draw
+from ...testing.subjects import draw_of
 
 KEPT = 20  # at either end, unless said otherwise
 _TRIED, _FEW = 40, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long

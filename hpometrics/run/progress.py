@@ -1,0 +1,64 @@
+"""Progress: the epochs that a run has closed, which of them counts, and whether it has seen enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..search.record import EpochRecord
+from ..search.selection import At, Picker
+from .spec import RunSpec
+
+
+class Progress:
+    """Follows the optimised value from epoch to epoch.
+
+    Attributes:
+        history: every closed epoch, in order.
+        picks: for each of them, the epoch whose value counted by then; None where none had a finite value.
+        impatience: epochs since the last improvement by more than the spec's `tol`.
+        finished: whether patience or the target has ended the run.
+    """
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+        self._picker = Picker(spec.objective, At(spec.at))
+        self._gains = Picker(spec.objective, tol=spec.tol)
+        self.history: list[EpochRecord] = []
+        self.picks: list[int | None] = []
+        self.impatience = 0
+        self.finished = False
+
+    @property
+    def value(self) -> float:
+        """The value of the picked epoch; nan before there is one."""
+        return self._picker.value
+
+    @property
+    def picked(self) -> int | None:
+        """The epoch whose value counts, counted from 0; None before there is one."""
+        return self._picker.index
+
+    def take(self, record: EpochRecord) -> None:
+        """Take the next epoch."""
+        spec, value = self._spec, record.number(self._spec.name)
+        self.history.append(record)
+        self._picker.add(value)
+        self.picks.append(self._picker.index)
+        self._gains.add(value)
+        self.impatience = record.epoch - (-1 if self._gains.index is None else self._gains.index)
+        if spec.patience is not None:
+            self.finished = self.impatience >= spec.patience
+        if spec.target is not None and math.isfinite(value):
+            self.finished |= not spec.objective.better(spec.target, value)
+
+    def why_no_value(self) -> str:
+        """Say why the picked epoch has no finite value."""
+        name, count = self._spec.name, len(self.history)
+        which = "not the last" if self._picker.at is At.LAST and count else "none"
+        reason = _last_reason(name, self.history)
+        return f"{name}: {which} of {count} epochs has a finite value{f': {reason}' if reason else ''}"
+
+
+def _last_reason(name: str, history: Sequence[EpochRecord]) -> str:
+    return next((record.reasons[name] for record in reversed(history) if name in record.reasons), "")

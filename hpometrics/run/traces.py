@@ -1,0 +1,90 @@
+"""Traces: what a run leaves in its directory: the record, checkpoints, values by user, examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..search.epoch_log import EpochLog, Fsync
+from ..search.record import EpochRecord
+from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
+from .examples.files import ExampleFiles
+from .panels import Panels
+from .user_tables import UserTables
+
+CHECKPOINTS = "checkpoints"
+
+
+class Traces:
+    """The files of one run, written in an order that lets a run that is killed in between go on.
+
+    Args:
+        directory: the trial's own; None writes nothing and keeps the tables of the picked epoch in memory.
+        fsync: see `EpochLog`.
+    """
+
+    def __init__(self, directory: Path | None, fsync: Fsync) -> None:
+        self.directory = directory
+        self.users, self.examples = UserTables(directory), ExampleFiles(directory)
+        self._log = None if directory is None else EpochLog(directory, fsync)
+        self._checkpoints = None if directory is None else Checkpoints(directory / CHECKPOINTS)
+        self._states: dict[str, Any] | None = None
+
+    def append(self, record: EpochRecord) -> EpochRecord:
+        """Write an epoch into the record and return it as written."""
+        return record if self._log is None else self._log.append(record)
+
+    def follow(self, epoch: int, picked: int | None, panels: Panels) -> None:
+        """Keep what belongs to the picked epoch, then write the checkpoint that was asked for."""
+        if panels.per_user is not None:
+            self.users.follow(epoch, picked, panels.per_user)
+        self.examples.follow(epoch, picked, panels.examples)
+        if self._checkpoints is not None and self._states is not None:
+            self._checkpoints.save(epoch, self._states)
+            self._checkpoints.keep(epoch, picked)
+            self.users.checkpointed()
+            self.examples.checkpointed()
+        self._states = None
+
+    def hold(self, objects: dict[str, Stateful]) -> None:
+        """Copy states now, for the checkpoint of the open epoch; no directory, no copy.
+
+        Raises:
+            RunError: an object has no `state_dict`, or one that cannot be stored safely.
+        """
+        if self._checkpoints is not None:
+            self._states = copy_states(objects)
+
+    def checkpoint_of(self, epoch: int | None) -> Path | None:
+        """The state at the end of an epoch, if it was kept."""
+        return None if self._checkpoints is None or epoch is None else self._checkpoints.path(epoch)
+
+    def restore(self, objects: dict[str, Stateful]) -> tuple[tuple[EpochRecord, ...], Any]:
+        """Put the states of the latest checkpoint back.
+
+        Returns:
+            The epochs up to it, and the random states of that time; none of a fresh run.
+
+        Raises:
+            RunError: the checkpoint lacks one of the objects.
+        """
+        if self._checkpoints is None or self._log is None:
+            return (), None
+        written = self._log.read()
+        latest = self._checkpoints.latest(before=len(written))
+        if latest is None:
+            return (), None
+        stored = self._checkpoints.load(latest)
+        put_states(objects, stored["states"])
+        return written[: latest + 1], stored["random"]
+
+    def go_on(self, picked: int | None, random: Any) -> None:
+        """Go on from the checkpoint at which this epoch was the picked one."""
+        self.users.restore(picked)
+        self.examples.restore(picked)
+        set_random_states(random)
+
+    def close(self) -> None:
+        """Close the record."""
+        if self._log is not None:
+            self._log.close()
