@@ -245,10 +245,8 @@ def test_a_long_list_of_choices_is_checked_at_once():
     ("old", "new", "what"),
     [
         ("{target: toy_engine:train, output: binary}", "{command: [./train.sh]}", "a command as engine"),
-        ("output: binary", "output: {intent: binary}", "an engine of several, named outputs"),
         ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
         ("[accuracy]", '[accuracy], constraints: ["ece <= 0.05"]', "a constraint"),
-        ("[accuracy]", "[intent.accuracy]", "a metric of one of several tasks or output features"),
         ("sampler: random", "pruner: pbt", "pbt"),
         ("trials: 4", "trials: 4, trial_time: 5m", "a limit per trial"),
         ("trials: 4", "trials: 4, retries: 1", "a retry"),
