@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.sweep.loader import parse_document
@@ -305,6 +305,7 @@ def places(data: object, path: Path = ()) -> list[Path]:
     return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
 
 
+@settings(deadline=None)  # how long it takes is not its matter
 @given(st.data())
 def test_no_file_ends_in_a_traceback(data):
     """Whatever stands in place of any part, it is a plan or a list of problems."""
