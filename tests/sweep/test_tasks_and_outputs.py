@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sample_sweeps import changed, plan_of, problems_of
 
+from hpometrics.metrics.diagnostics import DIAGNOSTICS
 from hpometrics.metrics.features import Category, Number, Sequence
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.sweep.directory import RunDirectory
@@ -278,7 +279,8 @@ def test_the_default_group_is_turned_off(sweep, folder):
     few = changed("perplexity]", "perplexity], defaults: false", BOTH)
     assert sweep(few).exit_code == 0
     kinds = {name.rpartition("/")[2].removeprefix("test:") for name in last_values(folder)}
-    assert kinds == {"intent.accuracy", "reply.perplexity", "hello_avg"}
+    assert kinds - set(DIAGNOSTICS) == {"intent.accuracy", "reply.perplexity", "hello_avg"}
+    assert "exs" not in kinds
     alone = few.replace(", track: [perplexity]", "")  # nothing is asked of the updates of `reply`
     assert sweep(alone, "--fresh").exit_code == 0
     assert not any("reply" in name for name in last_values(folder))
