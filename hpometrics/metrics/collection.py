@@ -187,10 +187,12 @@ class MetricCollection:
         """Say why a further metric could not measure batches such as this one; None if it could.
 
         Raises:
-            MetricInputError: the batch is no batch of this output.
+            MetricInputError: the batch is no batch of this output, or not finite where that is refused.
         """
-        batch = batch_of(self.output, **tensors)
+        batch = Gate(self._gate.non_finite).admit(batch_of(self.output, **tensors))
         further = metric_of(metric, self.output)
+        if batch is None:
+            return "no row of the batch counts"
         try:
             further.require(batch)
             for statistic in further.statistics().values():

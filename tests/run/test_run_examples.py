@@ -177,7 +177,8 @@ def test_scores_of_many_classes_are_left_out_and_this_is_said(classes, written):
 
 def test_each_split_has_examples_of_its_own():
     """Rows are counted by split; a split that does not measure the metric has none."""
-    run = Run(metric="log_loss", output=Category(3), track=["accuracy", "test:accuracy"], track_examples=1)
+    facts = {"track": ["accuracy", "test:accuracy"], "track_examples": 1, "defaults": False}
+    run = Run(metric="log_loss", output=Category(3), **facts)
     for _ in run.epochs(1):
         for split in ("train", "validation", "test"):
             run.update(split=split, probabilities=SURE, target=TARGET)
@@ -208,7 +209,8 @@ def test_the_file_follows_the_picked_epoch(at, epoch, tmp_path):
             assert drafts == [f"examples-000{number}.jsonl" for number in picked]
 
     run_trial(train, {}, spec, ListReporter(), directory=tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"epochs.jsonl", "trial.json", "examples.jsonl"}
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"epochs.jsonl", "trial.json", "examples.jsonl", ".trainstats"}
     lines = read_examples(tmp_path / "examples.jsonl")
     first_wrong = [1, 0, 3, 2][epoch]
     assert [(line["epoch"], line["example"]) for line in lines] == [

@@ -249,3 +249,10 @@ def test_a_combination_with_an_undefined_term_is_nan():
     for _ in run.epochs(1):
         run.update(probabilities=torch.tensor([0.9]), target=ONE)
     assert run.history[0].reasons["combined.score"] == "roc_auc is nan, or no single number"
+
+
+def test_rows_that_do_not_count_hide_no_default_metric():
+    """Whether a default metric can read a batch is asked of the rows that count."""
+    with Run(metric="accuracy", output=Category(2, ignore_index=-1)) as run:
+        run.update(probabilities=torch.tensor([[0.9, 0.1], [0.5, 0.5]]), target=torch.tensor([0, -1]))
+    assert run.values["log_loss"] == pytest.approx(-math.log(0.9))
