@@ -81,20 +81,21 @@ class Panels:
 
     def close(self) -> tuple[Values, Reasons]:
         """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
-        values, reasons = self._measure()
+        values, reasons, logged = self._measure()
+        if clash := sorted(values.keys() & logged.keys()):
+            raise RunError(f"{', '.join(clash)}: both recorded and logged; name them apart")
         for watch in self.watches:
             values.update(watch.close())
-        for name, value in self._logged.items():
-            values[name] = float(value)
+        values.update(logged)
         self._logged = {}
         self._combine(values, reasons)
         self._settle(values, reasons)
         return values, reasons
 
-    def _measure(self) -> tuple[Values, Reasons]:
+    def _measure(self) -> tuple[Values, Reasons, Values]:
         values: Values = {}
         reasons: Reasons = {}
-        panels, recorded = self._over_all_ranks()
+        panels, recorded, logged = self._over_all_ranks()
         self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
         self.per_user = _by_user(panels.values())
         for panel in panels.values():
@@ -107,7 +108,7 @@ class Panels:
             panel.reset()
         for noted in self._recorded.values():
             noted.reset()
-        return values, reasons
+        return values, reasons, logged
 
     def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
         """Put what was recorded of a split beside what was measured."""
@@ -119,18 +120,23 @@ class Panels:
             if math.isnan(recorded.value()):
                 reasons[called] = f"{recorded!r} is undefined"
 
-    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], dict[str, dict[str, Report]]]:
-        """What all processes measured and recorded as one, gathered at once, whatever each of them met."""
+    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], dict[str, dict[str, Report]], Values]:
+        """What all processes measured, recorded and logged as one, gathered at once, whatever each of them met.
+
+        Logged numbers cannot be added: the first process that has one says it, so that all stop as one.
+        """
         own = {split: recorded.state() for split, recorded in self._recorded.items()}
+        logged = {name: float(value) for name, value in self._logged.items()}
         if world_size() == 1:
-            return self._splits, own
+            return self._splits, own, dict(logged)
         states: list[Any] = [None] * world_size()
-        told = {split: panel.state_dict() for split, panel in self._splits.items()}, own
+        told = {split: panel.state_dict() for split, panel in self._splits.items()}, own, logged
         torch.distributed.all_gather_object(states, told)
-        panels, recorded = (_by_split(part) for part in zip(*states, strict=True))
+        measured, recorded, numbers = zip(*states, strict=True)
         return (
-            {split: self._split(split).over(parts) for split, parts in panels.items()},
-            {split: together(parts) for split, parts in recorded.items()},
+            {split: self._split(split).over(parts) for split, parts in _by_split(measured).items()},
+            {split: together(parts) for split, parts in _by_split(recorded).items()},
+            {name: number for each in reversed(numbers) for name, number in each.items()},
         )
 
     def _combine(self, values: Values, reasons: Reasons) -> None:

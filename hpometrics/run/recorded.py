@@ -14,6 +14,7 @@ from ..metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
 Tasks = str | Sequence[str] | None
 
 _NO_TASK = ""
+_MIXED = "some recorded values name a task and some do not; say task= with each"
 
 
 class Recorded:
@@ -59,7 +60,7 @@ class Recorded:
         """
         key = _NO_TASK if task is None else check_task(task)
         if any((key == _NO_TASK) != (held == _NO_TASK) for held in self._local):
-            raise RunError("some recorded values name a task and some do not; say task= with each")
+            raise RunError(_MIXED)
         return self._local.setdefault(key, Metrics())
 
     def state(self) -> dict[str, Report]:
@@ -92,11 +93,17 @@ class Recorded:
 
 
 def together(states: Iterable[Mapping[str, Report]]) -> dict[str, Report]:
-    """Add up what several processes recorded, task by task."""
+    """Add up what several processes recorded, task by task.
+
+    Raises:
+        RunError: some of them name tasks and some do not.
+    """
     found: dict[str, Report] = {}
     for state in states:
         for task, report in state.items():
             found[task] = aggregate_unnamed_reports([found.get(task, {}), report])
+    if _NO_TASK in found and found.keys() - {_NO_TASK, ALL_TASKS}:
+        raise RunError(_MIXED)
     return found
 
 
