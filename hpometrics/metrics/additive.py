@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Any, ClassVar, Self
 
-import torch
-
 from ..exceptions import AdditionError, MetricInputError
-from .number import Number, column, number, plain, plus, ratio
+from .number import Number, column, number, plain, plus, ratio, table
 from .statistics.words import ngrams, normalised_words
 
 
@@ -25,9 +24,9 @@ class Additive(ABC):
 
     A type of your own says `plus` and `value`, or inherits the former:
 
-        class Perplexity(AverageMetric):
+        class ErrorRate(AverageMetric):
             def value(self):
-                return math.exp(super().value())
+                return 1 - super().value()
 
     Attributes:
         macro_average: whether the value of all tasks is the mean of the tasks' values; else they are added.
@@ -196,7 +195,7 @@ class AverageMetric(_OfNumbers):
         >>> AverageMetric.from_mask([[1, 2], [3, 4]], [[True, True], [True, False]])
         [AverageMetric(numer=3, denom=2), AverageMetric(numer=3, denom=1)]
         """
-        values, mask = (_double(torch.as_tensor(given)) for given in (values, mask))
+        values, mask = table(values, f"{cls.__name__}.from_mask"), table(mask, f"{cls.__name__}.from_mask")
         if values.ndim != 2 or values.shape != mask.shape:
             raise MetricInputError(
                 f"{cls.__name__}.from_mask reads values and a mask of one shape (B, T); "
@@ -307,7 +306,7 @@ class MacroAverageMetric(Additive):
     def value(self) -> float:
         """The mean of the tasks' values; nan without a task, and if one of them is undefined."""
         values = [held.value() for held in self.tasks.values()]
-        return ratio(math.fsum(values), len(values)) if all(map(math.isfinite, values)) else math.nan
+        return mean(values) if values and all(map(math.isfinite, values)) else math.nan
 
     def __hash__(self) -> int:
         return hash((type(self), frozenset(self.tasks.items())))
@@ -324,15 +323,20 @@ class DistinctMetric(Additive):
 
     Args:
         n: how many words an n-gram has.
-        ngrams: all of a text, as often as they are there; default none.
+        words: those of one text, in order; default none.
+
+    Raises:
+        MetricInputError: `n` is no count of words.
 
     >>> texts = ["to be or", "not to be"]
     >>> round(sum(DistinctMetric.of(text, 1) for text in texts).value(), 4)  # 4 of 6 words
     0.6667
     """
 
-    def __init__(self, n: int, ngrams: Iterable[tuple[str, ...]] = ()) -> None:
-        every = list(ngrams)
+    def __init__(self, n: int, words: Sequence[str] = ()) -> None:
+        if not isinstance(n, int) or n < 1:
+            raise MetricInputError(f"{type(self).__name__}: an n-gram has n >= 1 words, got n = {n!r}")
+        every = ngrams(words, n)
         self.n = n
         self.ngrams = set(every)
         self.total = len(every)
@@ -344,11 +348,9 @@ class DistinctMetric(Additive):
         Raises:
             MetricInputError: `n` is no count of words, or the text is none.
         """
-        if not isinstance(text, str) or not isinstance(n, int) or n < 1:
-            raise MetricInputError(
-                f"{cls.__name__}.of counts the n-grams of a text, n at least 1; got {text!r} and n = {n!r}"
-            )
-        return cls(n, ngrams(normalised_words(text), n))
+        if not isinstance(text, str):
+            raise MetricInputError(f"{cls.__name__}.of reads a text, got {text!r} ({type(text).__name__})")
+        return cls(n, normalised_words(text))
 
     def plus(self, other: Self) -> Self:
         """Both together, in a set of its own."""
@@ -381,7 +383,3 @@ class DistinctMetric(Additive):
 
 def _describe(value: object) -> str:
     return repr(value) if isinstance(value, Additive) else f"{value!r} ({type(value).__name__})"
-
-
-def _double(values: torch.Tensor) -> torch.Tensor:
-    return values.detach().to(torch.float64 if values.is_floating_point() else torch.int64)

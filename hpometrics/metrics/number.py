@@ -58,6 +58,18 @@ def column(given: Any, what: str) -> list[Any]:
     return list(given)
 
 
+def table(given: Any, what: str) -> Tensor:
+    """Numbers in rows as int64 or float64, on the device they are on.
+
+    Raises:
+        MetricInputError: they are complex.
+    """
+    values = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
+    if values.is_complex():
+        raise MetricInputError(f"{what} reads real numbers, got {values.dtype}")
+    return values.detach().to(_precision(values))
+
+
 def plus(first: Number, second: Number) -> Number:
     """The sum: exact of ints, else in float64."""
     if isinstance(first, Tensor) or isinstance(second, Tensor):
@@ -91,7 +103,11 @@ def _kept(value: Tensor) -> Number:
     if value.device.type == "cpu":
         read: int | float = value.item()
         return int(read) if value.dtype == torch.bool else read
-    return value.to(torch.float64 if value.is_floating_point() else torch.int64, copy=True)
+    return value.to(_precision(value), copy=True)
+
+
+def _precision(values: Tensor) -> torch.dtype:
+    return torch.float64 if values.is_floating_point() else torch.int64
 
 
 def _tensor(value: Number) -> Tensor:

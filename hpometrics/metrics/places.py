@@ -20,7 +20,6 @@ Types = Mapping[str | None, str | None]
 """The type of each output by its name. None names the only output; as a type it says that none is known."""
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
-_TASK = re.compile(r"[^/:()@\s]+\Z")
 
 
 @dataclass(frozen=True)
@@ -85,17 +84,24 @@ def check_output_name(name: object) -> str:
     )
 
 
-def check_task(name: object) -> str:
-    """Accept what can stand before the stroke of `convai2/f1`.
+def check_task(task: object) -> str:
+    """Give back the name of a task that can stand in front of a metric's name.
 
     Raises:
-        MetricNameError: naming what can.
+        MetricNameError: it cannot, or it is `all`, which is what all tasks together are called.
     """
-    if isinstance(name, str) and _TASK.match(name) and name.isprintable() and name != ALL_TASKS:
-        return name
-    raise MetricNameError(
-        f"a task is called by text without spaces and / : ( ) @ that is not {ALL_TASKS!r}, got {name!r}"
+    refused = MetricNameError(
+        f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL_TASKS!r}; got {task!r}"
     )
+    if not isinstance(task, str) or task == ALL_TASKS:
+        raise refused
+    try:
+        parsed = MetricName.parse(f"{task}/exs")
+    except MetricNameError:
+        raise refused from None
+    if parsed != MetricName("exs", task=task):
+        raise refused
+    return task
 
 
 def _check_row(name: MetricName) -> None:

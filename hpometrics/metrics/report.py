@@ -35,11 +35,7 @@ class Metrics:
         """
         if value is None:
             return
-        if not isinstance(value, Additive):
-            raise MetricInputError(
-                f"{name!r}: what is added is a value such as AverageMetric(1, 2) or SumMetric(3); "
-                f"got {value!r} ({type(value).__name__})"
-            )
+        check_additive(name, value)
         name = name if name in self._held else bare_name(name)
         if name not in self._held:
             self._held[name] = value
@@ -74,6 +70,19 @@ def added(name: str, first: Additive, second: Additive, *, in_place: bool = Fals
         return first.absorb(second) if in_place else first + second
     except HpometricsError as err:
         raise type(err)(f"{name!r}: {err}") from err
+
+
+def check_additive(name: str, value: object) -> None:
+    """Refuse what cannot be added up.
+
+    Raises:
+        MetricInputError: naming the name and what came.
+    """
+    if not isinstance(value, Additive):
+        raise MetricInputError(
+            f"{name!r}: what is added is a value such as AverageMetric(1, 2) or SumMetric(3); "
+            f"got {value!r} ({type(value).__name__})"
+        )
 
 
 def bare_name(name: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..exceptions import AdditionError, MetricInputError, MetricNameError
+from ..exceptions import AdditionError, MetricInputError
 from .additive import Additive, MacroAverageMetric
-from .names import MetricName
-from .report import Report, added, bare_name
-
-ALL = "all"
+from .places import check_task
+from .report import Metrics, Report, added, check_additive
 
 
 def aggregate_named_reports(
@@ -27,8 +25,9 @@ def aggregate_named_reports(
         micro_average: add up macro-averaged values too: every example counts alike, whatever its task.
 
     Raises:
-        MetricInputError: there is no report.
-        MetricNameError: a task has no name, or one that cannot be part of a metric's name.
+        MetricInputError: there is no report, one has what is no additive value, or fixed values differ.
+        MetricNameError: a task has no name, or one that cannot be part of a metric's name; a report has a
+            name that is not a metric's alone.
         AdditionError: tasks report one name with values of different types.
 
     >>> from hpometrics import AverageMetric, SumMetric
@@ -39,11 +38,11 @@ def aggregate_named_reports(
     """
     if not reports:
         raise MetricInputError("reports of tasks are put together from at least one, got none")
-    tasks = {check_task(task): report for task, report in reports.items()}
-    names = {name: bare_name(name) for report in tasks.values() for name in report}
+    tasks = {check_task(task): _checked(report) for task, report in reports.items()}
+    names = dict.fromkeys(name for report in tasks.values() for name in report)
     together: Report = {}
-    for given, name in names.items():
-        values = {task: report[given] for task, report in tasks.items() if given in report}
+    for name in names:
+        values = {task: report[name] for task, report in tasks.items() if name in report}
         _check_one_type(name, values)
         together[name] = _of_all(name, values, micro_average)
         if not together[name].is_global:
@@ -55,7 +54,7 @@ def aggregate_unnamed_reports(reports: Iterable[Mapping[str, Additive]]) -> Repo
     """Put reports of the same tasks together, such as those of workers: what has one name is added.
 
     Raises:
-        MetricInputError: there is no report, or fixed values differ.
+        MetricInputError: there is no report, one has what is no additive value, or fixed values differ.
         AdditionError: reports have one name with values of different types.
 
     >>> from hpometrics import SumMetric
@@ -68,28 +67,16 @@ def aggregate_unnamed_reports(reports: Iterable[Mapping[str, Additive]]) -> Repo
     together: Report = {}
     for report in reports:
         for name, value in report.items():
+            check_additive(name, value)
             together[name] = added(name, together[name], value) if name in together else value
     return together
 
 
-def check_task(task: str) -> str:
-    """Give back the name of a task that can stand in front of a metric's name.
-
-    Raises:
-        MetricNameError: it cannot, or it is `all`, which is what all tasks together are called.
-    """
-    refused = MetricNameError(
-        f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL!r}; got {task!r}"
-    )
-    if not isinstance(task, str) or task == ALL:
-        raise refused
-    try:
-        parsed = MetricName.parse(f"{task}/exs")
-    except MetricNameError:
-        raise refused from None
-    if parsed != MetricName("exs", task=task):
-        raise refused
-    return task
+def _checked(report: Mapping[str, Additive]) -> Report:
+    metrics = Metrics()
+    for name, value in report.items():
+        metrics.add(name, value)
+    return metrics.report()
 
 
 def _of_all(name: str, values: Mapping[str, Additive], micro_average: bool) -> Additive:

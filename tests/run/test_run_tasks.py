@@ -99,8 +99,8 @@ def test_a_mixed_batch_that_is_refused_is_taken_by_no_task():
 @pytest.mark.parametrize(
     ("updates", "error", "text"),
     [
-        ([{"task": "all"}], MetricNameError, "not 'all', got 'all'"),
-        ([{"task": "a/b"}], MetricNameError, "without spaces and / : "),
+        ([{"task": "all"}], MetricNameError, "and not 'all'; got 'all'"),
+        ([{"task": "a/b"}], MetricNameError, "text without '/', ':', "),
         ([{"task": ["a", "b"]}], MetricInputError, "a task for each of 2 rows, and predictions= has 1 rows"),
         ([{"task": "a"}, {}], MetricInputError, "some updates name a task and some do not"),
         ([{"feature": "intent"}], RunError, "one output, without a name; leave feature='intent' out"),
