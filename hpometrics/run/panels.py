@@ -121,7 +121,7 @@ class Panels:
                 reasons[called] = f"{recorded!r} is undefined"
 
     def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], dict[str, dict[str, Report]], Values]:
-        """What all processes measured, recorded and logged as one, gathered at once, whatever each of them met.
+        """What all processes measured, recorded and logged, gathered at once, whatever each of them met.
 
         Logged numbers cannot be added: the first process that has one says it, so that all stop as one.
         """
