@@ -31,6 +31,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/ranking_memory.py
 	$(BIN)/python benchmarks/adapter_overhead.py
+	$(BIN)/python benchmarks/diagnostics.py
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed

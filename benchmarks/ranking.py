@@ -29,6 +29,7 @@ FORTY = at_each_cutoff(OF_USERS + OF_ITEMS)
 TOLERANCE = 1e-6
 
 Contender = Callable[[Evaluation], object]
+Measure = Callable[[Evaluation], Values]
 Seconds = dict[str, list[float]]
 
 
@@ -102,7 +103,7 @@ BARS = (
 """What is compared, with what, and the most it should be."""
 
 
-def check_agreement(task: Evaluation, rivals: Mapping[str, Contender]) -> float:
+def check_agreement(task: Evaluation, rivals: Mapping[str, Measure]) -> float:
     """The largest difference of any value from the hand-fused pass.
 
     Raises:
@@ -110,7 +111,7 @@ def check_agreement(task: Evaluation, rivals: Mapping[str, Contender]) -> float:
     """
     expected, largest = ranking_floor.measure(task), 0.0
     for name, measure in {"hpometrics": ours, **rivals}.items():
-        values: Values = measure(task)  # type: ignore[assignment]  # a rival gives values
+        values = measure(task)
         for key in values.keys() & expected.keys():
             gap = abs(values[key] - expected[key]) / max(1.0, abs(expected[key]))
             if not gap <= TOLERANCE:
@@ -135,7 +136,7 @@ def ratio(spent: Seconds, name: str, base: str) -> float:
     return statistics.median(a / b for a, b in zip(spent[name], spent[base], strict=True))
 
 
-def print_rivals(task: Evaluation, rivals: Mapping[str, Contender], own: float) -> None:
+def print_rivals(task: Evaluation, rivals: Mapping[str, Measure], own: float) -> None:
     """Time each rival once: they take seconds where the rest takes tenths."""
     for name, measure in rivals.items():
         start = time.process_time()

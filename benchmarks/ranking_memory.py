@@ -55,12 +55,8 @@ def measure_alone(users: int, items: int, width: int, factors: bool) -> None:
     random = torch.Generator().manual_seed(1)
     task, small = Evaluation(users, items), Evaluation(256, items)
     user, item = (torch.randn(n, width, generator=random) for n in (users, items))
-    task.interactions  # noqa: B018  # drawn before anything is measured
-    if factors:
-        from_factors(small, user[:256], item)
-    else:
-        task.scores  # noqa: B018
-        from_scores(small)
+    _ = task.interactions if factors else task.scores  # drawn before anything is measured
+    from_factors(small, user[:256], item) if factors else from_scores(small)
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before, start = resident("VmRSS"), time.process_time()

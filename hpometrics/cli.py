@@ -193,10 +193,13 @@ def list_metrics(
 ) -> None:
     """List the registered metrics: name, which way is better, what each reads and means."""
     with _reported():
+        from .guide.diagnostics import diagnostics_table
         from .guide.listing import Filter, metrics_json, metrics_table
 
         asked = Filter(feature, inputs, objective, family)
         click.echo(metrics_json(asked) if as_json else metrics_table(asked, _width()))
+        if asked == Filter() and not as_json:
+            click.echo(f"\n{diagnostics_table(_width())}")
 
 
 @metrics.command("show")

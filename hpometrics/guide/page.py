@@ -5,10 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from ..metrics.diagnostics import diagnostic
 from ..metrics.entry import MetricEntry
 from ..metrics.names import MetricName
 from ..metrics.registry import all_entries, find_metric
 from ..metrics.store import needs_of
+from .diagnostics import diagnostic_text
 from .words import (
     aliases,
     alike,
@@ -39,6 +41,8 @@ def metric_text(name: str, feature: str | None = None, width: int | None = None)
         MetricNameError: the name does not follow the grammar, or has a parameter that is not the metric's.
     """
     asked = MetricName.parse(name)
+    if (known := diagnostic(asked)) is not None:
+        return diagnostic_text(known)
     if asked.params or asked.k is not None:
         find_metric(asked, feature)
     named = [entry for entry in all_entries(feature) if entry.name == asked.metric]

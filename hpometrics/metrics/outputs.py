@@ -105,6 +105,13 @@ class Outputs:
         return self.target.shape[0] if self.target.ndim else 0
 
     @property
+    def weights(self) -> Tensor:
+        """How much each row counts, (N,) float64: 1 where no weights were given."""
+        if self.weight is not None:
+            return self.weight
+        return torch.ones(len(self), dtype=torch.float64, device=self.target.device)
+
+    @property
     def has_target(self) -> bool:
         """Whether a target tensor was given; else soft labels or texts are what was right."""
         return self.target is not self.soft and "target" not in self.records

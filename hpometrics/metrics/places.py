@@ -91,7 +91,8 @@ def check_task(task: object) -> str:
         MetricNameError: it cannot, or it is `all`, which is what all tasks together are called.
     """
     refused = MetricNameError(
-        f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL_TASKS!r}; got {task!r}"
+        f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL_TASKS!r}; "
+        f"got {task!r}"
     )
     if not isinstance(task, str) or task == ALL_TASKS:
         raise refused

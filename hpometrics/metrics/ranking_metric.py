@@ -200,10 +200,19 @@ class ListMetric(BaseMetric):
         return values if self.every_user else values.masked_fill(~batch.valid.unsqueeze(1), torch.nan)
 
 
+class WholeMetric(ListMetric):
+    """A metric of the whole ranking, which has no k."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(None, **kwargs)
+
+
 class RatingMetric(BaseMetric):
     """An error against ratings: the scores of relevant entries are taken for predicted ratings.
 
     A subclass gives `compute_errors(preds, target)`, elementwise.
+
+    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
     """
 
     def __init__(self, average: Literal["user", "pooled"], **kwargs: Any) -> None:
@@ -217,8 +226,8 @@ class RatingMetric(BaseMetric):
         return {"errors": means_of_users(self.output, self.name, self.of_batch)}
 
     def compute(self) -> Tensor:
-        """Divide once; nan with a reason where nothing was rated."""
-        return mean_over_users(self, None)
+        """Divide once; nan with a reason where nothing that is rated has a score."""
+        return mean_over_users(self, None, "no user has a relevant item that is ranked")
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         """Measure each rating: both tensors and the result are (ratings,)."""

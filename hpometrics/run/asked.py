@@ -8,6 +8,7 @@ from typing import Any
 
 from ..exceptions import MetricNameError, NotYetError, ObjectiveError, RunError, UnknownMetricError
 from ..metrics.combined import Combined, SettledCombined
+from ..metrics.diagnostics import diagnostic, direction_of
 from ..metrics.features import OutputFeature
 from ..metrics.groups import group_named
 from ..metrics.metric import Metric
@@ -70,6 +71,9 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
     if asked.split != VALIDATION:
         raise RunError(f"{asked.name}: only validation values steer a search; track it, and optimise another")
     _check_one_value(asked)
+    known = diagnostic(asked.name) if asked.measured is None else None
+    if known is not None:
+        return replace(asked, objective=direction_of(asked.name, known, stated))
     return replace(asked, objective=_agreed(asked.name, asked.objective, stated))
 
 
@@ -103,6 +107,8 @@ def _settled(metric: Any, features: Features, stated: Objective | None) -> Asked
 
 
 def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
+    if (known := diagnostic(name)) is not None:
+        return Asked(str(name), known.objective)
     if name.feature == COMBINED:
         return _of_combined(Combined.of_all_outputs(name, types), types)
     try:

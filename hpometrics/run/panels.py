@@ -9,16 +9,23 @@ from typing import Any
 import torch
 
 from ..exceptions import RunError
+from ..metrics.additive import Additive
+from ..metrics.diagnostics import diagnostic
 from ..metrics.keeper import world_size
+from ..metrics.names import MetricName
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..metrics.report import Report
-from ..metrics.task_rows import rows_of
+from ..metrics.task_rows import by_task
 from ..search.readings import shape_of
 from .recorded import Recorded, reading, together
 from .spec import RunSpec
 from .split_panel import Reasons, SplitPanel, Values, called_of, check_split
-from .watch import Watch
+from .tallies import EXAMPLES, KEYWORDS, Tallies
+from .watch import Watches
+
+Told = Mapping[str, Mapping[str, Report]]
+"""Additive values by split and task."""
 
 
 class Panels:
@@ -33,7 +40,8 @@ class Panels:
         self._splits: dict[str, SplitPanel] = {}
         self._recorded: dict[str, Recorded] = {}
         self._logged: dict[str, Any] = {}
-        self.watches: list[Watch] = []
+        self._tallies = Tallies()
+        self.watches = Watches()
         self.per_user: PerUser | None = None
         self._tasks: list[str] = []
         for split in spec.collections:
@@ -48,8 +56,15 @@ class Panels:
         """
         given = dict(tensors)
         feature, task = given.pop("feature", None), given.pop("task", None)
-        self._split(split).update(feature, task, given)
-        self.recorded(split).batch(task, rows_of(given))
+        panel = self._split(split)
+        output = panel.output_of(feature)
+        tallies = {of: self._tallies.read(rows, output)[0] for of, rows in by_task(task, given)}
+        panel.update(feature, task, {name: value for name, value in given.items() if name not in KEYWORDS})
+        for of, tally in tallies.items():
+            self._tallies.add(tally, split, of, feature)
+        self.recorded(split).batch(task, sum(tally.rows for tally in tallies.values()))
+        if self.watches.laps is not None:
+            self.watches.laps.mark(split)
 
     def recorded(self, split: str) -> Recorded:
         """What the engine and its data sets record of a split.
@@ -84,8 +99,9 @@ class Panels:
         values, reasons, logged = self._measure()
         if clash := sorted(values.keys() & logged.keys()):
             raise RunError(f"{', '.join(clash)}: both recorded and logged; name them apart")
-        for watch in self.watches:
-            values.update(watch.close())
+        watched, why = self.watches.close()
+        values.update(watched)
+        reasons.update(why)
         values.update(logged)
         self._logged = {}
         self._combine(values, reasons)
@@ -95,20 +111,29 @@ class Panels:
     def _measure(self) -> tuple[Values, Reasons, Values]:
         values: Values = {}
         reasons: Reasons = {}
-        panels, recorded, logged = self._over_all_ranks()
+        panels, counted, recorded, logged = self._over_all_ranks()
         self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
         self.per_user = _by_user(panels.values())
         for panel in panels.values():
             found, why = panel.close()
             values.update(found)
             reasons.update(why)
+        for split, state in counted.items():
+            for name, tally in reading(state, self._spec.name).items():
+                if self._wants(name):  # a metric's own gen_n_toks stands
+                    values.setdefault(called_of(split, name), tally.value())
         for split, state in recorded.items():
             self._read(split, state, values, reasons)
         for panel in self._splits.values():
             panel.reset()
         for noted in self._recorded.values():
             noted.reset()
+        self._tallies.reset()
         return values, reasons, logged
+
+    def _wants(self, name: str) -> bool:
+        """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
+        return self._spec.defaults or name == self._spec.name or MetricName.parse(name).metric != EXAMPLES
 
     def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
         """Put what was recorded of a split beside what was measured."""
@@ -116,28 +141,28 @@ class Panels:
             called = called_of(split, name)
             if called in values:
                 raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
-            values[called] = recorded.value()
-            if math.isnan(recorded.value()):
-                reasons[called] = f"{recorded!r} is undefined"
+            values[called], reason = _read_additive(recorded)
+            if reason is not None:
+                reasons[called] = reason
 
-    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], dict[str, dict[str, Report]], Values]:
-        """What all processes measured, recorded and logged, gathered at once, whatever each of them met.
+    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told, Values]:
+        """What all processes measured, counted, recorded and logged, gathered at once, whatever each met.
 
         Logged numbers cannot be added: the first process that has one says it, so that all stop as one.
         """
-        own = {split: recorded.state() for split, recorded in self._recorded.items()}
-        logged = {name: float(value) for name, value in self._logged.items()}
+        counted = self._tallies.state(self.watches.laps)
+        recorded = {split: recorded.state() for split, recorded in self._recorded.items()}
+        logged: Values = {name: float(value) for name, value in self._logged.items()}
         if world_size() == 1:
-            return self._splits, own, dict(logged)
+            return self._splits, counted, recorded, logged
         states: list[Any] = [None] * world_size()
-        told = {split: panel.state_dict() for split, panel in self._splits.items()}, own, logged
-        torch.distributed.all_gather_object(states, told)
-        measured, recorded, numbers = zip(*states, strict=True)
-        return (
-            {split: self._split(split).over(parts) for split, parts in _by_split(measured).items()},
-            {split: together(parts) for split, parts in _by_split(recorded).items()},
-            {name: number for each in reversed(numbers) for name, number in each.items()},
-        )
+        measured = {split: panel.state_dict() for split, panel in self._splits.items()}
+        torch.distributed.all_gather_object(states, (measured, counted, recorded, logged))
+        *parts, numbers = zip(*states, strict=True)
+        panels, *reports = (_by_split(part) for part in parts)
+        merged = {split: self._split(split).over(parts) for split, parts in panels.items()}
+        counted, recorded = ({split: together(parts) for split, parts in part.items()} for part in reports)
+        return merged, counted, recorded, {k: v for each in reversed(numbers) for k, v in each.items()}
 
     def _combine(self, values: Values, reasons: Reasons) -> None:
         """Put each combination beside its terms: over all tasks, and of every task that has all its terms."""
@@ -154,7 +179,7 @@ class Panels:
         """See to it that the optimised value is there, and that what is not finite is nan."""
         name = self._spec.name
         if name not in values:
-            values[name], reasons[name] = math.nan, self._why_missing(reasons)
+            values[name], reasons[name] = math.nan, self._why_missing()
         for name, value in values.items():
             if isinstance(value, list) and name == self._spec.name:
                 values[name] = math.nan
@@ -163,7 +188,9 @@ class Panels:
                 values[name] = math.nan
                 reasons.setdefault(name, f"the value is {value}")
 
-    def _why_missing(self, reasons: Reasons) -> str:
+    def _why_missing(self) -> str:
+        if (known := diagnostic(self._spec.name)) is not None:
+            return f"was not measured in this epoch; it comes from {known.comes_from}"
         if self._spec.reported:
             return "was not logged in this epoch"
         task = self._spec.asked.task
@@ -186,6 +213,15 @@ def _by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:
     tables = [columns for panel in panels if (columns := panel.by_user()) is not None]
     return PerUser({name: users for table in tables for name, users in table.items()}) if tables else None
+
+
+def _read_additive(value: Additive) -> tuple[float, str | None]:
+    """What a value comes to, and why that is nan."""
+    try:
+        number = value.value()
+    except OverflowError:  # such as that of a perplexity
+        return math.nan, f"{value!r} is too large for a number"
+    return number, f"{value!r} is undefined" if math.isnan(number) else None
 
 
 def _number(name: str, value: Any) -> Any:

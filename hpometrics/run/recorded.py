@@ -10,10 +10,10 @@ from ..metrics.names import MICRO, MetricName
 from ..metrics.places import ALL_TASKS, check_task
 from ..metrics.report import Metrics, Report
 from ..metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
+from .tallies import NO_TASK
 
 Tasks = str | Sequence[str] | None
 
-_NO_TASK = ""
 _MIXED = "some recorded values name a task and some do not; say task= with each"
 
 
@@ -58,8 +58,8 @@ class Recorded:
         Raises:
             RunError: other values do name a task.
         """
-        key = _NO_TASK if task is None else check_task(task)
-        if any((key == _NO_TASK) != (held == _NO_TASK) for held in self._local):
+        key = NO_TASK if task is None else check_task(task)
+        if any((key == NO_TASK) != (held == NO_TASK) for held in self._local):
             raise RunError(_MIXED)
         return self._local.setdefault(key, Metrics())
 
@@ -102,7 +102,7 @@ def together(states: Iterable[Mapping[str, Report]]) -> dict[str, Report]:
     for state in states:
         for task, report in state.items():
             found[task] = aggregate_unnamed_reports([found.get(task, {}), report])
-    if _NO_TASK in found and found.keys() - {_NO_TASK, ALL_TASKS}:
+    if NO_TASK in found and found.keys() - {NO_TASK, ALL_TASKS}:
         raise RunError(_MIXED)
     return found
 
@@ -119,8 +119,8 @@ def reading(state: Mapping[str, Report], asked: str) -> dict[str, Additive]:
     """
     local = {task: report for task, report in state.items() if task != ALL_TASKS}
     overall = state.get(ALL_TASKS, {})
-    named = _NO_TASK not in local and bool(local)
-    found = aggregate_named_reports(local) if named else dict(local.get(_NO_TASK, {}))
+    named = NO_TASK not in local and bool(local)
+    found = aggregate_named_reports(local) if named else dict(local.get(NO_TASK, {}))
     if clash := sorted(found.keys() & overall.keys()):
         raise RunError(f"{', '.join(clash)}: recorded both per example and globally; name them apart")
     found.update(overall)

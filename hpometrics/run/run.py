@@ -24,7 +24,6 @@ from .panels import Panels
 from .recording import Recording
 from .spec import RunSpec
 from .user_tables import UserTables
-from .watch import Watch
 
 CHECKPOINTS = "checkpoints"
 
@@ -191,9 +190,32 @@ class Run(Recording):
             self._check_not_over(what)
         self._open = True
 
-    def watch(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Record `gnorm`, `lr` and `ups` (updates per second) with every epoch."""
-        self._panels.watches.append(Watch(model, optimizer))
+    def watch(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        max_norm: float | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        """Record with every epoch how its updates went and what they took, without slowing them down.
+
+        `gnorm lr ups step_time total_train_updates`, of the run `epoch_time peak_rss gpu_mem`, and rates of
+        what `update` is told (`exps`, `tps` ...); `hpometrics metrics list` says what each is.
+
+        Args:
+            model: whose gradients are measured.
+            optimizer: whose steps are counted.
+            max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
+                does (do not call it too), and record `clip`; `gnorm` is that from before.
+            name: of this watch, if it is not the only one: its values are `name.gnorm` ...
+
+        Raises:
+            RunError: a watch of that name is there already, or `max_norm` is not above 0.
+        """
+        watch = self._panels.watches.add(model, optimizer, max_norm, name)
+        if self._history:
+            watch.go_on_after(self._history[-1].values)
 
     def checkpoint(self, **objects: Stateful) -> None:
         """Copy the state of each object now; it is written when the epoch closes. No directory, no copy.
@@ -226,6 +248,7 @@ class Run(Recording):
         for record in written[: latest + 1]:
             self._take(record)
             self._report(final=False)
+        self._panels.watches.go_on_after(self._history[-1].values)
         self._users.restore(self._picker.index)
         set_random_states(stored["random"])
         return latest + 1
@@ -246,6 +269,7 @@ class Run(Recording):
         self._began = time.perf_counter()
         self._looped = True
         self._check_not_stopped()
+        self._panels.watches.restart()
         while len(self._history) < total and not self.finished:
             self._looping = True
             try:
@@ -318,8 +342,7 @@ class Run(Recording):
         )
 
     def _release(self) -> None:
-        for watch in self._panels.watches:
-            watch.detach()
+        self._panels.watches.detach()
         if self._log is not None:
             self._log.close()
 

@@ -44,7 +44,7 @@ class RunSpec:
             metrics know theirs.
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
         defaults: measure the default group of each output as well, as far as the updates can be read by it
-            and what is kept of them does not grow.
+            and what is kept of them does not grow, and count examples (`exs`).
         direction: states what the registry says, or supplies what it does not; never overrules it.
         at: whose value counts for the run, that of its `best` epoch or its `last`.
         epochs: the most epochs a run can have.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from ..exceptions import NonFiniteError, RunError
+from ..metrics.features import OutputFeature
 from ..metrics.names import SPLITS
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import Column
@@ -45,6 +46,14 @@ class SplitPanel:
     def tasks(self) -> set[str]:
         """The tasks met in this epoch."""
         return {task for live in self._live.values() for task in live.tasks}
+
+    def output_of(self, feature: str | None) -> OutputFeature:
+        """What the output of this name predicts.
+
+        Raises:
+            RunError: there is no such output, or it is not said which.
+        """
+        return self._output(feature).output
 
     def update(self, feature: str | None, task: Any, tensors: Mapping[str, Any]) -> None:
         """Add a batch of one output; one that is not finite voids the epoch of the split.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
+from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
 from ..metrics.groups import group_named, members_of
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.registry import FoundMetric, all_entries, find_metric, import_metric
@@ -95,6 +96,8 @@ def read_measure(form: Metric, feature_type: str | None, steers: bool, settle: b
     try:
         found = find_metric(name, feature_type)
     except UnknownMetricError as err:
+        if (known := diagnostic(name)) is not None:
+            return _of_a_run(name, known, stated, steers)
         if stated is not None and not _is_registered(name):
             return Measure(str(name), stated, "stated", reported=True)
         raise MeasureError(_unknown(name, err, steers)) from None
@@ -129,6 +132,17 @@ def _imported(path: str, stated: Objective | None, steers: bool) -> Measure:
         return _known(import_metric(path), stated, steers)
     except MetricNameError as err:
         raise MeasureError(one_line(err)) from err
+
+
+def _of_a_run(name: MetricName, known: Diagnostic, stated: Objective | None, steers: bool) -> Measure:
+    """A diagnostic, which a run records whether it is tracked or not."""
+    origin = "registry" if known.objective is not None else "stated"
+    if not steers and known.objective is None and stated is None:
+        return Measure(str(name), None, "run", reported=True)
+    try:
+        return Measure(str(name), direction_of(name, known, stated), origin, reported=True)
+    except ObjectiveError as err:
+        raise MeasureError(str(err)) from None
 
 
 def _is_registered(name: MetricName) -> bool:
@@ -166,7 +180,7 @@ def _check_parts(name: MetricName, steers: bool) -> None:
         raise MeasureError(
             f"a metric of one of several tasks or output features {NOT_YET}; write {name.metric}"
         )
-    if steers and name.split not in (None, "validation"):
+    if steers and name.split not in (None, "validation") and diagnostic(name) is None:
         raise MeasureError(f"only validation values steer the search; {name} can be tracked")
 
 

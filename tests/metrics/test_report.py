@@ -54,8 +54,8 @@ def test_containers_are_added():
     for text in ("a word", "two words"):
         other.add("distinct_1", DistinctMetric.of(text, 1))
     one.add_metrics(other)
-    one.add("distinct_1", DistinctMetric.of("three", 1))
     other.add("distinct_1", DistinctMetric.of("four", 1))
+    one.add("distinct_1", DistinctMetric.of("three", 1))
     assert one.report()["distinct_1"].ngrams == {("word",), ("two",), ("words",), ("three",)}
     assert other.report()["distinct_1"].ngrams == {("word",), ("two",), ("words",), ("four",)}
 

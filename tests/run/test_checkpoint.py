@@ -156,6 +156,7 @@ def test_the_value_is_that_of_the_checkpoint_kept(tmp_path):
         "metric": "f1(average=macro)",
         "output": Category(3),
         "track": ["log_loss", "roc_auc(average=macro)"],
+        "defaults": False,
     }
 
     def train(params, run):

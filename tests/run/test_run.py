@@ -71,7 +71,7 @@ def test_metrics_are_measured_over_the_whole_epoch():
         run.update(predictions=torch.tensor([1, 0, 1]), target=torch.tensor([1, 0, 1]))
         run.update(predictions=torch.tensor([1]), target=torch.tensor([0]))
     assert run.value == 0.75
-    assert set(reporter.reports[0].values) == {"accuracy", "balanced_accuracy"}
+    assert set(reporter.reports[0].values) == {"accuracy", "balanced_accuracy", "exs"}
 
 
 def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
@@ -84,9 +84,10 @@ def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
         "accuracy": 0.75,
         "confusion_matrix": [[1.0, 1.0], [0.0, 2.0]],
         "recall(average=none)": [0.5, 1.0],
+        "exs": 4.0,
     }
     assert read_epochs(tmp_path)[0].values == run.values
-    assert reporter.reports[0].values == {"accuracy": 0.75}
+    assert reporter.reports[0].values == {"accuracy": 0.75, "exs": 4.0}
 
 
 def test_a_matrix_is_never_optimised():
@@ -114,7 +115,10 @@ def test_a_test_split_is_measured_and_never_steers():
         run.update(split="test", predictions=[WRONG, RIGHT][epoch], target=RIGHT)
         run.update(split="train", predictions=RIGHT, target=RIGHT)
     assert run.best_epoch == 0
-    assert run.values == {"accuracy": 1.0, "test:balanced_accuracy": 0.0, "train:accuracy": 1.0}
+    examples = {"exs": 4.0, "test:exs": 4.0, "train:exs": 4.0}
+    assert run.values == {
+        "accuracy": 1.0, "test:balanced_accuracy": 0.0, "train:accuracy": 1.0, **examples,
+    }  # fmt: skip
     with pytest.raises(RunError, match="split is one of train, validation, test, got 'valid'"):
         Run(metric="accuracy", output=Binary()).update(split="valid", predictions=RIGHT, target=RIGHT)
 

@@ -178,10 +178,10 @@ def test_the_default_group_is_measured_without_being_asked():
     """As far as the updates can be read by it, and only what is of a fixed size: no roc_auc."""
     with Run(metric="accuracy", output=Binary()) as run:
         run.update(predictions=FOUR, target=FOUR)
-    assert set(run.values) == {"accuracy", "f1"}
+    assert set(run.values) == {"accuracy", "f1", "exs"}
     with Run(metric="brier", output=Binary()) as run:
         run.update(probabilities=torch.tensor([0.9, 0.2]), target=torch.tensor([1, 0]))
-    assert set(run.values) == {"brier", "accuracy", "f1", "log_loss", "ece"}
+    assert set(run.values) == {"brier", "accuracy", "f1", "log_loss", "ece", "exs"}
     with Run(metric="accuracy", output=Binary(), defaults=False) as run:
         run.update(predictions=FOUR, target=FOUR)
     assert set(run.values) == {"accuracy"}

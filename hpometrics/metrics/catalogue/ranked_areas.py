@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -11,21 +9,14 @@ from ...objective import MAXIMIZE, MINIMIZE
 from ..features import RANKING
 from ..ranking.batch import RankingBatch
 from ..ranking.lists import Lists
-from ..ranking_metric import ListMetric
+from ..ranking_metric import ListMetric, WholeMetric
 from ..registry import register_metric
 
 _ALONE = "no user has both a relevant item and another"
 
 
-class _Whole(ListMetric):
-    """A metric of the whole ranking, which has no k."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(None, **kwargs)
-
-
 @register_metric("gauc", [RANKING], aliases=["roc_auc", "auroc", "retrieval_auroc"])
-class GroupedAUC(_Whole):
+class GroupedAUC(WholeMetric):
     """Chance that a relevant item of a user has a higher score than another one, averaged over users.
 
     Shape: scores, target (users, items).
@@ -55,7 +46,7 @@ class GroupedAUC(_Whole):
 
 
 @register_metric("auc", [RANKING])
-class PooledAUC(_Whole):
+class PooledAUC(WholeMetric):
     """Chance that a relevant item has a higher score than another one of its user, over all relevant items.
 
     Users count by the number of their relevant items; `gauc` counts them alike.
@@ -150,14 +141,14 @@ class PartialAUC(ListMetric):
 
 
 @register_metric("log_loss", [RANKING], aliases=["logloss"])
-class RankingLogLoss(_Whole):
+class RankingLogLoss(WholeMetric):
     """Mean of -log p of whether an item is relevant, over the items of a user and then over users.
 
     The probability that an item is relevant is the sigmoid of its score: this is for models whose scores are
     logits. Grades count as relevant or not.
 
     Shape: scores, target (users, items).
-    Value: float from 0, in nats, 0 is best; nan when no user has a relevant item.
+    Value: float from 0, in nats, 0 is best; nan when no user has both a relevant item and a ranked one.
     Formula: mean over users of the mean over ranked items of log(1 + exp(-s)) where the item is relevant,
         log(1 + exp(s)) where it is not.
     Deviates: averaged by user, as in WarpRec; pooled over items, users with many candidates weigh more.
@@ -172,6 +163,7 @@ class RankingLogLoss(_Whole):
 
     objective = MINIMIZE
     family = "areas"
+    void = "no user has both a relevant item and a ranked one"
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Average over the items that are ranked."""

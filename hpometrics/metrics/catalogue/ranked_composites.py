@@ -32,6 +32,7 @@ class Composite(ListMetric):
     """
 
     family = "composite"
+    void = "no user has a value of every part"
 
     def __init__(self, k: int, parts: Sequence[str], **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -89,7 +90,7 @@ class RankingFScore(Composite):
         beta: how much more.
 
     Shape: scores, target (users, items).
-    Value: float in [0, 1] if a and b are, 1 is best; nan when no user has a relevant item.
+    Value: float in [0, 1] if a and b are, 1 is best; nan when no user has a value of both.
     Formula: mean over users of (1 + beta^2) a b / (beta^2 a + b), 0 where both are 0.
     Deviates: it is not the harmonic mean of the two means; WarpRec's carries values over from epoch to epoch.
     Source: van Rijsbergen 1979, Information Retrieval.

@@ -17,7 +17,14 @@ from ..statistics.cutoffs import rankings_in
 
 
 class _InversePropensity(ListMetric):
-    """Hits that count by 1 over the chance that the item is observed."""
+    """Hits that count by 1 over the chance that the item is observed.
+
+    Shape: scores, target (users, items); `propensity` of the `Ranking`. Where it is not given, it is the
+        root of the popularity over the largest one, 0.1 at least.
+
+    Raises:
+        MetricInputError: neither propensity nor popularity is given.
+    """
 
     objective = MAXIMIZE
     family = "debiased"
@@ -36,24 +43,18 @@ class _InversePropensity(ListMetric):
 class IPSRecall(_InversePropensity):
     """Recall of the first k in which a hit counts 1 over the chance that the item is observed.
 
-    Where `propensity` is not given, it is the root of the item's popularity over the largest one, 0.1 at
-    least. Users without a relevant item are left out.
+    Users without a relevant item are left out.
 
-    Shape: scores, target (users, items); `propensity` or popularity of the `Ranking`.
     Value: float from 0, no unit, more is better, above 1 where rare items are found; nan when no user has a
         relevant item.
-
-    Raises:
-        MetricInputError: neither propensity nor popularity is given.
     Formula: mean over users of sum of 1 / p over the hits in the first k / relevant items
     Deviates: in a sampled evaluation WarpRec takes the place of a candidate for its item.
     Source: Yang et al. 2018, RecSys; propensity: Saito et al. 2020, WSDM.
 
-    >>> import torch
-    >>> from hpometrics.metrics.features import Ranking
+    >>> from hpometrics import Ranking
     >>> metric = IPSRecall(k=1)
-    >>> metric.output = Ranking(propensity=torch.tensor([0.5, 0.25]))
-    >>> metric.update(torch.tensor([[0.9, 0.5]]), [[0, 1]])
+    >>> metric.output = Ranking(propensity=[0.5, 0.25])
+    >>> metric.update([[0.9, 0.5]], [[0, 1]])
     >>> metric.compute().item()  # (1 / 0.5) / 2
     1.0
     """
@@ -67,23 +68,17 @@ class IPSRecall(_InversePropensity):
 class SNIPSRecall(_InversePropensity):
     """Recall of the first k in which every relevant item counts 1 over the chance that it is observed.
 
-    Where `propensity` is not given, it is the root of the item's popularity over the largest one, 0.1 at
-    least. Users without a relevant item are left out.
+    Users without a relevant item are left out.
 
-    Shape: scores, target (users, items); `propensity` or popularity of the `Ranking`.
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
-
-    Raises:
-        MetricInputError: neither propensity nor popularity is given.
     Formula: mean over users of sum of 1 / p over the hits in the first k / sum of 1 / p over relevant items
     Deviates: in a sampled evaluation WarpRec takes the place of a candidate for its item, and exceeds 1.
     Source: Swaminathan & Joachims 2015, NIPS; Yang et al. 2018, RecSys.
 
-    >>> import torch
-    >>> from hpometrics.metrics.features import Ranking
+    >>> from hpometrics import Ranking
     >>> metric = SNIPSRecall(k=1)
-    >>> metric.output = Ranking(propensity=torch.tensor([0.5, 0.25]))
-    >>> metric.update(torch.tensor([[0.9, 0.5]]), [[0, 1]])
+    >>> metric.output = Ranking(propensity=[0.5, 0.25])
+    >>> metric.update([[0.9, 0.5]], [[0, 1]])
     >>> round(metric.compute().item(), 4)  # 2 / (2 + 4)
     0.3333
     """
@@ -97,23 +92,17 @@ class SNIPSRecall(_InversePropensity):
 class IPSDCG(_InversePropensity):
     """Discounted gain of the first k in which a hit counts 1 over the chance that the item is observed.
 
-    Where `propensity` is not given, it is the root of the item's popularity over the largest one, 0.1 at
-    least. Users without a relevant item are left out.
+    Users without a relevant item are left out.
 
-    Shape: scores, target (users, items); `propensity` or popularity of the `Ranking`.
     Value: float from 0, no unit, more is better; nan when no user has a relevant item.
-
-    Raises:
-        MetricInputError: neither propensity nor popularity is given.
     Formula: mean over users of sum of 1 / (p log2(rank + 1)) over the hits in the first k
     Deviates: in a sampled evaluation WarpRec takes the place of a candidate for its item.
     Source: Yang et al. 2018, RecSys; propensity: Saito et al. 2020, WSDM.
 
-    >>> import torch
-    >>> from hpometrics.metrics.features import Ranking
+    >>> from hpometrics import Ranking
     >>> metric = IPSDCG(k=2)
-    >>> metric.output = Ranking(propensity=torch.tensor([0.5, 0.25]))
-    >>> metric.update(torch.tensor([[0.9, 0.5]]), [[0, 1]])
+    >>> metric.output = Ranking(propensity=[0.5, 0.25])
+    >>> metric.update([[0.9, 0.5]], [[0, 1]])
     >>> round(metric.compute().item(), 4)  # 2 + 4 / log2(3)
     4.5237
     """
@@ -127,24 +116,18 @@ class IPSDCG(_InversePropensity):
 class SNIPSDCG(_InversePropensity):
     """Discounted gain of the first k, in which relevant items count 1 over the chance that they are observed.
 
-    Where `propensity` is not given, it is the root of the item's popularity over the largest one, 0.1 at
-    least. Users without a relevant item are left out.
+    Users without a relevant item are left out.
 
-    Shape: scores, target (users, items); `propensity` or popularity of the `Ranking`.
     Value: float in [0, 1], no unit, more is better; nan when no user has a relevant item.
-
-    Raises:
-        MetricInputError: neither propensity nor popularity is given.
     Formula: mean over users of sum of 1 / (p log2(rank + 1)) over the hits in the first k / sum of 1 / p over
         relevant items
     Deviates: in a sampled evaluation WarpRec takes the place of a candidate for its item.
     Source: Swaminathan & Joachims 2015, NIPS; Yang et al. 2018, RecSys.
 
-    >>> import torch
-    >>> from hpometrics.metrics.features import Ranking
+    >>> from hpometrics import Ranking
     >>> metric = SNIPSDCG(k=2)
-    >>> metric.output = Ranking(propensity=torch.tensor([0.5, 0.25]))
-    >>> metric.update(torch.tensor([[0.9, 0.5]]), [[0, 1]])
+    >>> metric.output = Ranking(propensity=[0.5, 0.25])
+    >>> metric.update([[0.9, 0.5]], [[0, 1]])
     >>> round(metric.compute().item(), 4)  # (2 + 4 / log2(3)) / (2 + 4)
     0.754
     """

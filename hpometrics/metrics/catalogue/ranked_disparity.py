@@ -45,7 +45,10 @@ def pairs_of(of: Of, k: int | None) -> dict[str, Statistic]:
 
 
 class BiasDistance(BaseMetric):
-    """A metric of how far a bias, named by `of`, is from its `best`: over pairs of groups, or of one pair."""
+    """A metric of how far a bias, named by `of`, is from its `best`: over pairs of groups, or of one pair.
+
+    Shape: scores, target (users, items); users (users,) int.
+    """
 
     family = "fairness"
     of: ClassVar[Of]
@@ -90,7 +93,6 @@ class SourceBias(BiasDistance):
     seen=...)` and `users=`. It is the mean over pairs of groups of the distance to 1, which is no bias, or
     that of one pair, `bias_disparity_bs(items=1, users=0)`; `bias_disparity_table` has them all.
 
-    Shape: scores, target (users, items); users (users,) int.
     Value: float from 0, no unit; nan when no pair of groups has a bias.
     Formula: mean of |bs - 1|, bs = share of group c in what users of group g have seen / its share in the
         catalogue. Those of no known group count in both wholes, and are in no pair.
@@ -110,14 +112,20 @@ class SourceBias(BiasDistance):
     of = "bs"
 
 
+class _ListedBias(TopKMetric, BiasDistance):
+    """One that reads lists of k items."""
+
+    def __init__(self, k: int, users: int | None = None, items: int | None = None, **kwargs: Any) -> None:
+        super().__init__(k, users=users, items=items, **kwargs)
+
+
 @register_metric("bias_disparity_br", [RANKING])
-class ListBias(TopKMetric, BiasDistance):
+class ListBias(_ListedBias):
     """How far the lists of groups of users lean towards groups of items: the distance to no bias.
 
     Needs `Ranking(user_groups=..., item_groups=...)` and `users=`. It is the mean over pairs of groups, or
     that of one pair, `bias_disparity_br(items=1, users=0)@10`; `bias_disparity_table` has them all.
 
-    Shape: scores, target (users, items); users (users,) int.
     Value: float from 0, no unit, 0 is best: lists are made like the catalogue; nan when no pair of groups has
         a bias.
     Formula: mean of |br - 1|, br = share of group c in the first k of users of group g / its share in the
@@ -138,18 +146,14 @@ class ListBias(TopKMetric, BiasDistance):
     of = "br"
     draw_batch = staticmethod(as_catalogue)
 
-    def __init__(self, k: int, users: int | None = None, items: int | None = None, **kwargs: Any) -> None:
-        super().__init__(k, users=users, items=items, **kwargs)
-
 
 @register_metric("bias_disparity_bd", [RANKING])
-class BiasDisparity(TopKMetric, BiasDistance):
+class BiasDisparity(_ListedBias):
     """How far lists change the bias that groups of users had in training: the relative difference.
 
     Needs `Ranking(user_groups=..., item_groups=..., seen=...)` and `users=`. It is the mean over pairs of
     groups, or that of one pair, `bias_disparity_bd(items=1, users=0)@10`; `bias_disparity_table` has signs.
 
-    Shape: scores, target (users, items); users (users,) int.
     Value: float from 0, no unit, 0 is best: lists lean as training did; nan when no pair of groups has a
         bias.
     Formula: mean of |bd|, bd = (br - bs) / bs; a pair that never met in training has none.
@@ -169,9 +173,6 @@ class BiasDisparity(TopKMetric, BiasDistance):
     of = "bd"
     best = 0.0
     draw_batch = staticmethod(as_training)
-
-    def __init__(self, k: int, users: int | None = None, items: int | None = None, **kwargs: Any) -> None:
-        super().__init__(k, users=users, items=items, **kwargs)
 
 
 @register_metric("bias_disparity_table", [RANKING])

@@ -49,7 +49,7 @@ class SubtopicRecall(ListMetric):
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count each feature where it first occurs among hits."""
-        has = batch.side.item_features > 0
+        has = batch.item_features > 0
         found = _by_tile(cut.lists, has, cut.lists.hits, _first_found)
         return cut.sum(found) / _wanted(batch, has)
 
@@ -87,7 +87,7 @@ class IntraListDiversity(ListMetric):
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Divide by the number of pairs."""
-        units = torch.nn.functional.normalize(batch.side.item_features.double(), dim=1)
+        units = torch.nn.functional.normalize(batch.item_features.double(), dim=1)
         pairs = cut.lengths * (cut.lengths - 1) / 2
         alike = cut.sum(_by_tile(cut.lists, units, cut.lists.real, _alike))
         return torch.where(pairs > 0, 1 - alike / pairs, torch.nan)

@@ -45,7 +45,7 @@ class RateSpread(TopKMetric):
     def require(self, batch: Outputs) -> None:
         """Make sure that the groups of items are known before anything is counted."""
         super().require(batch)
-        _ = rankings_in(batch).side.item_groups
+        _ = rankings_in(batch).item_groups
 
     def compute(self) -> Tensor:
         """Compare the rates; nan with a reason where there are fewer than two, or all are 0."""

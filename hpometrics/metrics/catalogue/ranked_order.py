@@ -12,7 +12,7 @@ from ...objective import MAXIMIZE
 from ..features import RANKING
 from ..ranking.batch import RankingBatch
 from ..ranking.lists import Cut
-from ..ranking_metric import ListMetric
+from ..ranking_metric import ListMetric, WholeMetric
 from ..registry import register_metric
 
 _LEVELS = 10  # eleven levels of recall, 0.0 to 1.0
@@ -122,7 +122,7 @@ class MeanAverageRecall(ListMetric):
 
 
 @register_metric("r_precision", [RANKING], aliases=["retrieval_r_precision", "rprec"])
-class RPrecision(ListMetric):
+class RPrecision(WholeMetric):
     """Share of relevant items among as many as there are relevant ones, averaged over users.
 
     Shape: scores, target (users, items).
@@ -141,16 +141,13 @@ class RPrecision(ListMetric):
     objective = MAXIMIZE
     family = "order"
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(None, **kwargs)
-
     def values(self, cut: Cut) -> Tensor:
         """Count the hits that come early enough."""
         return cut.sum(cut.lists.hits & (cut.lists.places <= cut.relevant)) / cut.relevant
 
 
 @register_metric("interpolated_precision", [RANKING], aliases=["iprec_at_recall"])
-class InterpolatedPrecision(ListMetric):
+class InterpolatedPrecision(WholeMetric):
     """Best precision at any rank that has found at least a share of the relevant items, averaged over users.
 
     Shape: scores, target (users, items).
@@ -174,7 +171,7 @@ class InterpolatedPrecision(ListMetric):
     family = "order"
 
     def __init__(self, recall: float | None = None, **kwargs: Any) -> None:
-        super().__init__(None, **kwargs)
+        super().__init__(**kwargs)
         if recall is not None and not 0 <= recall <= 1:
             raise MetricInputError(f"interpolated_precision: recall lies in [0, 1], got {recall!r}")
         self.recall = recall
@@ -188,7 +185,7 @@ class InterpolatedPrecision(ListMetric):
 
 
 @register_metric("bpref", [RANKING])
-class BinaryPreference(ListMetric):
+class BinaryPreference(WholeMetric):
     """How seldom a relevant item comes after one that is judged and not relevant, averaged over users.
 
     A dense target judges every item; of a sparse one only the entries are judged, those of grade 0 (or up to
@@ -210,9 +207,6 @@ class BinaryPreference(ListMetric):
 
     objective = MAXIMIZE
     family = "order"
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(None, **kwargs)
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Compare each relevant item with what is judged."""

@@ -15,7 +15,7 @@ from ..ranking.batch import RankingBatch
 from ..ranking.lists import Cut
 from ..ranking.popularity import at_least_one, long_tail, popularity, rarest
 from ..ranking.side import SideData
-from ..ranking_metric import ListMetric, TopKMetric
+from ..ranking_metric import BaseMetric, ListMetric, TopKMetric
 from ..registry import register_metric
 from ..statistics.cutoffs import rankings_in
 from ..statistics.item_counts import ItemCounts
@@ -24,15 +24,30 @@ from ..statistics.statistic import Statistic
 from .law_batches import biased
 
 
-class _LongTail(ListMetric):
+class _ByPopularity(BaseMetric):
+    """A metric of how popular what is recommended is.
+
+    Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
+
+    Raises:
+        MetricInputError: popularity is not given.
+    """
+
+    family = "popularity"
+
+
+class _OfTail(_ByPopularity):
+    """One that tells the head, which the most popular items are, from the long tail of the others."""
+
+    def __init__(self, k: int, pop_ratio: float = 0.8, **kwargs: Any) -> None:
+        super().__init__(k=k, **kwargs)
+        self.pop_ratio = _share("pop_ratio", pop_ratio)
+
+
+class _LongTail(_OfTail, ListMetric):
     """A count of list items in the long tail: the items that are not the most popular ones."""
 
     objective = MAXIMIZE
-    family = "popularity"
-
-    def __init__(self, k: int, pop_ratio: float = 0.8, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
-        self.pop_ratio = _share("pop_ratio", pop_ratio)
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count the items in the tail."""
@@ -52,11 +67,7 @@ class ACLT(_LongTail):
     the first of equally popular ones; the tail is the rest, none with `pop_ratio=1`. Users without a
     relevant item are left out.
 
-    Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float from 0, items, more is better, up to k; nan when no user has a relevant item.
-
-    Raises:
-        MetricInputError: popularity is not given.
     Formula: mean over users of list items in the tail
     Deviates: WarpRec takes any of equally popular items for the head, and fails with `pop_ratio=1`.
     Source: Abdollahpouri, Burke & Mobasher 2019, arXiv 1901.07555.
@@ -79,11 +90,7 @@ class APLT(_LongTail):
     the first of equally popular ones; the tail is the rest, none with `pop_ratio=1`. Users without a
     relevant item are left out, as are those whose list is empty.
 
-    Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float in [0, 1], no unit, more is better; nan when no user has a relevant item and a list.
-
-    Raises:
-        MetricInputError: popularity is not given.
     Formula: mean over users of list items in the tail / length of the list
     Deviates: WarpRec divides a list shorter than k by k, takes any of equally popular items for the head, and
         fails with `pop_ratio=1`.
@@ -106,13 +113,12 @@ class APLT(_LongTail):
 
 
 @register_metric("tail_percentage", [RANKING])
-class TailPercentage(ListMetric):
+class TailPercentage(_ByPopularity, ListMetric):
     """Share of the items of a list of k that are among the least popular `tail_ratio` of the catalogue.
 
     Every user counts whose list is not empty. Of equally popular items the first ones are taken, one item at
     least.
 
-    Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float in [0, 1], no unit, more is better; nan when every list is empty.
 
     Raises:
@@ -131,7 +137,6 @@ class TailPercentage(ListMetric):
     """
 
     objective = MAXIMIZE
-    family = "popularity"
     every_user = True
     void = "every list is empty"
 
@@ -146,17 +151,13 @@ class TailPercentage(ListMetric):
 
 
 @register_metric("arp", [RANKING])
-class ARP(ListMetric):
+class ARP(_ByPopularity, ListMetric):
     """Average popularity of recommended items: the interactions of each in training, over lists of k.
 
     Users without a relevant item are left out, as are those whose list is empty. An item that nobody
     interacted with counts as one interaction.
 
-    Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float from 0, interactions, less is better; nan when no user has a relevant item and a list.
-
-    Raises:
-        MetricInputError: popularity is not given.
     Formula: mean over users of mean over the items of the list of their interactions
     Deviates: WarpRec counts masked and padded places as items; RecBole's AveragePopularity counts an item
         that nobody interacted with 0.
@@ -172,7 +173,6 @@ class ARP(ListMetric):
     """
 
     objective = MINIMIZE
-    family = "popularity"
     void = "no user has a relevant item and a list"
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
@@ -180,16 +180,11 @@ class ARP(ListMetric):
         return cut.sum(cut.lists.of_items(at_least_one(batch.side, batch.num_items))) / cut.lengths
 
 
-class _HeadAndTail(TopKMetric):
+class _HeadAndTail(_OfTail, TopKMetric):
     """The spread of a rate between head and tail: the deviation of the two rates over their mean."""
 
     objective = MINIMIZE
-    family = "popularity"
     draw_batch = staticmethod(biased)
-
-    def __init__(self, k: int, pop_ratio: float = 0.8, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
-        self.pop_ratio = _share("pop_ratio", pop_ratio)
 
     def require(self, batch: Outputs) -> None:
         """Make sure that popularity is known before anything is counted."""
@@ -218,12 +213,8 @@ class PopREO(_HeadAndTail):
     The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
     the first of equally popular ones. All users are pooled; one without a relevant item adds nothing.
 
-    Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float in [0, 1], no unit, 0 is best; nan when head or tail has no relevant item, or nothing is
         found.
-
-    Raises:
-        MetricInputError: popularity is not given.
     Formula: std(p) / mean(p) of the two rates p = hits of the group / relevant of the group
     Deviates: WarpRec before 2.0 counts all items of the lists, not hits.
     Source: Zhu, Wang & Caverlee 2020, SIGIR.
@@ -250,11 +241,7 @@ class PopRSP(_HeadAndTail):
     the first of equally popular ones. All users are pooled, with or without a relevant item. On offer is
     what is not masked: of a sampled evaluation the candidates.
 
-    Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
     Value: float in [0, 1], no unit, 0 is best; nan when nothing of head or tail is on offer.
-
-    Raises:
-        MetricInputError: popularity is not given.
     Formula: std(p) / mean(p) of the two rates p = list items of the group / items of the group on offer
     Deviates: WarpRec before 2.0 divides by the size of the group.
     Source: Zhu, Wang & Caverlee 2020, SIGIR.

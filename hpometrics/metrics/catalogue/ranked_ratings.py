@@ -16,14 +16,18 @@ def _aliases(name: str) -> dict[str, str]:
     return {f"{name}_{average}": f"{name}(average={average})" for average in _AVERAGES}
 
 
+class _RatingError(RatingMetric):
+    objective = MINIMIZE
+    family = "rating"
+
+
 @register_metric("mae", [RANKING], aliases=_aliases("mae"))
-class RatingMAE(RatingMetric):
+class RatingMAE(_RatingError):
     """Mean absolute error of scores taken for ratings, over the rated items.
 
     `average=user` is the mean over users of each user's error, `average=pooled` that over all ratings.
 
-    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
-    Value: float from 0, in units of the ratings, 0 is best; nan when nothing is rated.
+    Value: float from 0, in units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of the mean of |score - rating|, or the mean over all ratings.
     Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
@@ -35,22 +39,18 @@ class RatingMAE(RatingMetric):
     1.25
     """
 
-    objective = MINIMIZE
-    family = "rating"
-
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         """Take absolute gaps."""
         return (preds - target).abs()
 
 
 @register_metric("mse", [RANKING], aliases=_aliases("mse"))
-class RatingMSE(RatingMetric):
+class RatingMSE(_RatingError):
     """Mean squared error of scores taken for ratings, over the rated items.
 
     `average=user` is the mean over users of each user's error, `average=pooled` that over all ratings.
 
-    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
-    Value: float from 0, in squared units of the ratings, 0 is best; nan when nothing is rated.
+    Value: float from 0, in squared units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of the mean of (score - rating)^2, or the mean over all ratings.
     Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
@@ -61,9 +61,6 @@ class RatingMSE(RatingMetric):
     >>> round(metric.compute().item(), 4)  # (1 + 0 + 9) / 3
     3.3333
     """
-
-    objective = MINIMIZE
-    family = "rating"
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         """Square the gaps."""
@@ -77,8 +74,7 @@ class RatingRMSE(RatingMSE):
     `average=user` takes the root of each user's error, then the mean over users; `average=pooled` the root of
     the mean over all ratings. The two are different numbers.
 
-    Shape: scores, target (users, items); the relevant entries of the target are the ratings.
-    Value: float from 0, in units of the ratings, 0 is best; nan when nothing is rated.
+    Value: float from 0, in units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of sqrt(mean of (score - rating)^2), or sqrt(mean over all ratings).
     Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1); pooled: Bennett & Lanning 2007, The Netflix Prize, KDD Cup.

@@ -84,7 +84,7 @@ class UserMADRating(UserGap):
 
     Shape: scores, target (users, items); users (users,) int.
     Value: float from 0, in units of the scores, 0 is best; nan when fewer than two groups have a user with a
-        relevant item.
+        relevant item and a list.
     Formula: mean over pairs of groups of |difference of the groups' means of the mean score of the first k|.
     Deviates: WarpRec gives 0 of fewer than two groups, and is nan where a list is shorter than k; a user who
         comes twice counts twice.

@@ -1,51 +1,36 @@
-"""RankingBatch: a batch of scores over items, with what is relevant; its lists and areas, each made once."""
+"""RankingBatch: a batch of scores over items, with what is relevant; its lists, each made once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..features import LOGITS, InputType, OutputFeature, Ranking
-from ..outputs import Outputs, as_tensor
-from .areas import count_others, ranks_of, right_pairs
 from .blocks import Tile
-from .candidates import sample_candidates
 from .interactions import Interactions
 from .lists import Cut, Lists
 from .padded import Padded
-from .queries import side_by_side
-from .reading import (
-    known_users,
-    placed,
-    read_items,
-    read_scores,
-    read_scoring,
-    read_seen,
-    read_target,
-    read_users,
-)
-from .relevance import DenseRelevance, Relevance, SparseRelevance
-from .scoring import GivenScores, Scoring, tiles
-from .side import SideData
+from .reading import known_users
+from .relevance import SparseRelevance
+from .tiled import TiledBatch
 from .topk import top_k
+from .update import Update
 from .whole import WholeLists
 
-T = TypeVar("T")
-Areas = tuple[Tensor, Tensor, Tensor]
 
-
-class RankingBatch(Outputs):
+class RankingBatch(TiledBatch):
     """One batch of a `Ranking`: scores, or the factors that they are products of, and what is relevant.
 
     Args:
         feature: the output, with its side data.
         logits: scores (rows, items); `scores` is the same.
         target: grades (rows, items), or relevant items in any form of `Interactions`.
-        items: (rows, candidates) the item of each column of each row, -1 or `num_items` for none.
+        items: (rows, candidates) the item of each column of each row, -1 or `num_items` for none; beside
+            `queries` (pairs,).
         users: (rows,) the number of each user, for seen items, groups and values by user.
         queries: (pairs,) the query of each score, for scores and target (pairs,); a row is then a query.
             torchmetrics' `indexes` is the same.
@@ -57,114 +42,52 @@ class RankingBatch(Outputs):
         MetricInputError: shapes that do not belong together, item ids out of range, or something missing.
     """
 
-    __slots__ = (
-        "_catalogue",
-        "_depth",
-        "_hidden",
-        "_scoring",
-        "_visitors",
-        "items",
-        "relevance",
-        "side",
-        "users",
-    )
+    __slots__ = ("_depth", "_visitors")
 
     feature: Ranking
-    relevance: Relevance
-    items: Tensor | None
-    users: Tensor | None
-    _hidden: Interactions | None
 
-    def __init__(
-        self,
-        feature: OutputFeature,
-        *,
-        logits: Any = None,
-        scores: Any = None,
-        target: Any = None,
-        items: Any = None,
-        users: Any = None,
-        queries: Any = None,
-        indexes: Any = None,
-        user_factors: Any = None,
-        item_factors: Any = None,
-        sample_weight: Any = None,
-        **extras: Any,
-    ) -> None:
-        if not isinstance(feature, Ranking):
-            raise MetricInputError(f"a batch of rankings is of Ranking(), got {feature}")
-        given = read_scores(logits, scores, extras)
-        queries = indexes if queries is None else queries
-        if queries is not None:
-            if users is not None or items is not None:
-                raise MetricInputError("queries= say which row a pair is in; leave out users= and items=")
-            if feature.seen is not None or feature.num_negatives is not None:
-                raise MetricInputError(
-                    "documents of queries are not numbered, so that none is masked as seen or drawn; leave "
-                    "out seen= and num_negatives= of the output, or give scores by row with items="
-                )
-            given, target, users = side_by_side(given, target, queries)
-        self._begin(feature, read_scoring(given, user_factors, item_factors, items), extras)
-        self.weight = None if sample_weight is None else as_tensor(sample_weight).double()
-        (rows, width), total = self._scoring.shape, self.side.num_items
-        scored = width if items is None else self._catalogue
-        if None not in (total, scored) and total != scored:
-            raise MetricInputError(
-                f"scores are of {scored} items, the catalogue has {total}; of candidates alone, pass items="
-            )
-        self.users = None if users is None else read_users(users, rows)
-        self.items = (
-            None if items is None else read_items(as_tensor(items), self._scoring.shape, self._known_items)
-        )
-        self.relevance, self.target = read_target(
-            target, self._scoring, self.items, feature.relevance_threshold, self._known_items
-        )
-        masks = feature.seen is not None and self.items is None  # candidates are the caller's choice
-        self._hidden = read_seen(self.side, self.users, self.width) if masks else None
-        if feature.num_negatives is not None and self.items is None:
-            self._sample(feature.num_negatives)
-        if isinstance(self._scoring, GivenScores):
-            self.given[LOGITS] = self._scoring.scores
+    def __init__(self, feature: OutputFeature, **given: Any) -> None:
+        self._begin(feature, Update.of(feature, **given))
 
-    def _begin(self, feature: Ranking, scoring: Scoring, extras: dict[str, Any]) -> None:
-        self.feature, self._scoring, self.extras = feature, scoring, extras
-        self.side = SideData.of(feature, scoring.device)
-        self.given: dict[InputType, Tensor] = {}
-        self.records: dict[str, list[Any]] = {}
-        self.soft: Tensor | None = None
-        self._blocks: dict[str, Any] = {}
-        self._catalogue = scoring.num_items
-        self._kind, self._depth = False, 0
+    def _begin(self, feature: OutputFeature, update: Update) -> None:
+        super()._begin(feature, update)
+        self._depth = 0
         self._visitors: dict[str, Callable[[Tile], Tensor]] = {}
-
-    @property
-    def width(self) -> int:
-        """How many columns the scores have: all items, or the candidates."""
-        return self._scoring.shape[1]
 
     @property
     def num_items(self) -> int:
         """The size of the catalogue.
 
         Raises:
-            MetricInputError: only candidates are scored, and the output does not say it.
+            MetricInputError: only candidates are scored, and the output does not say it; or what is scored
+                are documents of queries without a number.
         """
-        known = self._known_items
-        if known is None and self.items is not None:
+        self._check_numbered()
+        if self._update.num_items is None:
             raise MetricInputError(
                 "the size of the catalogue is wanted, candidates do not show it; give Ranking(num_items=...)"
             )
-        return self.width if known is None else known
+        return self._update.num_items
 
     @property
-    def _known_items(self) -> int | None:
-        """The size of the catalogue, where side data or factors show it."""
-        return self.side.num_items if self._catalogue is None else self._catalogue
+    def item_groups(self) -> Tensor:
+        """The group of each item of the catalogue, -1 where it is unknown, (items,) int64.
+
+        Raises:
+            MetricInputError: the output has no groups of items, or nothing tells which items are scored.
+        """
+        self._check_numbered()
+        return self.side.item_groups
 
     @property
-    def valid(self) -> Tensor:
-        """Which rows have a relevant item, (rows,) bool."""
-        return self.relevance.counts > 0
+    def item_features(self) -> Tensor:
+        """The features of each item of the catalogue, (items, features) float32.
+
+        Raises:
+            MetricInputError: the output has no features of items, or nothing tells which items are scored.
+        """
+        self._check_numbered()
+        return self.side.item_features
 
     @property
     def user_groups(self) -> Tensor:
@@ -200,55 +123,9 @@ class RankingBatch(Outputs):
         return whole + ([self.lists.cut(some)] if some else [])
 
     @property
-    def others(self) -> Tensor:
-        """How many items of each row are ranked and not relevant, (rows,) float64."""
-        return self._once("others", lambda: self._measured(count_others, self.relevance.entries))
-
-    @property
-    def areas(self) -> Areas:
-        """Pairs in the right order, relevant items and others of each row, see `right_pairs`."""
-        return self._once("areas", self._counted)
-
-    @property
-    def rated(self) -> Areas:
-        """Row, score and grade of each relevant entry, for errors against ratings."""
-        return self._once("rated", self._rated)
-
-    @property
     def relevant_items(self) -> Interactions:
         """The ids of the relevant items of each row, those that are no candidates included."""
         return self._once("relevant items", self._named)
-
-    @property
-    def ordered(self) -> Tensor:
-        """Whether all scores can be ordered, a flag: neither nan nor inf among them."""
-        tops = [part.amax() < torch.inf for part in self._scoring.inputs if part.numel()]
-        return torch.stack(tops).all() if tops else torch.ones((), dtype=torch.bool)
-
-    @property
-    def logits(self) -> Tensor:
-        """All scores, (rows, columns), -inf for what is not ranked."""
-        return self._once("logits", lambda: torch.cat([scores.clone() for _, scores in self.tiles()]))
-
-    @property
-    def answer(self) -> Tensor:
-        """All grades, (rows, columns) float32."""
-        return self._once("answer", lambda: self.relevance.dense(0, len(self)))
-
-    def _once(self, name: str, make: Callable[[], T]) -> T:
-        return self.block(name, lambda _: make())
-
-    def tiles(self, *, scratch: bool = False) -> Iterator[tuple[int, Tensor]]:
-        """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked.
-
-        With `scratch` a tile may be written into; else it may be the caller's own scores.
-        """
-        padding = None if self.items is None else self.items < 0
-        return tiles(self._scoring, self._hidden, padding, scratch=scratch)
-
-    def raw_tiles(self) -> Iterator[Tensor]:
-        """Cut the scores into tiles as they were given, with nothing hidden."""
-        return (scores for _, scores in tiles(self._scoring, None, None))
 
     def dense_tiles(self) -> Iterator[Tile]:
         """Cut the batch into tiles of scores and grades, with their lists."""
@@ -274,10 +151,6 @@ class RankingBatch(Outputs):
             held.update({asked: torch.cat(found or [none]) for asked, found in parts.items()})
         return held[name]
 
-    def ranks(self, entries: Interactions) -> Tensor:
-        """Find the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked."""
-        return self._measured(ranks_of, entries) if len(entries.items) else entries.sizes.double()
-
     def require(self, kind: InputType, reader: str) -> None:
         """Make sure that a model output is given: a ranking has scores and nothing else.
 
@@ -287,46 +160,12 @@ class RankingBatch(Outputs):
         if kind is not LOGITS:
             raise MetricInputError(f"{reader} reads {kind}: a ranking output has scores")
 
-    def rows(self, keep: Tensor) -> Self:
-        """Return the batch of those rows where `keep` is true."""
-        part, which = self._copied(), keep.nonzero().squeeze(1)
-        part._scoring = self._scoring.only(which)
-        part.relevance = self.relevance.only(which)
-        part._hidden = None if self._hidden is None else self._hidden.rows(which)
-        for name in ("users", "items", "weight", "target"):
-            value = getattr(self, name)
-            setattr(part, name, None if value is None else value[which])
-        if LOGITS in self.given:
-            part.given = {LOGITS: part._scoring.scores}  # type: ignore[attr-defined]  # given scores
-        return part
-
-    def masked(self, keep: Tensor) -> Self:
-        """Return the same rows, of which those that are not to be kept weigh nothing; nobody waits for it."""
-        part = self._copied()
-        part.weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
-        part._scoring = GivenScores(torch.where(keep.unsqueeze(1), self._scoring.rows(0, len(self)), 0.0))
-        return part
-
-    def _copied(self) -> Self:
-        part = object.__new__(type(self))
-        for name in (*Outputs.__slots__, *RankingBatch.__slots__):
-            setattr(part, name, getattr(self, name))
-        part._blocks, part._visitors = {}, {}
-        return part
-
-    def _sample(self, num_negatives: int) -> None:
-        """Draw candidates by the seed, and score only them."""
-        drawn = sample_candidates(
-            self.relevance.entries.packed(), self.num_items, num_negatives,
-            seen=None if self._hidden is None else self._hidden.packed(),
-            users=self.users, seed=self.feature.seed,
-        )  # fmt: skip
-        device, self._catalogue = self._scoring.device, self.num_items
-        self.items, self.target = drawn.items.to(device), drawn.target.to(device)
-        if self._hidden is not None:  # a relevant item may have been seen
-            self._hidden = placed(self._hidden.packed(), drawn.items).to(device)
-        self.relevance = DenseRelevance(self.target, 0.0)
-        self._scoring = self._scoring.of(self.items)
+    def _check_numbered(self) -> None:
+        if self._update.num_items is None and self.items is None:
+            raise MetricInputError(
+                "the items of lists are wanted, which queries= alone do not tell; pass items=, (pairs,), the "
+                "item of each pair, or leave out metrics of the catalogue"
+            )
 
     def _ranked(self, depth: int) -> Lists:
         found = [top_k(scores, depth) for _, scores in self.tiles()]
@@ -342,24 +181,8 @@ class RankingBatch(Outputs):
         entries, counts = self.relevance.entries, self.relevance.counts
         depth = max(1, entries.most if isinstance(entries, Padded) else _most(counts))
         item = entries.items if self.items is None else self.items[entries.row_of, entries.items]
-        facts = self.ranks(entries), self._scoring.pairs(entries.row_of, entries.items), item
+        facts = self.ranks(entries), self.scoring.pairs(entries.row_of, entries.items), item
         return WholeLists.of(entries, facts, self.relevance.ideal(depth), counts)
-
-    def _measured(self, measure: Callable[[Tensor, Interactions], Tensor], entries: Interactions) -> Tensor:
-        """Measure the entries of each tile of scores, one behind the other."""
-        parts = [torch.zeros(0, dtype=torch.float64, device=self.target.device)]
-        for start, scores in self.tiles():
-            parts.append(measure(scores, entries.part(start, start + len(scores))))
-        return torch.cat(parts)
-
-    def _counted(self) -> Areas:
-        entries = self.relevance.entries
-        none = torch.zeros(0, dtype=torch.float64, device=self.target.device)
-        parts = [(none, none, none)]
-        for start, scores in self.tiles(scratch=True):
-            parts.append(right_pairs(scores, entries.part(start, start + len(scores))))
-        right, positives, others = (torch.cat(column) for column in zip(*parts, strict=True))
-        return right, positives, others
 
     def _named(self) -> Interactions:
         if isinstance(self.relevance, SparseRelevance):
@@ -369,11 +192,6 @@ class RankingBatch(Outputs):
             return entries
         ids = self.items[entries.row_of, entries.items]
         return entries.named(ids)
-
-    def _rated(self) -> Areas:
-        entries = self.relevance.entries
-        row = entries.row_of
-        return row, entries.real(self._scoring.pairs(row, entries.items), -torch.inf), entries.sizes
 
 
 def _most(counts: Tensor) -> int:

@@ -1,15 +1,17 @@
-"""What the scores of a batch of rankings must be: numbers that can be ordered."""
+"""What the values of a batch of rankings must be: scores that can be ordered, candidates that differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...exceptions import NonFiniteError
 from ..checks import Check, read, weight_checks
 from .batch import RankingBatch
+from .host import on_host
 
 
 def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
@@ -20,15 +22,54 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
         bad = ~finite_rows(batch)
         if not bool(bad.any()):
             return f"{rule}; factors hold such values"
-        first = int(bad.nonzero()[0])
-        who = f"row {first}" if batch.users is None else f"user {int(batch.users[first])}"
-        return f"{rule}; {int(bad.sum())} rows hold such values, the first is {who}"
+        return f"{rule}; {int(bad.sum())} rows hold such values, the first is {_first(bad, batch)}"
 
-    yield Check(read(~batch.ordered), rule, explain, NonFiniteError)
+    yield Check(read(~batch.scoring.ordered), rule, explain, NonFiniteError)
+    if batch.scoring.overflow is not None:
+        yield _within(batch.scoring.overflow, batch)
+    if batch.items is not None:
+        yield _each_once(batch.items, batch)
     yield from weight_checks(batch)
+
+
+def _within(overflow: Tensor, batch: RankingBatch) -> Check:
+    rule = f"products of user_factors and item_factors are numbers that {batch.scoring.dtype} can hold"
+
+    def explain() -> str:
+        bad = ~finite_rows(batch)
+        return (
+            f"{rule}; {int(bad.sum())} rows have one that is too large, the first is {_first(bad, batch)}. "
+            "Give smaller factors, or float64"
+        )
+
+    return Check(read(overflow), rule, explain, NonFiniteError)
+
+
+def _each_once(items: Tensor, batch: RankingBatch) -> Check:
+    rule = "items name each candidate of a row once, -1 where a place only fills up"
+    again = _again(items)
+
+    def explain() -> str:
+        row, place = (int(number) for number in (again >= 0).nonzero()[0])
+        whose = "" if batch.users is None else f", that of user {int(batch.users[row])},"
+        return f"{rule}; row {row}{whose} has item {int(again[row, place])} twice, keep one of the two"
+
+    return Check(read((again >= 0).any()), rule, explain)
+
+
+def _again(items: Tensor) -> Tensor:
+    """The items of each row that stand in it before, (rows, candidates - 1), -1 in the place of others."""
+    ordered = torch.from_numpy(np.sort(items.numpy(), axis=1)) if on_host(items) else items.sort(dim=1).values
+    return torch.where(ordered[:, 1:] == ordered[:, :-1], ordered[:, 1:], -1)
+
+
+def _first(bad: Tensor, batch: RankingBatch) -> str:
+    """Name the first row where it is true, or its user."""
+    first = int(bad.nonzero()[0])
+    return f"row {first}" if batch.users is None else f"user {int(batch.users[first])}"
 
 
 def finite_rows(batch: RankingBatch) -> Tensor:
     """Which rows hold scores that can be ordered, (rows,) bool; hidden ones must be sound as well."""
-    parts = [scores.amax(1) < torch.inf for scores in batch.raw_tiles()] if batch.width else []
+    parts = [batch.scoring.sound(scores) for scores in batch.raw_tiles()] if batch.width else []
     return torch.cat(parts) if parts else torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)

@@ -2,46 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..features import Ranking
 from ..outputs import as_tensor
 
 
-def side_by_side(scores: Tensor | None, target: Any, queries: Any) -> tuple[Tensor, Tensor, Tensor]:
+def check_queries(feature: Ranking, users: Any, items: Any) -> None:
+    """Make sure that nothing is asked for that pairs of query and document cannot tell.
+
+    Raises:
+        MetricInputError: rows are named twice, or items are to be masked or drawn that have no number.
+    """
+    if users is not None:
+        raise MetricInputError("queries= say which row a pair is in; leave out users=")
+    if items is None and (feature.seen is not None or feature.num_negatives is not None):
+        raise MetricInputError(
+            "documents of queries are not numbered, so that none is masked as seen or drawn; leave out seen= "
+            "and num_negatives= of the output, or give the item of each pair as items="
+        )
+
+
+def side_by_side(
+    scores: Tensor | None, target: Any, queries: Any, items: Any = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Turn pairs into a row for each query, in the order in which queries first come.
 
     Args:
         scores: (pairs,).
         target: (pairs,) grades.
         queries: (pairs,) the number of each pair's query; all pairs of a query are in one batch.
+        items: (pairs,) the item of each pair, if documents are numbered.
 
     Returns:
-        Scores (queries, longest), filled up with -inf; grades, filled up with 0; the number of each query.
+        Scores (queries, longest), filled up with -inf; grades, filled up with 0; the number of each query;
+        items, filled up with -1, or None.
 
     Raises:
-        MetricInputError: the three do not have one entry per pair.
+        MetricInputError: they do not have one entry per pair.
     """
     if scores is None or target is None:
         raise MetricInputError(
             "queries= go with scores= and target=, one entry per pair of query and document"
         )
     grades, numbers = as_tensor(target), as_tensor(queries).long()
-    if not (scores.ndim == grades.ndim == numbers.ndim == 1 and len(scores) == len(grades) == len(numbers)):
+    ids = None if items is None else as_tensor(items)
+    given = [part for part in (scores, grades, numbers, ids) if part is not None]
+    if any(part.ndim != 1 or len(part) != len(numbers) for part in given):
+        told, shapes = ("scores", "target", "queries", "items"), [str(tuple(part.shape)) for part in given]
         raise MetricInputError(
-            f"scores, target and queries have an entry per pair each, got {tuple(scores.shape)}, "
-            f"{tuple(grades.shape)} and {tuple(numbers.shape)}"
+            f"{_listed(told[: len(given)])} have an entry per pair each, got {_listed(shapes)}"
         )
     names, row, counts = torch.unique(numbers, return_inverse=True, return_counts=True)
     order = row.argsort(stable=True)
     start = counts.cumsum(0) - counts
     place = torch.arange(len(row), device=row.device) - start[row[order]]
-    width = int(counts.max()) if len(counts) else 0
-    wide = scores.new_full((len(names), width), -torch.inf)
-    wide[row[order], place] = scores[order]
-    graded = grades.new_zeros(len(names), width)
-    graded[row[order], place] = grades[order]
-    return wide, graded, names
+    shape = len(names), int(counts.max()) if len(counts) else 0
+
+    def wide(values: Tensor, behind: float) -> Tensor:
+        return values.new_full(shape, behind).index_put_((row[order], place), values[order])
+
+    return wide(scores, -torch.inf), wide(grades, 0), names, None if ids is None else wide(ids, -1)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..outputs import as_tensor
+from .factors import FactorScores
 from .host import on_host
 from .interactions import Interactions
 from .padded import Padded
 from .relevance import DenseRelevance, Relevance, SparseRelevance
-from .scoring import FactorScores, GivenScores, Scoring
+from .scoring import GivenScores, Scoring
 from .side import SideData
 
 _OTHER = ("probabilities", "predictions", "target_probabilities")
@@ -61,7 +62,29 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
             "user_factors are (users, d) and item_factors (items, d), got "
             f"{tuple(users.shape)} and {tuple(catalogue.shape)}"
         )
-    return FactorScores(users, catalogue, None if items is None else as_tensor(items).long())
+    if items is None:
+        return FactorScores(users, catalogue)
+    near = as_tensor(items).long()
+    return FactorScores(users, catalogue, near.masked_fill(near == len(catalogue), -1))
+
+
+def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | None:
+    """The size of the catalogue; None where candidates alone are scored and nothing else shows it.
+
+    Args:
+        scoring: the scores.
+        side: the side data.
+        whole: whether the columns are the items of the catalogue.
+
+    Raises:
+        MetricInputError: scores and side data are of different numbers of items.
+    """
+    scored, stated = scoring.shape[1] if whole else scoring.num_items, side.num_items
+    if None not in (stated, scored) and stated != scored:
+        raise MetricInputError(
+            f"scores are of {scored} items, the catalogue has {stated}; of candidates alone, pass items="
+        )
+    return stated if scored is None else scored
 
 
 def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> Tensor:
@@ -111,8 +134,7 @@ def read_target(
         if items is not None:
             dense = dense.masked_fill(items < 0, 0)
         return DenseRelevance(dense, threshold), dense
-    limit = num_items if num_items is not None else width if items is None else None
-    entries = Interactions.of(target, "target", limit)
+    entries = Interactions.of(target, "target", num_items)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
     zeros = torch.zeros(rows, device=scoring.device)

@@ -1,4 +1,4 @@
-"""Scoring: where the scores of a batch come from, given or made from factors, a tile of rows at a time."""
+"""Scoring: where the scores of a batch come from, a tile of rows at a time."""
 
 from __future__ import annotations
 
@@ -32,8 +32,12 @@ class Scoring(Protocol):
         """Where the scores are."""
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What the scores are made of, or its extremes: neither nan nor inf where all can be ordered."""
+    def ordered(self) -> Tensor:
+        """Whether what was given can be ordered, a flag: neither nan nor inf among it."""
+
+    @property
+    def overflow(self) -> Tensor | None:
+        """Whether a score exceeds its type, a flag; None where scores are not made but given."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -41,6 +45,9 @@ class Scoring(Protocol):
 
     def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:
         """Give the scores of some rows, written into a tensor, or perhaps the caller's own."""
+
+    def sound(self, scores: Tensor) -> Tensor:
+        """Which rows of what `rows` gave can be ordered, (rows,) bool."""
 
     def pairs(self, row: Tensor, column: Tensor) -> Tensor:
         """Give single scores."""
@@ -57,11 +64,20 @@ class GivenScores:
 
     def __init__(self, scores: Tensor) -> None:
         self.scores = scores
-        self.inputs = (scores,)
+        self.overflow: Tensor | None = None
         self.shape = (scores.shape[0], scores.shape[1])
         self.num_items: int | None = None
         self.device = scores.device
-        self.dtype = _wide(scores.dtype)
+        self.dtype = wide(scores.dtype)
+
+    @property
+    def ordered(self) -> Tensor:
+        """Whether no score is nan or inf; -inf is no candidate."""
+        return self.scores.amax() < torch.inf if self.scores.numel() else torch.ones((), dtype=torch.bool)
+
+    def sound(self, scores: Tensor) -> Tensor:
+        """Which rows of scores can be ordered."""
+        return scores.amax(1) < torch.inf
 
     def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:
         """Give the scores of some rows; what is no float32 or float64 is widened."""
@@ -81,42 +97,12 @@ class GivenScores:
         return GivenScores(self.scores.gather(1, items.clamp(min=0)))
 
 
-class FactorScores:
-    """Scores that are inner products of factors: of (rows, d) and (items, d), or of each row's candidates."""
-
-    def __init__(self, users: Tensor, items: Tensor, candidates: Tensor | None = None) -> None:
-        self.dtype = _wide(torch.promote_types(users.dtype, items.dtype))
-        self._users, self._items, self._candidates = users.to(self.dtype), items.to(self.dtype), candidates
-        self.inputs = (*_extremes(users), *_extremes(items))
-        self.shape = (len(users), len(items) if candidates is None else candidates.shape[1])
-        self.num_items: int | None = len(items)
-        self.device = users.device
-
-    def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:
-        """Multiply the factors of some rows."""
-        part = self._users[start:stop]
-        if self._candidates is None:
-            return torch.mm(part, self._items.T, out=into)
-        near = self._items[self._candidates[start:stop].clamp(min=0)]
-        return torch.bmm(near, part.unsqueeze(2)).squeeze(2)  # a tensor of its own in any case
-
-    def pairs(self, row: Tensor, column: Tensor) -> Tensor:
-        """Multiply pairs of factors."""
-        item = column if self._candidates is None else self._candidates[row, column].clamp(min=0)
-        return (self._users[row] * self._items[item]).sum(1)
-
-    def only(self, which: Tensor) -> FactorScores:
-        """Return the scores of some rows alone."""
-        near = None if self._candidates is None else self._candidates[which]
-        return FactorScores(self._users[which], self._items, near)
-
-    def of(self, items: Tensor) -> FactorScores:
-        """Return the scores of some items of each row."""
-        return FactorScores(self._users, self._items, items)
-
-
 def tiles(
-    scoring: Scoring, hidden: Interactions | None, padding: Tensor | None, *, scratch: bool = False
+    scoring: Scoring,
+    hidden: Interactions | None = None,
+    padding: Tensor | None = None,
+    *,
+    scratch: bool = False,
 ) -> Iterator[tuple[int, Tensor]]:
     """Cut the scores into tiles of rows, with -inf where an item is hidden or a place only fills up.
 
@@ -144,15 +130,8 @@ def tiles(
         yield start, scores
 
 
-def _extremes(factors: Tensor) -> tuple[Tensor, ...]:
-    """The largest factor, and the smallest with its sign turned, without a copy of the factors."""
-    if not factors.numel():
-        return ()
-    low, high = factors.aminmax()
-    return high, -low
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """The type in which scores of a type are ranked: float32 at least."""
     return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 

@@ -31,8 +31,8 @@ def confidence_of(batch: Outputs) -> Confidence:
     return batch.block("confidence", _confidence)
 
 
-class CalibrationBins(Statistic):
-    """Rows, summed confidence and right answers per equal-width bin of confidence; (3, bins) float64."""
+class _Bins(Statistic):
+    """Three sums per equal-width bin."""
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"sums": "sum"}
     weighted: ClassVar[bool] = True
@@ -44,8 +44,12 @@ class CalibrationBins(Statistic):
 
     @property
     def sums(self) -> Tensor:
-        """Rows, confidence and right answers per bin."""
+        """Rows, what was said and what was so, per bin."""
         return self._state["sums"]
+
+
+class CalibrationBins(_Bins):
+    """Rows, summed confidence and right answers per equal-width bin of confidence; (3, bins) float64."""
 
     def update(self, batch: Outputs) -> None:
         """Bin one batch."""
@@ -53,21 +57,8 @@ class CalibrationBins(Statistic):
         self.add(sums=_summed(_bins_of(sure, self.bins), (None, sure, right), weight, self.bins))
 
 
-class ClassBins(Statistic):
+class ClassBins(_Bins):
     """Rows, summed probability and outcomes per class and equal-width bin of it; (3, C, bins) float64."""
-
-    reductions: ClassVar[Mapping[str, Reduction]] = {"sums": "sum"}
-    weighted: ClassVar[bool] = True
-    regroups = True
-
-    def __init__(self, bins: int) -> None:
-        super().__init__(bins=bins)
-        self.bins = bins
-
-    @property
-    def sums(self) -> Tensor:
-        """Rows, probability and outcomes per class and bin."""
-        return self._state["sums"]
 
     def check(self, batch: Outputs) -> None:
         """Refuse probabilities of another number of classes.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from ...exceptions import MetricInputError
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
-from .statistic import Statistic
+from .statistic import Reduction, Statistic
+
+Measure = TypeVar("Measure", bound=Callable[..., Any])
 
 
 class AtCutoffs(Statistic):
@@ -39,6 +42,27 @@ class AtCutoffs(Statistic):
     def place(self, cutoff: int | None) -> int:
         """Where the state holds what belongs to a cut-off; the first place where there are no lists."""
         return 0 if cutoff is None else self.cutoffs.index(cutoff)
+
+
+class FormulaMeans(AtCutoffs, Generic[Measure]):
+    """Base class of sum and weight of the values of one formula at several cut-offs.
+
+    Args:
+        owner: the name of the formula; the same owner means the same formula.
+        measure: gives its values.
+        cutoffs: the lengths of lists.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()) -> None:
+        super().__init__(cutoffs, owner=owner)
+        self._measure = measure
+
+    def fresh(self) -> Self:
+        """Return an empty one of the same formula and cut-offs."""
+        return type(self)(self.params["owner"], self._measure, self.cutoffs)
 
 
 def rankings_in(batch: Outputs) -> RankingBatch:

@@ -98,7 +98,7 @@ class Dispersion(Statistic):
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
         _, target, _ = columns(batch)
-        weight = torch.ones_like(target[:, 0]) if batch.weight is None else batch.weight
+        weight = batch.weights
         rows = weight.sum()
         origin = target[0]
         mean = origin + (weight @ (target - origin)) / torch.where(rows > 0, rows, 1.0)

@@ -40,7 +40,7 @@ class GroupPairs(AtCutoffs):
             MetricInputError: they are not.
         """
         ranked = rankings_in(batch)
-        _ = ranked.side.item_groups, ranked.user_groups
+        _ = ranked.item_groups, ranked.user_groups
         if self.params["of"] == "seen":
             _ = ranked.side.seen
 
@@ -74,12 +74,11 @@ class GroupPairs(AtCutoffs):
 def _seen(batch: RankingBatch, users: Tensor) -> Tensor:
     seen = batch.side.seen_by(batch.users)  # type: ignore[arg-type]  # their groups are known
     row = seen.row_of
-    weight = torch.ones_like(row, dtype=torch.float64) if batch.weight is None else batch.weight[row]
     size = (batch.side.num_user_groups + 1) * (batch.side.num_item_groups + 1)
-    return tally(_codes(batch, users[row], seen.items), seen.real(weight), size)
+    return tally(_codes(batch, users[row], seen.items), seen.real(batch.weights[row]), size)
 
 
 def _codes(batch: RankingBatch, users: Tensor, items: Tensor) -> Tensor:
     """Number the pair of a group of users and one of items; unknown ones have the last number."""
-    own, groups = batch.side.num_item_groups, batch.side.item_groups[items]
+    own, groups = batch.side.num_item_groups, batch.item_groups[items]
     return users * (own + 1) + torch.where(groups < 0, own, groups)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
@@ -49,9 +48,8 @@ class ItemCounts(AtCutoffs):
         ranked = rankings_in(batch)
         lists = ranked.lists
         counted = weighed(lists.hits if self.params["of"] == "hits" else lists.real, batch.weight)
-        users = torch.ones(len(batch), device=counted.device) if batch.weight is None else batch.weight
         counts = placed_sums(lists.items, counted, self.cutoffs, ranked.num_items)
-        self.add(counts=counts, users=users.sum(dtype=torch.float64))
+        self.add(counts=counts, users=batch.weights.sum())
 
     def at(self, cutoff: int) -> Tensor:
         """How often each item stands in lists of a cut-off, (items,)."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Self
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.lists import Lists
-from .cutoffs import AtCutoffs, rankings_in
+from .cutoffs import FormulaMeans, rankings_in
 from .placed import placed_sums, weighed
-from .statistic import Reduction
 
 Measure = Callable[[Lists], Tensor]
 
 
-class ItemMeans(AtCutoffs):
+class ItemMeans(FormulaMeans[Measure]):
     """Sum and weight of the values of an item's places in lists, a row per cut-off.
 
     Args:
@@ -26,29 +24,18 @@ class ItemMeans(AtCutoffs):
         cutoffs: the lengths of lists.
     """
 
-    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
-    weighted: ClassVar[bool] = True
-
-    def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...]) -> None:
-        super().__init__(cutoffs, owner=owner)
-        self._measure = measure
-
-    def fresh(self) -> Self:
-        """Return an empty one of the same formula and cut-offs."""
-        return type(self)(self.params["owner"], self._measure, self.cutoffs)
-
     def check(self, batch: Outputs) -> None:
         """Make sure that the groups of items, and with them the catalogue, are known.
 
         Raises:
             MetricInputError: they are not.
         """
-        _ = rankings_in(batch).side.item_groups
+        _ = rankings_in(batch).item_groups
 
     def update(self, batch: Outputs) -> None:
         """Add up the values of each item."""
         ranked = rankings_in(batch)
-        lists, size = ranked.lists, len(ranked.side.item_groups)
+        lists, size = ranked.lists, len(ranked.item_groups)
         values = self._measure(lists)
         there = lists.real & ~values.isnan()
         sums = [

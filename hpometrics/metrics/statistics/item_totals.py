@@ -41,10 +41,8 @@ class ItemTotals(Statistic):
     def update(self, batch: Outputs) -> None:
         """Count the items of each user."""
         ranked = rankings_in(batch)
-        weights = torch.ones(len(ranked), dtype=torch.float64, device=ranked.target.device)
-        weights = weights if ranked.weight is None else ranked.weight
         count = _relevant if self.params["of"] == "relevant" else _offered
-        self.add(counts=count(ranked, weights, self._size(batch)))
+        self.add(counts=count(ranked, ranked.weights, self._size(batch)))
 
     @property
     def counts(self) -> Tensor:

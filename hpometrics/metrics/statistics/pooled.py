@@ -69,8 +69,7 @@ class Pooled(Statistic):
     def update(self, batch: Outputs) -> None:
         """Store one batch."""
         values = columns(batch)[:2].transpose(0, 1).clone()
-        weight = torch.ones_like(values[:, 0, 0]) if batch.weight is None else batch.weight.clone()
-        self._append(values, weight)
+        self._append(values, batch.weights.clone())
 
     def state(self) -> dict[str, Tensor]:
         """The rows by name; empty before the first one."""

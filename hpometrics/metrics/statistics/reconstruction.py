@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
@@ -61,8 +60,7 @@ class MaskedSquares(Statistic):
         """Add one batch."""
         mask, squares = batch.block("mask", _mask), columns(batch)[ERROR].square()
         each = mask * squares / (mask.sum(1, keepdim=True) + _EPS)
-        weight = torch.ones_like(each[:, 0]) if batch.weight is None else batch.weight
-        self.add(rows=weight.sum(), total=weight @ each)
+        self.add(rows=batch.weights.sum(), total=batch.weights @ each)
 
 
 def _mask(batch: Outputs) -> Tensor:

@@ -40,9 +40,8 @@ class TargetCounts(Statistic):
             self.add(rows=(shares if batch.weight is None else shares * batch.weight.unsqueeze(1)).sum(0))
             return
         size = 2 if batch.feature.type == BINARY else batch.scores.shape[1]
-        weight = torch.ones_like(batch.index, dtype=torch.float64) if batch.weight is None else batch.weight
-        rows = torch.zeros(size, dtype=torch.float64, device=weight.device)
-        self.add(rows=rows.index_add_(0, batch.index, weight))
+        rows = torch.zeros(size, dtype=torch.float64, device=batch.index.device)
+        self.add(rows=rows.index_add_(0, batch.index, batch.weights))
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of classes than before.

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Self
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
-from .cutoffs import AtCutoffs, rankings_in
-from .statistic import Reduction
+from .cutoffs import FormulaMeans, rankings_in
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
 
 
-class UserMeans(AtCutoffs):
+class UserMeans(FormulaMeans[Measure]):
     """Sum and weight of the values of users, a column per cut-off; a user whose value is nan is left out.
 
     Metrics that differ in their cut-off alone share one: it measures all cut-offs at once.
@@ -28,17 +26,6 @@ class UserMeans(AtCutoffs):
         cutoffs: the lengths of lists to be measured; 0 is the whole ranking and comes first, none a
             formula without lists.
     """
-
-    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
-    weighted: ClassVar[bool] = True
-
-    def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()) -> None:
-        super().__init__(cutoffs, owner=owner)
-        self._measure = measure
-
-    def fresh(self) -> Self:
-        """Return an empty one of the same formula and cut-offs."""
-        return type(self)(self.params["owner"], self._measure, self.cutoffs)
 
     def check(self, batch: Outputs) -> None:
         """Measure the batch; nothing is added yet, so that the formula may refuse it."""

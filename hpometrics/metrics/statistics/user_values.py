@@ -91,11 +91,10 @@ class UserValues(UserMeans):
     def _taken(self, batch: Outputs) -> Taken:
         ranked = rankings_in(batch)
         values, weights = self._measured(ranked)
-        rows = torch.ones(len(batch), device=values.device) if batch.weight is None else batch.weight.float()
         return {
             "users": ranked.users.clone(),  # type: ignore[union-attr]  # checked
             "values": values.masked_fill(weights <= 0, torch.nan).float(),
-            "weights": rows,
+            "weights": batch.weights.float(),
         }
 
 

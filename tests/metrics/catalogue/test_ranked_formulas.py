@@ -205,3 +205,18 @@ def test_without_anything_relevant_there_is_no_value(name):
     metric.update(torch.rand(3, 5), torch.zeros(3, 5, dtype=torch.int64))
     assert metric.compute().isnan()
     assert metric.undefined_reason.replace("both ", "").startswith("no user has a relevant item")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("log_loss", "no user has both a relevant item and a ranked one"),
+        ("mae(average=user)", "no user has a relevant item that is ranked"),
+        ("f_score(a=aplt, b=aplt)@2", "no user has a value of every part"),
+    ],
+)
+def test_where_nothing_is_ranked_the_reason_says_so(name, reason):
+    """Something is relevant, and every score is -inf."""
+    metric = get_metric(name, Ranking(item_popularity=torch.ones(5)))
+    metric.update(torch.full((3, 5), -torch.inf), torch.ones(3, 5, dtype=torch.int64))
+    assert metric.compute().isnan() and metric.undefined_reason == reason

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -211,6 +213,27 @@ def test_a_place_that_only_fills_up_is_never_relevant():
 
 
 @pytest.mark.parametrize("policy", ["error", "propagate", "ignore"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_factors_whose_products_are_too_large(sign, policy):
+    """User 5 has an infinite score, though the factors are numbers: refused, nan, or left out."""
+    users, items = torch.rand(12, 4), torch.rand(30, 4)
+    users[5, 0], items[7, 0] = sign * 1e30, 1e20
+    panel = MetricCollection(["ndcg@3", "mae(average=user)"], Ranking(), non_finite=policy)
+    given = {"user_factors": users, "item_factors": items, "target": TARGET, "users": torch.arange(12)}
+    told = r"that torch\.float32 can hold; 1 rows have one that is too large, the first is user 5"
+    if policy == "error":
+        with pytest.raises(NonFiniteError, match=told):
+            panel.update(**given)
+        return
+    panel.update(**given)
+    values = panel.compute()
+    if policy == "propagate":
+        assert values["ndcg@3"].isnan() and re.search(told, panel.reasons["ndcg@3"])
+    else:
+        assert values["mae(average=user)"].isfinite() and panel.rows_left_out == 1
+
+
+@pytest.mark.parametrize("policy", ["error", "propagate", "ignore"])
 def test_a_hidden_score_must_be_sound_too(policy):
     """A nan where an item was seen is a nan of the model: its row is named, or left out."""
     scores = SCORES.clone()
@@ -227,7 +250,11 @@ def test_a_hidden_score_must_be_sound_too(policy):
 
 @pytest.mark.parametrize(
     ("items", "text"),
-    [(torch.full((2, 3), 7), r"items lie in 0\.\.4"), (torch.rand(2, 3), "whole numbers of shape")],
+    [
+        (torch.full((2, 3), 7), r"items lie in 0\.\.4"),
+        (torch.rand(2, 3), "whole numbers of shape"),
+        (torch.arange(3), "whole numbers of shape"),
+    ],
 )
 def test_candidates_are_among_the_factors(items, text):
     """An item without factors is refused, as is what names no item."""
@@ -239,6 +266,18 @@ def test_candidates_are_among_the_factors(items, text):
             items=items,
             target=[[0], [1]],
         )
+
+
+def test_candidates_of_factors_are_filled_up_too():
+    """With -1 or the size of the catalogue, which no factors belong to."""
+    given = {"user_factors": torch.rand(2, 4), "item_factors": torch.rand(5, 4), "target": [[0], [3]]}
+    found = [
+        measured(
+            Ranking(), ["mrr", "item_coverage@3"], items=torch.tensor([[0, 1, none], [2, 3, 4]]), **given
+        )
+        for none in (-1, 5)
+    ]
+    assert found[0] == found[1] and found[0]["item_coverage@3"] == 5
 
 
 def test_items_are_counted_over_one_catalogue():
@@ -256,3 +295,16 @@ def test_no_value_where_everything_is_relevant(name):
     panel.update(scores=SCORES, target=torch.ones_like(SCORES))
     assert panel.compute()[name].isnan()
     assert panel.reasons[name] == "no user has both a relevant item and another"
+
+
+@pytest.mark.parametrize(("users", "who"), [(None, "row 1"), ([7, 9], "row 1, that of user 9,")])
+def test_an_item_stands_once_among_the_candidates_of_a_row(users, who):
+    """A second time is refused, naming row and item, before anything is counted; -1 may stand often."""
+    panel = MetricCollection(["recall@2", "item_coverage@2"], Ranking(num_items=9))
+    good = torch.tensor([[4, -1, -1], [2, 8, 0]])
+    given = {"scores": torch.rand(2, 3), "target": [[4], [8]], "users": users}
+    panel.update(**given, items=good)
+    before = panel.compute()
+    with pytest.raises(MetricInputError, match=f"once, -1 where .*; {who} has item 8 twice, keep one"):
+        panel.update(**given, items=torch.tensor([[4, 9, 9], [8, 2, 8]]))
+    assert panel.compute() == before and panel.rows == 2

@@ -11,6 +11,7 @@ from hpometrics import Ranking
 from hpometrics.metrics.features import RANKING
 from hpometrics.metrics.ranking.areas import ranks_of
 from hpometrics.metrics.ranking.batch import RankingBatch
+from hpometrics.metrics.ranking.checks import ranking_checks
 from hpometrics.metrics.ranking.interactions import Interactions
 from hpometrics.metrics.ranking.padded import Padded
 from hpometrics.metrics.registry import all_entries
@@ -104,6 +105,14 @@ def test_an_update_reads_nothing(entry, form):
             batch[name] = value.to("meta")
     metric.update(**batch)
     assert metric.update_count == 1
+
+
+@pytest.mark.parametrize(("items", "bad"), [([[1, 0, -1, -1]], False), ([[3, 0, 1, 3]], True)])
+def test_an_item_that_stands_twice_is_flagged(items, bad, away):
+    """By a sort that nobody waits for."""
+    batch = RankingBatch(Ranking(), scores=torch.rand(1, 4), target=[[0]], items=torch.tensor(items))
+    away()
+    assert [check.bad for check in ranking_checks(batch)] == [False, bad]
 
 
 def test_each_user_that_has_seen_something_is_masked(away):

@@ -8,17 +8,22 @@ from hpometrics.metrics.ranking.queries import side_by_side
 
 
 def test_pairs_stand_side_by_side():
-    """Each query a row, its pairs in the order given, -inf and grade 0 behind them."""
-    scores, grades, names = side_by_side(torch.tensor([0.1, 0.2, 0.3]), [1, 0, 2], [7, 4, 7])
+    """Each query a row, its pairs in the order given; -inf, grade 0 and item -1 behind them."""
+    scores, grades, names, items = side_by_side(
+        torch.tensor([0.1, 0.2, 0.3]), [1, 0, 2], [7, 4, 7], [5, 6, 8]
+    )
     rows = dict(zip(names.tolist(), zip(scores.tolist(), grades.tolist(), strict=True), strict=True))
+    assert items.tolist() == [[6, -1], [5, 8]]
     wide = torch.tensor([[0.2, -torch.inf], [0.1, 0.3]]).tolist()
     assert rows == {4: (wide[0], [0, 0]), 7: (wide[1], [1, 2])}
 
 
 def test_no_pairs():
     """No query has no row."""
-    scores, grades, names = side_by_side(torch.zeros(0), torch.zeros(0), torch.zeros(0, dtype=torch.int64))
-    assert scores.shape == grades.shape == (0, 0) and len(names) == 0
+    scores, grades, names, items = side_by_side(
+        torch.zeros(0), torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+    )
+    assert items is None and scores.shape == grades.shape == (0, 0) and len(names) == 0
 
 
 @pytest.mark.parametrize(
@@ -28,6 +33,7 @@ def test_no_pairs():
         ((torch.zeros(1), None, [0]), "queries= go with scores= and target="),
         ((torch.zeros(2), [1, 0], [0]), r"an entry per pair each, got \(2,\), \(2,\) and \(1,\)"),
         ((torch.zeros(2, 1), [[1], [0]], [0, 1]), r"an entry per pair each, got \(2, 1\)"),
+        ((torch.zeros(2), [1, 0], [0, 1], [7]), r"target, queries and items have .* and \(1,\)"),
     ],
 )
 def test_what_is_no_pairs(given, text):
@@ -56,8 +62,7 @@ def test_queries_are_rows(keyword):
     [
         (Ranking(seen=[[0]]), {}, "documents of queries are not numbered"),
         (Ranking(num_negatives=1), {}, "documents of queries are not numbered"),
-        (Ranking(), {"users": [0, 0]}, "leave out users= and items="),
-        (Ranking(), {"items": [5, 6]}, "leave out users= and items="),
+        (Ranking(), {"users": [0, 0]}, "leave out users="),
     ],
 )
 def test_documents_of_queries_are_not_numbered(output, given, text):
@@ -65,3 +70,44 @@ def test_documents_of_queries_are_not_numbered(output, given, text):
     panel = MetricCollection(["mrr"], output=output)
     with pytest.raises(MetricInputError, match=text):
         panel.update(scores=torch.rand(2), target=[1, 0], queries=[0, 0], **given)
+
+
+def test_documents_with_numbers_are_items():
+    """Beside `items=` the catalogue is known, as of lists of candidates; -1 has no part."""
+    torch.manual_seed(1)
+    popular = torch.arange(20)
+    output = Ranking(item_popularity=popular, item_groups=popular % 3, item_features=torch.rand(20, 4))
+    names = ["ndcg@3", "item_coverage@2", "arp@2", "srecall@2", "reo@2", "pop_rsp@2", "item_mad_ranking@2"]
+    items = torch.stack([torch.randperm(20)[:5] for _ in range(6)])
+    scores, target = torch.randn(6, 5), torch.randint(0, 2, (6, 5))
+    by_row, by_pair = (MetricCollection(names, output) for _ in range(2))
+    row, column = torch.ones(6, 5).nonzero()[torch.randperm(30)].T
+    given = {"scores": scores, "target": target, "items": items}
+    by_row.update(**given)
+    pairs = {name: value[row, column] for name, value in given.items()}
+    by_pair.update(**pairs, queries=row)
+    for name, value in by_row.compute().items():
+        torch.testing.assert_close(by_pair.compute()[name], value)
+
+
+CATALOGUE = [
+    "item_coverage@2",
+    "arp@2",
+    "srecall@2",
+    "reo@2",
+    "pop_rsp@2",
+    "item_mad_ranking@2",
+    "serendipity@2",
+]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_places_of_a_query_are_no_items(name):
+    """Nothing of the catalogue is told of them, though there are as many; lists are measured all the same."""
+    output = Ranking(item_popularity=[5, 1], item_groups=[0, 1], item_features=[[1.0], [0.5]])
+    given = {"scores": torch.rand(2), "target": [1, 0], "queries": [0, 0]}
+    with pytest.raises(MetricInputError, match="which queries= alone do not tell; pass items=, "):
+        MetricCollection([name], output).update(**given)
+    panel = MetricCollection(["recall@2"], output)
+    panel.update(**given)
+    assert panel.compute()["recall@2"] == 1

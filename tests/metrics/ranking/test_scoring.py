@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from hpometrics.metrics.ranking import scoring
+from hpometrics.metrics.ranking.factors import FactorScores
 from hpometrics.metrics.ranking.interactions import Interactions
-from hpometrics.metrics.ranking.scoring import FactorScores, GivenScores, tiles
+from hpometrics.metrics.ranking.scoring import GivenScores, tiles
 
 USERS, ITEMS = torch.randn(7, 3), torch.randn(20, 3)
 SCORES = USERS @ ITEMS.T
@@ -67,3 +68,32 @@ def test_a_tile_to_write_into_is_no_one_elses():
     for _, tile in tiles(GivenScores(SCORES), None, None, scratch=True):
         tile.zero_()
     assert torch.equal(SCORES, before)
+
+
+HUGE = torch.tensor([[1e30, 0.0], [0.0, 1e30]])
+
+
+@pytest.mark.parametrize(
+    ("items", "exceeds"), [([[0.0, 0.0]], False), ([[1e30, 0.0]], True), ([[-1e30, 0.0]], True)]
+)
+def test_a_product_that_exceeds_its_type_is_seen(items, exceeds):
+    """Of large factors every product is looked at: those that do not meet are no harm."""
+    assert bool(FactorScores(HUGE, torch.tensor(items)).overflow) is exceeds
+    assert not FactorScores(HUGE, torch.tensor(items).double()).overflow
+
+
+def test_nobody_multiplies_factors_to_know_that_they_are_small(monkeypatch):
+    """The largest of each are enough."""
+    monkeypatch.setattr(FactorScores, "rows", lambda *_: pytest.fail("a tile was made"))
+    assert not FactorScores(USERS, ITEMS).overflow
+
+
+@pytest.mark.parametrize("way", ["rows", "pairs"])
+def test_on_a_device_products_raise_a_flag(way, monkeypatch):
+    """The one tensor that was there before they were made, whichever of them was too large."""
+    monkeypatch.setattr("hpometrics.metrics.ranking.factors.on_host", lambda tensor: False)
+    scoring = FactorScores(HUGE, HUGE)
+    flag = scoring.overflow
+    assert not flag and bool(scoring.ordered)
+    scoring.rows(0, 2) if way == "rows" else scoring.pairs(torch.tensor([0, 0]), torch.tensor([1, 0]))
+    assert flag

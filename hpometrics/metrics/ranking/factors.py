@@ -1,0 +1,86 @@
+"""Factors: scores that are inner products, of which no more than a tile is ever made."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .host import on_host
+from .scoring import tiles, wide
+
+
+class FactorScores:
+    """Scores that are inner products of factors: of (rows, d) and (items, d), or of each row's candidates.
+
+    Finite factors may have a product that exceeds its type. On the host the largest factors rule that out for
+    all products at once, or else every product is looked at; on a device, where nobody may wait for that, a
+    flag is raised by the tiles as they are made.
+    """
+
+    def __init__(self, users: Tensor, items: Tensor, candidates: Tensor | None = None) -> None:
+        self.dtype = wide(torch.promote_types(users.dtype, items.dtype))
+        self._users, self._items, self._candidates = users.to(self.dtype), items.to(self.dtype), candidates
+        self._largest = _largest(users), _largest(items)
+        self.shape = (len(users), len(items) if candidates is None else candidates.shape[-1])
+        self.num_items: int | None = len(items)
+        self.device = users.device
+        self._raised: Tensor | None = None
+        if not on_host(users):
+            self._raised = torch.zeros((), dtype=torch.bool, device=self.device)
+
+    @property
+    def ordered(self) -> Tensor:
+        """Whether no factor is nan or infinite."""
+        return torch.stack([largest < torch.inf for largest in self._largest]).all()
+
+    @property
+    def overflow(self) -> Tensor:
+        """Whether a product exceeds its type; on a device that is known once all tiles were made."""
+        if self._raised is not None:
+            return self._raised
+        users, items = (largest.item() for largest in self._largest)
+        within = self._users.shape[1] * users * items < torch.finfo(self.dtype).max / 2
+        parts = [] if within or not self.shape[1] else [self.sound(scores) for _, scores in tiles(self)]
+        return torch.tensor(not all(bool(part.all()) for part in parts))
+
+    def sound(self, scores: Tensor) -> Tensor:
+        """Which rows of products are finite."""
+        low, high = scores.aminmax(dim=1)
+        return (low > -torch.inf) & (high < torch.inf)
+
+    def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:
+        """Multiply the factors of some rows."""
+        part = self._users[start:stop]
+        if self._candidates is None:
+            return self._noted(torch.mm(part, self._items.T, out=into))
+        near = self._items[self._candidates[start:stop].clamp(min=0)]
+        return self._noted(torch.bmm(near, part.unsqueeze(2)).squeeze(2))  # a tensor of its own in any case
+
+    def pairs(self, row: Tensor, column: Tensor) -> Tensor:
+        """Multiply pairs of factors."""
+        item = column if self._candidates is None else self._candidates[row, column].clamp(min=0)
+        return self._noted((self._users[row] * self._items[item]).sum(1))
+
+    def only(self, which: Tensor) -> FactorScores:
+        """Return the scores of some rows alone."""
+        near = None if self._candidates is None else self._candidates[which]
+        return FactorScores(self._users[which], self._items, near)
+
+    def of(self, items: Tensor) -> FactorScores:
+        """Return the scores of some items of each row."""
+        return FactorScores(self._users, self._items, items)
+
+    def _noted(self, scores: Tensor) -> Tensor:
+        """Raise the flag if a product exceeds its type; nobody waits for it."""
+        if self._raised is not None and scores.numel():
+            low, high = scores.aminmax()
+            self._raised.logical_or_(~((low > -torch.inf) & (high < torch.inf)))
+        return scores
+
+
+def _largest(factors: Tensor) -> Tensor:
+    """The largest absolute value, float64, without a copy of the factors; nan if there is one."""
+    if not factors.numel():
+        return torch.zeros((), dtype=torch.float64, device=factors.device)
+    low, high = factors.aminmax()
+    return torch.maximum(high, -low).double()

@@ -1,0 +1,146 @@
+"""Update: what an update of a ranking was given, read and checked, whatever the form it came in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from ..features import OutputFeature, Ranking
+from ..outputs import as_tensor
+from .candidates import sample_candidates
+from .interactions import Interactions
+from .queries import check_queries, side_by_side
+from .reading import (
+    placed,
+    read_items,
+    read_num_items,
+    read_scores,
+    read_scoring,
+    read_seen,
+    read_target,
+    read_users,
+)
+from .relevance import DenseRelevance, Relevance
+from .scoring import GivenScores, Scoring
+from .side import SideData
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Rows of scores, with what is relevant to each and what is not to be ranked.
+
+    Attributes:
+        scoring: where the scores come from, rows over columns.
+        side: the side data of the output.
+        num_items: the size of the catalogue; None where nothing shows it, or what is scored is not numbered.
+        relevance: what is relevant to each row.
+        target: the target where it is dense, else as many zeros as there are rows.
+        items: (rows, columns) the item of each column, -1 for none; None where columns are items.
+        users: (rows,) the number of each user, or None.
+        hidden: the columns of each row that are not to be ranked, or None.
+        weight: (rows,) float64, or None.
+        extras: whatever else was given.
+    """
+
+    scoring: Scoring
+    side: SideData
+    num_items: int | None
+    relevance: Relevance
+    target: Tensor
+    items: Tensor | None
+    users: Tensor | None
+    hidden: Interactions | None
+    weight: Tensor | None
+    extras: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        feature: OutputFeature,
+        *,
+        logits: Any = None,
+        scores: Any = None,
+        target: Any = None,
+        items: Any = None,
+        users: Any = None,
+        queries: Any = None,
+        indexes: Any = None,
+        user_factors: Any = None,
+        item_factors: Any = None,
+        sample_weight: Any = None,
+        **extras: Any,
+    ) -> Self:
+        """Read the keyword arguments of an update; see `RankingBatch` for what they are.
+
+        Raises:
+            MetricInputError: they do not make a batch of rankings.
+        """
+        if not isinstance(feature, Ranking):
+            raise MetricInputError(f"a batch of rankings is of Ranking(), got {feature}")
+        given = read_scores(logits, scores, extras)
+        queries = indexes if queries is None else queries
+        if queries is not None:
+            check_queries(feature, users, items)
+            given, target, users, items = side_by_side(given, target, queries, items)
+        scoring = read_scoring(given, user_factors, item_factors, items)
+        size = None
+        if queries is None or items is not None:  # else columns are documents without a number
+            side = SideData.of(feature, scoring.device)
+            size = read_num_items(scoring, side, whole=queries is None and items is None)
+        made = cls._read(feature, scoring, size, target, items, users, sample_weight, extras)
+        if feature.num_negatives is None or made.items is not None:
+            return made
+        return made._sampled(feature.num_negatives, feature.seed)
+
+    def only(self, which: Tensor) -> Update:
+        """Return the rows of these numbers."""
+        own = {name: getattr(self, name) for name in ("items", "users", "weight")}
+        return replace(
+            self,
+            scoring=self.scoring.only(which),
+            relevance=self.relevance.only(which),
+            target=self.target[which],
+            hidden=None if self.hidden is None else self.hidden.rows(which),
+            **{name: value[which] for name, value in own.items() if value is not None},
+        )
+
+    def scored(self, scores: Tensor, weight: Tensor) -> Update:
+        """Return the same with other scores and weights of the rows."""
+        return replace(self, scoring=GivenScores(scores), weight=weight)
+
+    @classmethod
+    def _read(
+        cls,
+        feature: Ranking,
+        scoring: Scoring,
+        size: int | None,
+        target: Any,
+        items: Any,
+        users: Any,
+        weight: Any,
+        extras: dict[str, Any],
+    ) -> Self:
+        (rows, width), side = scoring.shape, SideData.of(feature, scoring.device)
+        users = None if users is None else read_users(users, rows)
+        items = None if items is None else read_items(as_tensor(items), scoring.shape, size)
+        relevance, target = read_target(target, scoring, items, feature.relevance_threshold, size)
+        masks = feature.seen is not None and items is None  # candidates are the caller's choice
+        hidden = read_seen(side, users, width) if masks else None
+        weight = None if weight is None else as_tensor(weight).double()
+        return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras)
+
+    def _sampled(self, num_negatives: int, seed: int) -> Self:
+        """Draw candidates by the seed, and score only them."""
+        device, hidden = self.scoring.device, self.hidden
+        drawn = sample_candidates(
+            self.relevance.entries.packed(), self.scoring.shape[1], num_negatives,
+            seen=None if hidden is None else hidden.packed(), users=self.users, seed=seed,
+        )  # fmt: skip
+        items, target = drawn.items.to(device), drawn.target.to(device)
+        if hidden is not None:  # a relevant item may have been seen
+            hidden = placed(hidden.packed(), drawn.items).to(device)
+        relevance, scoring = DenseRelevance(target, 0.0), self.scoring.of(items)
+        return replace(self, scoring=scoring, relevance=relevance, target=target, items=items, hidden=hidden)

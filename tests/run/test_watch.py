@@ -1,0 +1,202 @@
+"""What a run records of its updates, against torch and by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from hpometrics import Reported, Run
+from hpometrics.exceptions import RunError
+from hpometrics.run.gradients import total_norm
+from hpometrics.run.laps import Laps
+from hpometrics.run.watch import Watch
+
+LOSS = Reported("loss", "minimize")
+
+
+def weight(lr: float = 0.25) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """A model of one weight, which begins at 0."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    return model, torch.optim.SGD(model.parameters(), lr=lr)
+
+
+def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, gradient: float) -> None:
+    """Update each weight by one gradient."""
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, gradient)
+    optimizer.step()
+
+
+def watched(*steps: tuple[float, ...], max_norm: float | None = None, **facts) -> Run:
+    """A run that updates by these gradients, a tuple for each epoch."""
+    model, optimizer = weight()
+    with Run(metric=LOSS, **facts) as run:
+        run.watch(model, optimizer, max_norm=max_norm)
+        for epoch in run.epochs(len(steps)):
+            for gradient in steps[epoch]:
+                step(model, optimizer, gradient)
+            run.log(loss=model.weight.item())
+    return run
+
+
+def test_what_an_epoch_is_said_to_have_been():
+    """Three updates with gradients 1, 2 and 6: norm 3 on average, at the optimizer's rate."""
+    values = watched((1.0, 2.0, 6.0)).values
+    assert (values["gnorm"], values["lr"], values["total_train_updates"]) == (3.0, 0.25, 3.0)
+    assert values["ups"] == pytest.approx(1 / values["step_time"]) and values["ups"] > 0
+    assert values["epoch_time"] >= 3 * values["step_time"] and values["peak_rss"] > 1
+    assert not {"clip", "gpu_mem"} & values.keys()
+
+
+def test_gradients_are_clipped_and_the_norm_is_from_before():
+    """At most 2 a step: of 1, 2 and 6 only the last is clipped, and the weight moves by 1 + 2 + 2."""
+    run = watched((1.0, 2.0, 6.0), max_norm=2.0)
+    assert run.values["gnorm"] == 3.0 and run.values["clip"] == pytest.approx(1 / 3)
+    assert run.values["loss"] == pytest.approx(-0.25 * 5, rel=1e-6)
+
+
+@pytest.mark.parametrize("max_norm", [0.1, 1e6])
+def test_clipping_is_torchs(max_norm):
+    """The gradients left and the norm are those of `clip_grad_norm_`, to the last bit of the former."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    model(torch.randn(4, 5)).square().sum().backward()
+    drawn = [p.grad.clone() for p in model.parameters()]
+    watch = Watch(model, optimizer, Laps(), max_norm)
+    optimizer.step()
+    ours = [p.grad.clone() for p in model.parameters()]
+    for parameter, gradient in zip(model.parameters(), drawn, strict=True):
+        parameter.grad = gradient
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    torch.testing.assert_close(ours, [p.grad for p in model.parameters()], rtol=0, atol=0)
+    assert watch.close()[0]["gnorm"] == pytest.approx(norm.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtypes", [("float32",), ("float64",), ("bfloat16",), ("float32", "float64")])
+def test_the_norm_is_that_of_all_gradients_as_one(dtypes):
+    """Whatever their types; 16-bit gradients have a norm of 32 bits."""
+    torch.manual_seed(0)
+    grads = [torch.randn(50, 3).to(getattr(torch, dtype)) for dtype in dtypes * 2]
+    wanted = torch.cat([grad.double().flatten() for grad in grads]).norm().item()
+    assert total_norm(grads).item() == pytest.approx(wanted, rel=1e-6)
+
+
+def test_sparse_gradients_have_a_norm():
+    """An embedding that is updated sparsely: rows of ones, one of them twice."""
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    table(torch.tensor([0, 3, 3])).sum().backward()
+    assert total_norm([table.weight.grad]).item() == pytest.approx(math.sqrt(1 + 1 + 4 + 4))
+
+
+def test_more_steps_than_wait_at_once():
+    """A thousand norms, 0 to 999, of which the upper half is above 499.5."""
+    values = watched(tuple(map(float, range(1000))), max_norm=499.5).values
+    assert (values["gnorm"], values["clip"]) == (499.5, 0.5)
+
+
+def test_a_norm_that_is_not_finite_says_so():
+    """Its epoch is nan with the number of updates; the next one is as it was."""
+    run = watched((1.0, math.inf, math.nan), (1.0, 2.0))
+    first, second = run.history
+    assert math.isnan(first.values["gnorm"])
+    assert first.reasons["gnorm"] == "the norm was not finite in 2 of 3 updates"
+    assert second.values["gnorm"] == 1.5
+
+
+def test_an_epoch_without_updates_has_no_norm():
+    """What is known without a step stays; nothing is made up."""
+    values = watched((), (1.0,)).history[0].values
+    assert (values["lr"], values["total_train_updates"]) == (0.25, 0.0)
+    assert not {"gnorm", "ups", "step_time"} & values.keys()
+
+
+def test_the_rate_is_that_of_the_last_update():
+    """A schedule that moves on at the end of the epoch does not change what it was trained with."""
+    model, optimizer = weight(lr=1.0)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    run = Run(metric=LOSS)
+    run.watch(model, optimizer)
+    for _ in run.epochs(2):
+        step(model, optimizer, 1.0)
+        schedule.step()
+        run.log(loss=1.0)
+    assert [record.values["lr"] for record in run.history] == [1.0, 0.5]
+
+
+@pytest.mark.parametrize("watch_first", [True, False])
+def test_updates_are_counted_on_over_a_restart(tmp_path, watch_first):
+    """Two epochs of three updates, then a third in another process's run: nine."""
+    for total in (2, 3):
+        model, optimizer = weight()
+        with Run(metric=LOSS, directory=tmp_path) as run:
+            if watch_first:
+                run.watch(model, optimizer)
+            run.restore(model=model, optimizer=optimizer)
+            if not watch_first:
+                run.watch(model, optimizer)
+            for _ in run.epochs(total):
+                for _ in range(3):
+                    step(model, optimizer, 1.0)
+                run.log(loss=1.0)
+                run.checkpoint(model=model, optimizer=optimizer)
+    assert [record.values["total_train_updates"] for record in run.history] == [3.0, 6.0, 9.0]
+
+
+def test_two_optimizers_have_names():
+    """The second watch says what it is called; a name that is taken or no word is refused."""
+    run, (one, first), (other, second) = Run(metric=LOSS), weight(0.1), weight(0.2)
+    run.watch(one, first)
+    run.watch(other, second, name="critic")
+    for _ in run.epochs(1):
+        step(one, first, 1.0)
+        step(other, second, 5.0)
+        step(other, second, 7.0)
+        run.log(loss=1.0)
+    values = run.values
+    assert (values["gnorm"], values["critic.gnorm"], values["critic.lr"]) == (1.0, 6.0, 0.2)
+    assert (values["total_train_updates"], values["critic.total_train_updates"]) == (1.0, 2.0)
+    for name, told in [
+        (None, "the run is watched already"),
+        ("critic", "'critic' already"),
+        ("a b", "a word"),
+    ]:
+        with pytest.raises(RunError, match=told):
+            run.watch(one, first, name=name)
+
+
+@pytest.mark.parametrize("max_norm", [0, -1.0, math.nan, math.inf])
+def test_a_norm_to_clip_to_is_above_zero(max_norm):
+    """Anything else would stop the training or do nothing."""
+    with pytest.raises(RunError, match="max_norm is a finite number above 0"):
+        Run(metric=LOSS).watch(*weight(), max_norm=max_norm)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_what_a_gradient_scaler_skips_is_no_update(fused):
+    """Of two steps under a scale of 8 one overflows; the other's norm is that without the scale."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.Adam(model.parameters(), fused=fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    watch = Watch(model, optimizer, Laps(), max_norm=4.0)
+    for x in (3.0, math.inf):
+        optimizer.zero_grad()
+        scaler.scale(model(torch.tensor([[x]])).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    values, reasons = watch.close()
+    assert (values["gnorm"], values["clip"], values["total_train_updates"]) == (3.0, 0.0, 1.0)
+    assert not reasons
+
+
+def test_nothing_is_looked_at_after_the_run():
+    """The optimizer is as it was."""
+    model, optimizer = weight()
+    with Run(metric=LOSS) as run:
+        run.watch(model, optimizer, max_norm=1.0)
+        run.log(loss=1.0)
+    step(model, optimizer, 8.0)
+    assert model.weight.item() == -2.0
