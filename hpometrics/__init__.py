@@ -14,6 +14,7 @@ _NAMES_BY_HOME = {
         "AdditionError",
         "ConfigError",
         "HpometricsError",
+        "LoggerError",
         "MetricInputError",
         "MetricNameError",
         "MissingExtraError",
@@ -29,6 +30,11 @@ _NAMES_BY_HOME = {
         "UnknownMetricError",
     ),
     "list_objective": ("ListObjective",),
+    "logs.logger": (
+        "EpochLogger",
+        "Standing",
+    ),
+    "logs.report": ("nice_report",),
     "metrics.additive": (
         "Additive",
         "AverageMetric",

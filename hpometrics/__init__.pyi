@@ -2,6 +2,7 @@ from .exceptions import (
     AdditionError as AdditionError,
     ConfigError as ConfigError,
     HpometricsError as HpometricsError,
+    LoggerError as LoggerError,
     MetricInputError as MetricInputError,
     MetricNameError as MetricNameError,
     MissingExtraError as MissingExtraError,
@@ -17,6 +18,8 @@ from .exceptions import (
     UnknownMetricError as UnknownMetricError,
 )
 from .list_objective import ListObjective as ListObjective
+from .logs.logger import EpochLogger as EpochLogger, Standing as Standing
+from .logs.report import nice_report as nice_report
 from .metrics.additive import (
     Additive as Additive,
     AverageMetric as AverageMetric,

@@ -127,6 +127,20 @@ def best(directory: Path, form: str) -> None:
 
 @main.command()
 @click.argument("directory", type=_FILE)
+@click.argument("trial", type=click.IntRange(min=0))
+@click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
+@click.option("--all", "every", is_flag=True, help="All epochs.")
+@click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this one.")
+def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: str | None) -> None:
+    """Print what a trial of a run directory has measured, a row per task, from its record."""
+    with _reported():
+        from .sweep.epochs import epochs_text
+
+        click.echo(epochs_text(directory, trial, epoch, every=every, split=split, width=_width()))
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
 @click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
 @click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
 @click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this one, such as ndcg@10.")

@@ -54,6 +54,10 @@ class RunError(HpometricsError, ValueError):
     """A run is used in an order or with values that have no meaning."""
 
 
+class LoggerError(RunError):
+    """A logger failed at an epoch that the record has."""
+
+
 class RecordError(HpometricsError, ValueError):
     """A record on disk does not read back, or belongs to another sweep."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .logs.loggers import LoggerLike
 from .objective import Objective
 from .run.spec import Train
 from .run.trial import as_space, make_trials
@@ -23,7 +24,7 @@ class ListObjective:
         train: `train(params, run)`.
         params: one mapping per trial.
         space: checks the params and adds its constants; None takes them as they are.
-        directory, seed, fsync: see `Trials`.
+        directory, seed, fsync, loggers: see `Trials`.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
     """
 
@@ -36,9 +37,10 @@ class ListObjective:
         directory: Path | str | None = None,
         seed: int | None = None,
         fsync: Fsync = "epoch",
+        loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
-        self.trials = make_trials(train, directory, seed, fsync, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
         known = None if space is None else as_space(space)
         self.params = [dict(p) if known is None else known.decode(known.encode(p)) for p in params]
 

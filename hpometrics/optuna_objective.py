@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import optuna
 from optuna.trial import BaseTrial
 
 from .exceptions import NoFiniteValueError, NotYetError, ObjectiveError
+from .logs.loggers import LoggerLike
 from .objective import Objective
 from .run.spec import Train
 from .run.trial import as_space, make_trials
@@ -34,7 +35,7 @@ class OptunaObjective:
     Args:
         train: `train(params, run)`.
         space: a `Space` or the mapping that makes one.
-        directory, seed, fsync: see `Trials`.
+        directory, seed, fsync, loggers: see `Trials`.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
     """
 
@@ -46,10 +47,11 @@ class OptunaObjective:
         directory: Path | str | None = None,
         seed: int | None = None,
         fsync: Fsync = "epoch",
+        loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
         self._study: optuna.Study | None = None
 
     @property

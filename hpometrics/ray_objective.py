@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
 from .exceptions import ObjectiveError, RunError
+from .logs.loggers import LoggerLike
 from .objective import Objective
 from .run.spec import Train
 from .run.trial import Trials, as_space, make_trials
@@ -29,7 +30,7 @@ class RayObjective:
     Args:
         train: `train(params, run)`.
         space: a `Space` or the mapping that makes one.
-        directory, seed, fsync: see `Trials`; the workers must see the directory too.
+        directory, seed, fsync, loggers: see `Trials`; the workers must see the directory too.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
     """
 
@@ -41,10 +42,11 @@ class RayObjective:
         directory: Path | str | None = None,
         seed: int | None = None,
         fsync: Fsync = "epoch",
+        loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
         self.study: optuna.Study | None = None
 
     @property

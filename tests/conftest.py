@@ -1,18 +1,28 @@
 from __future__ import annotations
 
+import os
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
+
+PART = 40
+"""Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that start Ray on one worker: two cores carry one cluster."""
-    for item in items:
-        if item.get_closest_marker("ray"):
-            item.add_marker(pytest.mark.xdist_group("ray"))
+    """Keep the tests that start Ray on one worker, as two cores carry one cluster; cut the rest into parts.
+
+    Ray comes first, then whole programs, which are the files beside this one: what ends last is short.
+    """
+    items.sort(key=lambda item: (not item.get_closest_marker("ray"), len(item.path.parts)))
+    for place, item in enumerate(items):
+        part = "ray" if item.get_closest_marker("ray") else f"part{place // PART}"
+        item.add_marker(pytest.mark.xdist_group(part))
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hpometrics.search.record import TrialRecord, write_trial
+
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
 HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich"}
 PROBE = """
@@ -46,6 +48,7 @@ def test_the_package_itself_loads_none_of_its_hosts():
         ("--version",),
         ("run", "--help"),
         ("compare", "--help"),
+        ("epochs", "--help"),
         ("check", str(CONFIG)),
         ("metrics", "list"),
         ("metrics", "show", "f1"),
@@ -72,7 +75,10 @@ def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
     assert not loaded("run", str(path)) & {*HEAVY, "optuna"}
 
 
-def test_best_loads_neither_torch_nor_a_host(tmp_path):
-    """It reads the record; the model of the file is not needed either."""
+@pytest.mark.parametrize("command", [("best",), ("epochs", "0")], ids=lambda command: command[0])
+def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, command):
+    """They read the record; the model of the file is not needed either."""
+    name, *numbers = command
     (tmp_path / "sweep.resolved.yaml").write_text("name: x\n")
-    assert not loaded("best", str(tmp_path)) & {*HEAVY, "optuna", "pydantic"}
+    write_trial(tmp_path / "trials" / "0000", TrialRecord(0, {}))
+    assert not loaded(name, str(tmp_path), *numbers) & {*HEAVY, "optuna", "pydantic"}

@@ -18,6 +18,7 @@ FLOORS = {
             "objective",
             "metrics search",
             "testing",
+            "logs",
             "run",
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",
@@ -34,6 +35,7 @@ FLOORS = {
 FOREIGN = {
     "metrics": {"optuna", "ray", "click", "pydantic", "yaml"},
     "search": {"torch", "torchmetrics", "click", "pydantic", "yaml"},
+    "logs": {"torch", "torchmetrics", "optuna", "ray", "click", "pydantic", "yaml"},
     "objective": {"torch", "optuna", "ray"},
     "exceptions": {"torch", "optuna", "ray"},
 }

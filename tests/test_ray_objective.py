@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import os
 from typing import Any
@@ -62,7 +63,15 @@ POINTS = [
 def swept(ray_cluster, tmp_path_factory):
     """One sweep under ASHA, trials one after the other, with a record on disk."""
     directory = tmp_path_factory.mktemp("ray")
-    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=EPOCHS, directory=directory, seed=7)
+    objective = RayObjective(
+        make_train(),
+        SPACE,
+        metric=LOSS,
+        epochs=EPOCHS,
+        directory=directory,
+        seed=7,
+        loggers=["table", "tensorboard"],
+    )
     tuner = objective.tuner(
         len(POINTS),
         scheduler={"asha": {"min_epochs": 1, "eta": 2}},
@@ -119,6 +128,19 @@ def test_params_received_are_params_recorded(swept):
     assert [result.config["params"] for result in results] == POINTS
     for record in objective.records():
         assert all(epoch.values["level"] == record.params["level"] for epoch in record.epochs)
+
+
+@pytest.mark.ray
+def test_workers_log_as_a_process_does(swept):
+    """Each trial's own directory has its logs, of as many epochs as its record."""
+    objective, results = swept
+    for record in objective.records(results):
+        home = objective.trials.directory_of(record.number)
+        told = json.loads((home / ".trainstats").read_text())
+        assert len(told["valid_reports"]) == len(record.epochs)
+        assert (told["final_valid_report"] is None) == (record.state is not TrialState.COMPLETE)
+        assert (home / "report.txt").read_text().count("epoch:") == len(record.epochs)
+        assert len(list(home.glob("events.out.tfevents.*"))) == 1
 
 
 @pytest.mark.ray

@@ -80,9 +80,9 @@ class Gate:
 
     def _counting(self, batch: Outputs) -> Outputs:
         """Leave out rows to be ignored, and with the policy `ignore` those that are not finite."""
-        ignored: int | None = getattr(batch.feature, "ignore_index", None)
-        if ignored is not None and batch.feature.type in _BY_ROW and batch.has_target:
-            batch = _only(batch, batch.target != ignored)
+        counting = counting_rows(batch)
+        if counting is not None:
+            batch = _only(batch, counting)
         if self.non_finite == "ignore" and len(batch):
             finite = _finite_rows(batch)
             self._left_out = self._left_out + (~finite).sum()
@@ -103,6 +103,14 @@ class Gate:
             self.recall(next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None))
             self._flags, self._rules = [], []
         return self._complaint
+
+
+def counting_rows(batch: Outputs) -> Tensor | None:
+    """Which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does."""
+    ignored: int | None = getattr(batch.feature, "ignore_index", None)
+    if ignored is None or batch.feature.type not in _BY_ROW or not batch.has_target:
+        return None
+    return batch.target != ignored
 
 
 def _checks(batch: Outputs) -> Iterator[Check]:

@@ -244,6 +244,11 @@ def world_size() -> int:
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
+def process() -> int:
+    """The rank of this process in the default process group; 0 without one."""
+    return torch.distributed.get_rank() if world_size() > 1 else 0
+
+
 def merged_over_ranks(statistic: S) -> S:
     """Gather a statistic from every rank of the default process group and merge; all ranks get the same."""
     states: list[Any] = [None] * world_size()

@@ -21,7 +21,7 @@ from .outputs import Outputs
 from .registry import printed_name, registered_types
 from .statistics.mean import Sums, WeightedMean
 from .statistics.statistic import Statistic
-from .weighing import Measured, weighed
+from .weighing import Measured, RowValues, weighed, weighed_rows
 
 
 class AnyOutput(OutputFeature):
@@ -194,6 +194,10 @@ class Metric(Keeper):
             self._gathering = Gathering(self._held.values())
         self._gathering.check(batch)
         self._gathering.add(batch)
+
+    def row_values(self, batch: Outputs) -> RowValues | None:
+        """Give each row's value where it is at hand; None where one row after the other is to be measured."""
+        return None
 
     @property
     def reader(self) -> Callable[..., Any] | None:
@@ -376,6 +380,10 @@ class MeanMetric(Metric):
             MetricInputError: the measured values or weights do not have one entry per row.
         """
         return weighed(self.measure(batch), batch.target, batch.weight, self.name)
+
+    def row_values(self, batch: Outputs) -> RowValues | None:
+        """Give each row's value and weight; None of a metric that has one value for the whole batch."""
+        return weighed_rows(self.measure(batch), batch.target, self.name)
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch, and note whether one like it needs no more than `get_current_value` to be measured."""

@@ -24,6 +24,7 @@ from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
 from .statistics.user_means import UserMeans
 from .statistics.user_values import means_of_users
+from .weighing import RowValues
 
 
 class BaseMetric(Metric):
@@ -59,6 +60,13 @@ class BaseMetric(Metric):
     def formula(self) -> str:
         """Its name without the cut-off."""
         return self.name.rpartition("@")[0] or self.name
+
+    def row_values(self, batch: Outputs) -> RowValues | None:
+        """Give each user's value where it keeps the mean over users and nothing else."""
+        held = list(self.kept.values())
+        if len(held) != 1 or not isinstance(held[0], UserMeans):
+            return None
+        return held[0].of_rows(batch, (self.k or 0) if held[0].cutoffs else None)
 
     def per_user(self) -> PerUser:
         """The value of each user, which `Ranking(per_user=True)` has it keep.

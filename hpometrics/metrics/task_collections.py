@@ -85,6 +85,15 @@ class TaskCollection:
         """The tasks met since the last reset, sorted."""
         return tuple(sorted(task for task in self._live if task is not None))
 
+    def of(self, task: str | None) -> MetricCollection:
+        """What measures one task that has been updated since the last reset."""
+        return self._live[task]
+
+    @property
+    def prototype(self) -> MetricCollection:
+        """What is measured of each task, with nothing measured."""
+        return self._prototype
+
     def update(self, *, task: str | Sequence[str] | None = None, **tensors: Any) -> None:
         """Add one batch.
 

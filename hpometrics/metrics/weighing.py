@@ -1,8 +1,8 @@
-"""Weighing: what a measurement of one batch adds to a mean over rows, a sum and its weight."""
+"""Weighing: what a measurement of one batch adds to a mean over rows, as a whole and by row."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,43 @@ from .statistics.mean import Sums
 
 Value = Tensor | float | None
 Measured = Value | tuple[Value, Any]
+
+
+class RowValues(NamedTuple):
+    """What each row adds to a mean over rows: value and weight, (N,) float64; weight 0 is a row left out."""
+
+    values: Tensor
+    weights: Tensor
+
+
+def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | None:
+    """Return the value and the weight of each row of a batch; None where it has one value for all rows.
+
+    Args:
+        measured: as `weighed` takes it; several values of a row are averaged by their weights.
+        target: that of the batch.
+        name: whose measurement it is.
+
+    Raises:
+        MetricInputError: the values or weights do not have one entry per row.
+    """
+    value, weight = measured if isinstance(measured, tuple) else (measured, None)
+    rows = target.shape[0] if target.ndim else 0
+    if value is None:
+        zero = torch.zeros(rows, dtype=torch.float64, device=target.device)
+        return RowValues(torch.full_like(zero, torch.nan), zero)
+    value = value if isinstance(value, Tensor) else torch.as_tensor(value)
+    if not value.ndim:
+        return None
+    _check_rows(value, rows, name)
+    value = value.double()
+    if weight is None:
+        share = torch.ones_like(value)
+    else:
+        share = _checked(torch.as_tensor(weight, device=value.device), value, name)
+    counted = torch.where(share == 0, 0.0, value) * share
+    total = share.reshape(rows, -1).sum(1)
+    return RowValues(counted.reshape(rows, -1).sum(1) / total, total)
 
 
 def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name: str) -> Sums:
@@ -34,11 +71,7 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
         return zero, zero
     value = value if isinstance(value, Tensor) else torch.as_tensor(value)
     rows = target.shape[0] if target.ndim else 0
-    if value.ndim and value.shape[0] != rows:
-        raise MetricInputError(
-            f"{name}: get_current_value gives one value, or one per row; the batch has {rows} rows, got "
-            f"shape {tuple(value.shape)}"
-        )
+    _check_rows(value, rows, name)
     if weight is None and row_weight is None:
         return _counted(value, rows)
     if weight is None:
@@ -48,6 +81,14 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
         share = share if row_weight is None else share * _of_rows(value, row_weight, name)
     counted = torch.where(share == 0, 0.0, value.double())
     return (counted * share).sum(), share.sum()
+
+
+def _check_rows(value: Tensor, rows: int, name: str) -> None:
+    if value.ndim and value.shape[0] != rows:
+        raise MetricInputError(
+            f"{name}: get_current_value gives one value, or one per row; the batch has {rows} rows, got "
+            f"shape {tuple(value.shape)}"
+        )
 
 
 def _counted(value: Tensor, rows: int) -> Sums:

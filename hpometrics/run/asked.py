@@ -55,6 +55,13 @@ class Asked:
     task: str | None = None
     combined: SettledCombined | None = None
 
+    @property
+    def key(self) -> str:
+        """What the collection of its output calls it; its own name where it is not measured."""
+        if isinstance(self.measured, Metric):
+            return self.measured.name
+        return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
+
 
 def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
     """Say what a search is to optimise.

@@ -18,11 +18,16 @@ from ..metrics.ranking.per_user import PerUser
 from ..metrics.report import Report
 from ..metrics.task_rows import by_task
 from ..search.readings import shape_of
+from .example_lines import Line
+from .examples import Examples
+from .extremes import Place
 from .recorded import Recorded, reading, together
 from .spec import RunSpec
 from .split_panel import Reasons, SplitPanel, Values, called_of, check_split
 from .tallies import EXAMPLES, KEYWORDS, Tallies
 from .watch import Watches
+
+_ENTRIES = "examples"
 
 Told = Mapping[str, Mapping[str, Report]]
 """Additive values by split and task."""
@@ -32,7 +37,8 @@ class Panels:
     """What one run measures and notes.
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
-    the epoch closed last; None where the output does not ask for them.
+    the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
+    examples; none unless the spec asks for them.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -43,12 +49,19 @@ class Panels:
         self._tallies = Tallies()
         self.watches = Watches()
         self.per_user: PerUser | None = None
+        self.examples: tuple[Line, ...] = ()
+        self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self._tasks: list[str] = []
         for split in spec.collections:
             self._split(split)
 
-    def update(self, split: str, tensors: Mapping[str, Any]) -> None:
+    def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None) -> None:
         """Add a batch; a model output or target that is not finite voids the split's epoch.
+
+        Args:
+            split: one of `SPLITS`.
+            tensors: what the collection is given.
+            examples: what the user says of each row.
 
         Raises:
             RunError: there is no such split or output, or nothing is measured on it.
@@ -59,12 +72,23 @@ class Panels:
         panel = self._split(split)
         output = panel.output_of(feature)
         tallies = {of: self._tallies.read(rows, output)[0] for of, rows in by_task(task, given)}
-        panel.update(feature, task, {name: value for name, value in given.items() if name not in KEYWORDS})
+        tensors = {name: value for name, value in given.items() if name not in KEYWORDS}
+        panel.update(feature, task, tensors)
         for of, tally in tallies.items():
             self._tallies.add(tally, split, of, feature)
+        if self._examples is not None and not panel.void:
+            for of, rows in by_task(task, {**tensors, _ENTRIES: examples}):
+                self._look(Place(split, of, feature), rows)
         self.recorded(split).batch(task, sum(tally.rows for tally in tallies.values()))
         if self.watches.laps is not None:
             self.watches.laps.mark(split)
+
+    def _look(self, place: Place, rows: Mapping[str, Any]) -> None:
+        """Look for the worst and the best examples among rows that were measured."""
+        live = self._splits[place.split].collection(place.feature, place.task)
+        tensors = {name: value for name, value in rows.items() if name != _ENTRIES}
+        if self._examples is not None:
+            self._examples.add(place, live, tensors, rows[_ENTRIES])
 
     def recorded(self, split: str) -> Recorded:
         """What the engine and its data sets record of a split.
@@ -114,6 +138,8 @@ class Panels:
         panels, counted, recorded, logged = self._over_all_ranks()
         self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
         self.per_user = _by_user(panels.values())
+        void = {split for split, panel in self._splits.items() if panel.void}
+        self.examples = () if self._examples is None else self._examples.close(void)
         for panel in panels.values():
             found, why = panel.close()
             values.update(found)

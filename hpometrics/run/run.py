@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
-from ..exceptions import NoFiniteValueError, RunError
+from ..exceptions import LoggerError, NoFiniteValueError, RunError
+from ..logs.logger import Standing
+from ..logs.loggers import LoggerLike, Loggers
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import EpochLog, Fsync
@@ -20,6 +22,8 @@ from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
 from ..search.selection import At, Picker
 from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
+from .example_files import ExampleFiles
+from .example_lines import Line
 from .panels import Panels
 from .recording import Recording
 from .spec import RunSpec
@@ -37,6 +41,8 @@ class Run(Recording):
         directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing.
         params: what the run was given, for whoever asks `run.params`.
         fsync: see `EpochLog`.
+        loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
+            directory, `.trainstats` is always written.
 
     Attributes:
         finished: whether patience or the target has ended the run.
@@ -45,6 +51,7 @@ class Run(Recording):
 
     Raises:
         ObjectiveError: the host searches in another direction than the metric's.
+        ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"))
@@ -62,6 +69,7 @@ class Run(Recording):
         directory: Path | str | None = None,
         params: Mapping[str, Any] | None = None,
         fsync: Fsync = "epoch",
+        loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
         if (spec is None) == (not facts):
@@ -75,9 +83,13 @@ class Run(Recording):
         self._picker = Picker(self.spec.objective, At(self.spec.at))
         self._progress = Picker(self.spec.objective, tol=self.spec.tol)
         self._history: list[EpochRecord] = []
+        self._picks: list[int | None] = []
+        self._impatience = 0
+        self._loggers = Loggers(loggers, None if directory is None else Path(directory))
         self._log = None if directory is None else EpochLog(Path(directory), fsync)
         self._checkpoints = None if directory is None else Checkpoints(Path(directory) / CHECKPOINTS)
         self._users = UserTables(None if directory is None else Path(directory))
+        self._examples = ExampleFiles(None if directory is None else Path(directory))
         self._states: dict[str, Any] | None = None
         self._open = self._looping = self._looped = False
         self._began = time.perf_counter()
@@ -87,11 +99,15 @@ class Run(Recording):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None:
             self.close()
-        else:
-            self._release()
+            return
+        try:
+            self._end_loggers(complete=self.ended and isinstance(error, self._reporter.stops))
+        except LoggerError as err:  # what ended the run comes first
+            error.add_note(str(err))
+        self._release()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -132,6 +148,11 @@ class Run(Recording):
         return self._users.table
 
     @property
+    def examples(self) -> tuple[Line, ...]:
+        """The worst and best examples of the picked epoch, a mapping each; none unless they are tracked."""
+        return self._examples.lines
+
+    @property
     def best_checkpoint(self) -> Path | None:
         """The state at the end of the picked epoch, if one was kept."""
         epoch = self._picker.index
@@ -154,11 +175,13 @@ class Run(Recording):
             raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
         return self._loop(min(given))
 
-    def update(self, *, split: str = VALIDATION, **tensors: Any) -> None:
+    def update(self, *, split: str = VALIDATION, examples: Any = None, **tensors: Any) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 
         Args:
             split: `validation` steers the search, `train` and `test` are measured beside it.
+            examples: a list with one entry per row, an id or a text, that stands beside the row in
+                `examples.jsonl`; not read unless examples are tracked.
             tensors: see `MetricCollection.update`; `feature="intent"` says which of several outputs the batch
                 is of, `task="convai2"` which task, or one task per row.
 
@@ -168,7 +191,7 @@ class Run(Recording):
             RunError: the last epoch is over.
         """
         self._begin("update")
-        self._panels.update(split, tensors)
+        self._panels.update(split, tensors, examples)
 
     def log(self, **values: Any) -> None:
         """Record values of this epoch as they are; of a name logged twice the last one stays.
@@ -250,6 +273,7 @@ class Run(Recording):
             self._report(final=False)
         self._panels.watches.go_on_after(self._history[-1].values)
         self._users.restore(self._picker.index)
+        self._examples.restore(self._picker.index)
         set_random_states(stored["random"])
         return latest + 1
 
@@ -257,11 +281,16 @@ class Run(Recording):
         """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
         self._users.export()
 
+    def export_examples(self) -> None:
+        """Leave the examples of the picked epoch as `examples.jsonl`; no directory, no file."""
+        self._examples.export()
+
     def close(self) -> None:
         """End the run: an epoch that is still open is measured and reported as the last."""
         try:
             if self._open:
                 self._close_epoch(final=True)
+            self._end_loggers(complete=self.stopped is None)
         finally:
             self._release()
 
@@ -279,7 +308,7 @@ class Run(Recording):
             self._close_epoch(final=len(self._history) + 1 >= total)
 
     def _close_epoch(self, final: bool) -> None:
-        """Write the record, the values by user, the checkpoint, then tell the host.
+        """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
 
         In this order a run that is killed in between can go on.
         """
@@ -288,11 +317,15 @@ class Run(Recording):
         self._take(record if self._log is None else self._log.append(record))
         if self._panels.per_user is not None:
             self._users.follow(record.epoch, self._picker.index, self._panels.per_user)
+        self._examples.follow(record.epoch, self._picker.index, self._panels.examples)
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(record.epoch, self._states)
             self._checkpoints.keep(record.epoch, self._picker.index)
             self._users.checkpointed()
+            self._examples.checkpointed()
         self._states, self._open = None, False
+        if self._loggers:
+            self._loggers.epoch(self._standing())
         self._began = time.perf_counter()
         self._report(final)
 
@@ -306,10 +339,12 @@ class Run(Recording):
         self._history.append(record)
         value = record.number(self._name)
         self._picker.add(value)
+        self._picks.append(self._picker.index)
+        self._progress.add(value)
+        last_gain = -1 if self._progress.index is None else self._progress.index
+        self._impatience = record.epoch - last_gain
         if self.spec.patience is not None:
-            self._progress.add(value)
-            last_gain = -1 if self._progress.index is None else self._progress.index
-            self.finished = record.epoch - last_gain >= self.spec.patience
+            self.finished = self._impatience >= self.spec.patience
         if self.spec.target is not None and math.isfinite(value):
             self.finished |= not self.spec.objective.better(self.spec.target, value)
 
@@ -328,6 +363,21 @@ class Run(Recording):
             self.stopped = None if self.ended else stop
             raise
 
+    def _end_loggers(self, complete: bool) -> None:
+        if self._loggers:
+            self._loggers.end(self._standing(complete))
+
+    def _standing(self, complete: bool = False) -> Standing:
+        return Standing(
+            metric=self._name,
+            params=self.params,
+            directory=None if self._log is None else self._log.path.parent,
+            history=tuple(self._history),
+            picks=tuple(self._picks),
+            impatience=self._impatience,
+            complete=complete,
+        )
+
     def _check_not_stopped(self) -> None:
         if self.stopped is not None:  # whoever swallowed it gets it again
             raise self.stopped
@@ -345,6 +395,7 @@ class Run(Recording):
         self._panels.watches.detach()
         if self._log is not None:
             self._log.close()
+        self._end_loggers(complete=False)
 
     def _why_no_value(self) -> str:
         name, count = self.spec.name, len(self._history)

@@ -16,6 +16,7 @@ from ..objective import Objective
 from ..search.selection import At
 from .asked import Asked, Features, Reported, settle, tracked
 from .defaults import defaults_of
+from .example_plan import settle_examples
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 
@@ -52,12 +53,15 @@ class RunSpec:
         target: a value (in the metric's own unit) at which a run ends.
         tol: what is no improvement, in the metric's own unit.
         threads: torch's threads within an operation; None leaves them as they are.
+        track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
+            how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
 
     Raises:
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         NotYetError: several metrics are to be optimised.
-        RunError: a number makes no sense, or the metric has one value per class.
+        RunError: a number makes no sense, the metric has one value per class, or none per example while
+            examples are to be ranked by it.
     """
 
     metric: Any
@@ -71,6 +75,7 @@ class RunSpec:
     target: float | None = None
     tol: float = 0.0
     threads: int | None = None
+    track_examples: Any = False
     name: str = field(init=False)
     objective: Objective = field(init=False)
     features: Features = field(init=False, repr=False, compare=False)
@@ -90,6 +95,9 @@ class RunSpec:
         except ValueError:
             raise RunError(f"at is 'best' or 'last', got {self.at!r}") from None
         self._check_numbers()
+        measured = self.collections.get(VALIDATION, {}).get(asked.feature)
+        panel = None if measured is None else measured.prototype
+        self._set(track_examples=settle_examples(self.track_examples, asked.key, self.objective, panel))
 
     @property
     def reported(self) -> bool:

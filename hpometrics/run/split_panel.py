@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from ..exceptions import NonFiniteError, RunError
+from ..metrics.collection import MetricCollection
 from ..metrics.features import OutputFeature
 from ..metrics.names import SPLITS
 from ..metrics.places import VALIDATION
@@ -25,6 +26,9 @@ class SplitPanel:
         split: `train`, `validation` or `test`.
         prototypes: a collection for each output by name; None names the only one.
 
+    Attributes:
+        void: why the values of this epoch do not count; None as long as they do.
+
     Raises:
         RunError: there is no such split, or nothing is measured of it.
     """
@@ -35,7 +39,7 @@ class SplitPanel:
             raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
         self._split = split
         self._live = {feature: prototype.fresh() for feature, prototype in prototypes.items()}
-        self._void: str | None = None
+        self.void: str | None = None
 
     @property
     def names(self) -> set[str]:
@@ -63,12 +67,12 @@ class SplitPanel:
             MetricInputError: the batch is not what the metrics read.
         """
         live = self._output(feature)
-        if self._void is not None:
+        if self.void is not None:
             return
         try:
             live.update(task=task, **tensors)
         except NonFiniteError as err:
-            self._void = str(err)
+            self.void = str(err)
 
     def close(self) -> tuple[Values, Reasons]:
         """Give the values of the epoch, of this process; nan with its reason where there is none."""
@@ -76,10 +80,10 @@ class SplitPanel:
         reasons: Reasons = {}
         for live in self._live.values():
             for name, value in live.compute(synchronize=False).items():
-                values[self.called(name)] = value.tolist() if self._void is None else math.nan
+                values[self.called(name)] = value.tolist() if self.void is None else math.nan
             reasons.update({self.called(name): reason for name, reason in live.reasons.items()})
-        if self._void is not None:
-            reasons = dict.fromkeys(values, self._void)
+        if self.void is not None:
+            reasons = dict.fromkeys(values, self.void)
         return values, reasons
 
     def by_user(self) -> dict[str, Column] | None:
@@ -87,19 +91,23 @@ class SplitPanel:
         tables = [table for live in self._live.values() if (table := live.per_user()) is not None]
         if not tables:
             return None
-        void = self._void is not None
+        void = self.void is not None
         return {self.called(name): column for table in tables for name, column in table.items() if not void}
+
+    def collection(self, feature: str | None, task: str | None) -> MetricCollection:
+        """What measures one task of an output that has been updated in this epoch."""
+        return self._output(feature).of(task)
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        self._void = None
+        self.void = None
         for live in self._live.values():
             live.reset()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything measured, and why the epoch is void."""
         return {
-            "void": self._void,
+            "void": self.void,
             "outputs": {feature: live.state_dict() for feature, live in self._live.items()},
         }
 
@@ -107,7 +115,7 @@ class SplitPanel:
         """Return a panel like this one of what several processes have measured."""
         merged = type(self)(self._split, self._live)
         for state in states:
-            merged._void = merged._void or state["void"]
+            merged.void = merged.void or state["void"]
             for feature, told in state["outputs"].items():
                 merged._live[feature].merge_state(told)
         return merged

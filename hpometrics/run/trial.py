@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ..exceptions import NoFiniteValueError, RecordError, RunError
+from ..logs.loggers import LoggerLike, check_logger
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import Reporter
@@ -43,6 +44,7 @@ def run_trial(
     directory: Path | None = None,
     seed: int | None = None,
     fsync: Fsync = "epoch",
+    loggers: Sequence[LoggerLike] = (),
 ) -> TrialRecord:
     """Run `train(params, run)` once and return how it went; an exception in it becomes a failed record.
 
@@ -54,13 +56,16 @@ def run_trial(
         directory: the trial's own; a run that was killed there goes on if `train` restores it.
         seed: of python, numpy and torch; None leaves them as they are.
         fsync: see `EpochLog`.
+        loggers: see `Run`.
 
     Raises:
         RecordError: the directory belongs to other params.
         SpaceError: the params cannot be written down as JSON.
         KeyboardInterrupt: recorded as interrupted, then passed on. `sys.exit` in `train` is a failure.
     """
-    record, error = attempt(train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync)
+    record, error = attempt(
+        train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync, loggers=loggers
+    )
     if error is not None and not isinstance(error, (Exception, *reporter.stops)):
         raise error
     return record
@@ -75,6 +80,7 @@ def attempt(
     directory: Path | None = None,
     seed: int | None = None,
     fsync: Fsync = "epoch",
+    loggers: Sequence[LoggerLike] = (),
 ) -> tuple[TrialRecord, BaseException | None]:
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
 
@@ -96,7 +102,9 @@ def attempt(
     error: BaseException | None = None
     try:
         with _conditions(seed, spec.threads):
-            run = Run(reporter, spec=spec, directory=directory, params=record.params, fsync=fsync)
+            run = Run(
+                reporter, spec=spec, directory=directory, params=record.params, fsync=fsync, loggers=loggers
+            )
             with run:
                 train(deepcopy(dict(params)), run)
     except BaseException as err:  # every end is recorded; the caller decides what goes on
@@ -108,6 +116,7 @@ def attempt(
         write_trial(directory, record)
         if run is not None and record.state.finished:
             run.export_per_user()
+            run.export_examples()
         if error is not None and record.state is TrialState.FAILED:
             text = "".join(traceback.format_exception(error))
             (directory / ERROR_FILE).write_text(text, encoding="utf8")
@@ -128,6 +137,7 @@ class Trials:
         directory: the search's own; trial 7 gets `trials/0007` below it. None keeps nothing on disk.
         seed: trial n is seeded with `derive_seed(seed, n)`; None seeds nothing.
         fsync: see `EpochLog`.
+        loggers: see `Run`; a trial of which nothing is kept has none.
     """
 
     train: Train
@@ -135,6 +145,7 @@ class Trials:
     directory: Path | None = None
     seed: int | None = None
     fsync: Fsync = "epoch"
+    loggers: Sequence[LoggerLike] = ()
 
     def directory_of(self, number: int) -> Path | None:
         """Return where a trial's record and checkpoints are."""
@@ -149,14 +160,16 @@ class Trials:
     ) -> tuple[TrialRecord, BaseException | None]:
         """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept."""
         number = reporter.number or 0
+        kept = keep and reporter.number is not None
         return attempt(
             self.train,
             params,
             self.spec,
             reporter,
-            directory=self.directory_of(number) if keep and reporter.number is not None else None,
+            directory=self.directory_of(number) if kept else None,
             seed=self.seed_of(number),
             fsync=self.fsync,
+            loggers=self.loggers if kept else (),
         )
 
     def with_epochs(self, record: TrialRecord) -> TrialRecord:
@@ -170,19 +183,26 @@ class Trials:
 
 
 def make_trials(
-    train: Train, directory: Path | str | None, seed: int | None, fsync: Fsync, facts: Mapping[str, Any]
+    train: Train,
+    directory: Path | str | None,
+    seed: int | None,
+    fsync: Fsync,
+    loggers: Sequence[LoggerLike],
+    facts: Mapping[str, Any],
 ) -> Trials:
     """Settle the facts of a search: those given, and those that `@engine` put on the function.
 
     Raises:
         RunError: no metric is given.
+        ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
     """
     known = {**engine_facts(train), **{name: fact for name, fact in facts.items() if fact is not None}}
     if "metric" not in known:
         raise RunError("what is optimised? metric= takes a name, a Metric or Reported(name, objective)")
-    return Trials(
-        train, RunSpec(**known), None if directory is None else Path(directory).absolute(), seed, fsync
-    )
+    home = None if directory is None else Path(directory).absolute()
+    for logger in loggers:
+        check_logger(logger, home)
+    return Trials(train, RunSpec(**known), home, seed, fsync, tuple(loggers))
 
 
 def as_space(space: Space | Mapping[str, Any]) -> Space:

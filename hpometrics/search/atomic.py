@@ -10,19 +10,27 @@ from typing import BinaryIO
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to write; it takes its place, on disk, when the block ends without an error."""
+def atomic_write(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
+    """Open a file to write; it takes its place when the block ends without an error.
+
+    Args:
+        path: of the file.
+        sync: it is on disk by then. What can be derived again need not wait for the disk: it outlives the
+            writer, but maybe not a power cut.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if sync:
+        sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import NoFiniteValueError
+from ..logs.loggers import LOGGERS
 from ..run.spec import RunSpec, engine_facts
 from ..run.trial import Trials
 from ..search.record import TrialRecord
@@ -73,7 +74,12 @@ def _job(plan: Plan, options: Options) -> Job:
     home = RunDirectory(plan.directory)
     measured = spec_facts(plan, engine_facts(engine.train))
     trials = Trials(
-        engine, RunSpec(**measured), home.path.absolute(), plan.engine_seed, plan.config.results.fsync
+        engine,
+        RunSpec(**measured),
+        home.path.absolute(),
+        plan.engine_seed,
+        plan.config.results.fsync,
+        [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
     )
     return Job(plan, resolve(plan), home, trials, measured, extend=options.extend)
 

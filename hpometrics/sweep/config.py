@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_serializer, model_validator
 
@@ -40,6 +40,43 @@ def _one_or_more(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+class ExampleCounts(Strict):
+    """How many examples are kept, ranked by which metric."""
+
+    worst: Annotated[int, Field(ge=0)] | None = None
+    """How many of the worst; 20 unless given."""
+    best: Annotated[int, Field(ge=0)] | None = None
+    """How many of the best; 20 unless given."""
+    metric: str | None = None
+    """A measured metric that has a value per example; the one that is optimised unless given."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.worst == 0 and self.best == 0:
+            raise wrong("0 worst and 0 best are no examples; leave track_examples out")
+        return self
+
+
+def _examples(value: Any) -> Any:
+    if value is False or value is None:
+        return None
+    if value is True:
+        return {}
+    whole = isinstance(value, int) and value > 0
+    if not whole and not isinstance(value, (dict, ExampleCounts)):
+        raise wrong(
+            "wants true, how many, or a mapping such as {worst: 20, best: 20, metric: log_loss}, got "
+            f"{value!r}"
+        )
+    return {"worst": value, "best": value} if whole else value
+
+
+_ExamplesShape = bool | Annotated[int, Field(ge=1)] | ExampleCounts
+ExamplesForm = Annotated[
+    ExampleCounts | None, BeforeValidator(_examples, json_schema_input_type=_ExamplesShape)
+]
+
+
 class Metrics(Strict):
     """What is good."""
 
@@ -55,6 +92,8 @@ class Metrics(Strict):
     """Metrics to measure beside it."""
     at: Literal["best", "last"] = "best"
     """Which epoch's value counts for a trial."""
+    track_examples: ExamplesForm = None
+    """Keep the worst and best examples of each trial's picked epoch: true, how many, or a mapping."""
 
 
 class Search(Strict):
@@ -162,7 +201,7 @@ class Results(Strict):
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
     loggers: list[PluginForm] = Field(default_factory=list)
-    """Where else values go; `trials.csv` is always written."""
+    """Where else values go: table, tensorboard. `trials.csv` and `.trainstats` are always written."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
     """Which checkpoints are kept."""
     fsync: Literal["epoch", "trial"] = "epoch"

@@ -73,6 +73,9 @@ def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
     best, own_words = plan.optimize, ("epochs", "patience", "target")
     given = {name: getattr(plan.config.budget, name) for name in own_words}
     told = {name: value for name, value in {**given, "output": plan.output}.items() if value is not None}
+    examples = plan.config.metrics.track_examples
+    if examples is not None:
+        told["track_examples"] = examples.model_dump(exclude_none=True)
     told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
     reported = best.reported and best.objective is not None

@@ -89,7 +89,7 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     yield "search", f"{_named('sampler', plan)}   {_named('pruner', plan)}   seed {config.search.seed}"
     yield "backend", _backend(plan)
     yield "budget", ", ".join(_budget(plan, done))
-    yield "results", f"checkpoints {config.results.checkpoints}, on disk after every {config.results.fsync}"
+    yield "results", ", ".join(_results(plan))
 
 
 def _reads(measure: Measure) -> str:
@@ -150,6 +150,14 @@ def _budget(plan: Plan, done: int) -> Iterator[str]:
         yield f"until a trial reaches {budget.target:g}"
     if budget.patience is not None:
         yield f"patience {_plural(budget.patience, 'epoch')}"
+
+
+def _results(plan: Plan) -> Iterator[str]:
+    results = plan.config.results
+    yield f"checkpoints {results.checkpoints}"
+    yield f"on disk after every {results.fsync}"
+    if results.loggers:
+        yield f"loggers {' '.join(logger.name for logger in results.loggers)}"
 
 
 def _plural(count: int, word: str) -> str:

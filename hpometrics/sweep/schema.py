@@ -18,6 +18,7 @@ def json_schema() -> dict[str, Any]:
     text = _replaced(schema, "#/$defs/", "#/definitions/")
     text["definitions"] = text.pop("$defs")
     _suggest(text["definitions"]["Metrics"]["properties"], ("optimize", "track"), _metric_names())
+    _suggest(text["definitions"]["ExampleCounts"]["properties"], ("metric",), _metric_names())
     _suggest(text["definitions"]["Search"]["properties"], ("sampler",), list(SAMPLERS))
     _suggest(text["definitions"]["Search"]["properties"], ("pruner",), list(PRUNERS))
     return {"$schema": _DIALECT, **text, "title": _TITLE}

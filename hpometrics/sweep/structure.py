@@ -42,6 +42,8 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "budget": config.Budget,
     "results": config.Results,
 }
+_INNER: Mapping[str, type[BaseModel]] = {"metrics.track_examples": config.ExampleCounts}
+"""Those whose keys are too common for a stray one to belong there."""
 
 
 def read_config(document: Document) -> Draft:
@@ -178,7 +180,7 @@ def _unknown_key(path: Path, data: Any) -> str:
 
 def _known_keys(path: Path, data: Any) -> list[str]:
     if path[:1] != ("space",):
-        return _keys(_MODELS[".".join(map(str, path))])
+        return _keys({**_MODELS, **_INNER}[".".join(map(str, path))])
     return next(_keys(model) for kind, model in DIMENSIONS.items() if kind in data["space"][path[1]])
 
 

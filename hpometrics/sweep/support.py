@@ -12,6 +12,7 @@ from typing import Any
 from warnings import catch_warnings
 
 from ..exceptions import ConfigError, HpometricsError, missing_extra
+from ..logs import loggers
 from ..objective import Objective
 from ..search.plugins import Table, find_class
 from .config import Draft
@@ -31,7 +32,8 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "pbt": (),
     "none": ("optuna", "ray", "list"),
 }
-LOGGERS = ("csv", "tensorboard", "mlflow", "wandb")
+_LATER_LOGGERS = ("mlflow", "wandb")
+LOGGERS = ("csv", *loggers.LOGGERS, *_LATER_LOGGERS)
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _TYPES = {
     "int": "a whole number",
@@ -192,8 +194,10 @@ def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
         path = ("results", "loggers", index)
         if logger.name not in LOGGERS:
             yield path, _unknown(logger, "logger", LOGGERS)
-        elif logger.name != "csv" or logger.options:
+        elif logger.name in _LATER_LOGGERS or logger.options:
             yield path, f"the logger {logger.name} {'with options ' if logger.options else ''}{NOT_YET}"
+        elif missing := loggers.missing_package(logger.name):
+            yield path, str(missing)
 
 
 def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

@@ -23,6 +23,10 @@ TEXTS = {
     "scalars and values": changed("{float: [1e-4, 1e-1], log: true}", "0.1"),
     "durations": changed("trials: 4", "time: 1.5h"),
     "a list": SWEEP + "backend: {list: [{lr: 0.1, size: small}]}\n",
+    "examples": changed("[accuracy]", "[accuracy], track_examples: 5"),
+    "examples by another metric": changed(
+        "[accuracy]", "[accuracy], track_examples: {metric: accuracy, best: 0}"
+    ),
     "ray": SWEEP + "backend: {ray: {workers: 2, resources: {cpu: 1}}}\nversion: 1\n",
 }
 

@@ -33,7 +33,9 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
     assert {path.name for path in home.iterdir() if path.name[0] != "."} == {
         "sweep.yaml", "sweep.resolved.yaml", "study.db", "study.db.lock", "trials", "trials.csv", "best.yaml",
     }  # fmt: skip
-    assert {path.name for path in (home / "trials" / "0003").iterdir()} == {"epochs.jsonl", "trial.json"}
+    assert {path.name for path in (home / "trials" / "0003").iterdir()} == {
+        ".trainstats", "epochs.jsonl", "trial.json",
+    }  # fmt: skip
 
 
 def test_the_best_is_the_best_of_the_record(sweep, folder):

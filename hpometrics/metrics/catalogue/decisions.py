@@ -12,6 +12,7 @@ from ..outputs import Outputs
 from ..registry import register_metric
 from ..statistics.ranks import Ranks
 from ..statistics.statistic import Statistic
+from ..weighing import RowValues, weighed_rows
 from .averaging import ConfusionMetric
 
 _NO_ROW = "no row counted"
@@ -44,6 +45,10 @@ class Accuracy(ConfusionMetric):
         """Divide the diagonal by all rows."""
         return _share(self, self.counts.tp.sum(), self.counts.support.sum())
 
+    def row_values(self, batch: Outputs) -> RowValues | None:
+        """Give 1 for a row that is right."""
+        return weighed_rows(batch.decided.preds == batch.decided.target, batch.target, self.name)
+
 
 @register_metric("zero_one_loss", [CATEGORY, BINARY], aliases=["error_rate", "misclassification_rate"])
 class ZeroOneLoss(ConfusionMetric):
@@ -67,6 +72,10 @@ class ZeroOneLoss(ConfusionMetric):
     def compute(self) -> Tensor:
         """Divide what is off the diagonal by all rows."""
         return _share(self, self.counts.fn.sum(), self.counts.support.sum())
+
+    def row_values(self, batch: Outputs) -> RowValues | None:
+        """Give 1 for a row that is wrong."""
+        return weighed_rows(batch.decided.preds != batch.decided.target, batch.target, self.name)
 
 
 @register_metric("accuracy", [SET], aliases=["exact_match", "subset_accuracy", "accuracy_score"])

@@ -20,6 +20,7 @@ from ..statistics.extremes import Extremes
 from ..statistics.moments import ERROR, Errors, Measure, Moments, columns
 from ..statistics.pooled import Pooled, quantile
 from ..statistics.statistic import Statistic
+from ..weighing import RowValues, weighed_rows
 from .law_batches import drifted
 
 REAL = [NUMBER, VECTOR, TIMESERIES]
@@ -40,6 +41,10 @@ class ErrorMetric(Metric):
         """Average the columns."""
         mean = self.statistic(Errors).mean.mean()
         return self.undefined("no row counted") if mean.isnan() else mean
+
+    def row_values(self, batch: Outputs) -> RowValues | None:
+        """Average the columns of each row."""
+        return weighed_rows(self.statistic(Errors).measured(batch).mean(-1), batch.target, self.name)
 
 
 class ErrorMean(MeanMetric):

@@ -114,9 +114,13 @@ class Errors(Statistic):
                 "predictions, as rmsle(clip=true) does, or choose rmse"
             )
 
+    def measured(self, batch: Outputs) -> Tensor:
+        """Measure the error of each value, (N, D) float64."""
+        return _MEASURES[self.params["measure"]](*columns(batch))
+
     def update(self, batch: Outputs) -> None:
         """Add one batch: each column is summed in float64."""
-        measured = _MEASURES[self.params["measure"]](*columns(batch))
+        measured = self.measured(batch)
         if batch.weight is not None:  # a row of weight 0 may have no measure
             measured = torch.where(batch.weight.unsqueeze(-1) > 0, measured, 0.0)
         self.add(rows=_rows(batch), total=_over_rows(measured, batch.weight))

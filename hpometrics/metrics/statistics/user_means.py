@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
+from ..weighing import RowValues
 from .cutoffs import FormulaMeans, rankings_in
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
@@ -42,6 +43,12 @@ class UserMeans(FormulaMeans[Measure]):
         column = self.place(cutoff)
         mean: Tensor = self._state["total"][column] / self._state["weight"][column]
         return mean
+
+    def of_rows(self, batch: Outputs, cutoff: int | None = None) -> RowValues:
+        """Measure each row at a cut-off; one without a value weighs 0."""
+        values, weights = self._measured(rankings_in(batch))
+        column = self.place(cutoff)
+        return RowValues(values[:, column], weights[:, column])
 
     def _measured(self, batch: RankingBatch) -> tuple[Tensor, Tensor]:
         """Values and weights, both (rows, columns) float64, weight 0 where there is no value."""

@@ -23,6 +23,11 @@ def cast(batch: Batch, dtype: torch.dtype) -> Batch:
     return over_tensors(batch, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
 
+def has_floats(batch: Batch) -> bool:
+    """Whether a cast changes anything: texts are the same batch in any precision."""
+    return any(isinstance(value, Tensor) and value.is_floating_point() for value in batch.values())
+
+
 def spoiled(batch: Batch) -> dict[str, Batch]:
     """Batches that must be refused, by what is wrong with them."""
     given = next(name for name in batch if name in MODEL_OUTPUTS)

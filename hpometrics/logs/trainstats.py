@@ -1,0 +1,143 @@
+"""TrainStats: `.trainstats`, the history of a run in the shape of ParlAI's file, as strict JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..search.atomic import atomic_write
+from ..search.readings import numbers_of
+from ..search.record import EpochRecord
+from .logger import Standing
+from .report import VALIDATION, place_of, splits_of
+
+TRAINSTATS_FILE = ".trainstats"
+_NULL = "null"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a run has gone through; None where the record does not say.
+
+    `total_exs` adds up `train:exs`, `train_steps` is `total_train_updates`, and `train_time` are the seconds
+    of the epochs, their validation included.
+    """
+
+    parleys: None = None
+    train_time: float = 0.0
+    train_steps: float | None = None
+    total_epochs: int = 0
+    total_exs: float | None = 0
+
+    def after(self, record: EpochRecord) -> Totals:
+        """Add an epoch."""
+        numbers = numbers_of(record.values)
+        seen = _whole(numbers.get("train:exs"))
+        steps = numbers.get("train:total_train_updates", numbers.get("total_train_updates"))
+        return Totals(
+            total_epochs=record.epoch + 1,
+            total_exs=None if seen is None or self.total_exs is None else self.total_exs + seen,
+            train_steps=_whole(steps),
+            train_time=round(self.train_time + record.seconds, 6),
+        )
+
+
+class TrainStats:
+    """Writes `.trainstats` anew, whole or not at all, at the end of each epoch.
+
+    Every epoch is a report in `train_reports` and `valid_reports`: its values that are one number, by name,
+    and the totals by then. A value that is not finite is null there, and `reasons` says why. The final
+    reports are those of the picked epoch, once the run has come to its end. What is not known is null:
+    `parleys`, and `final_extra_valid_report`.
+
+    Args:
+        directory: the trial's own.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / TRAINSTATS_FILE
+        self._clear()
+
+    def begin(self, run: Standing) -> None:
+        """Take the epochs before a restart."""
+        self._clear()
+        for record in run.history:
+            self._take(record)
+
+    def epoch(self, run: Standing) -> None:
+        """Take an epoch and write the file."""
+        self._take(run.history[-1])
+        self._write(run)
+
+    def end(self, run: Standing) -> None:
+        """Add the final reports of a run that is complete."""
+        if run.complete:
+            self._write(run)
+
+    def _clear(self) -> None:
+        self._totals = Totals()
+        self._reports: dict[str, dict[int, str]] = {}  # by split and epoch, each encoded once
+        self._reasons: list[str] = []
+
+    def _take(self, record: EpochRecord) -> None:
+        self._totals = self._totals.after(record)
+        for split in (VALIDATION, *splits_of(record.values)):
+            told = _report(record, split, asdict(self._totals))
+            self._reports.setdefault(split, {})[record.epoch] = _json(told)
+        self._reasons += map(_json, _reasons(record))
+
+    def _write(self, run: Standing) -> None:
+        picked = run.picked if run.complete else None
+        facts = {
+            **{name: _json(value) for name, value in asdict(self._totals).items() if name != "total_exs"},
+            "train_reports": _list(self._reports.get("train", {}).values()),
+            "valid_reports": _list(self._reports.get(VALIDATION, {}).values()),
+            "best_valid": _json(run.value_at(-1)) if run.picks else _NULL,
+            "impatience": _json(run.impatience),
+            "final_valid_report": self._final(VALIDATION, picked),
+            "final_test_report": self._final("test", picked),
+            "final_extra_valid_report": _NULL,
+            "reasons": _list(self._reasons),
+        }
+        lines = ",\n".join(f"{_json(name)}: {text}" for name, text in facts.items())
+        with atomic_write(self.path, sync=run.complete) as file:
+            file.write(f"{{\n{lines}\n}}\n".encode())
+
+    def _final(self, split: str, picked: int | None) -> str:
+        return _NULL if picked is None else self._reports.get(split, {}).get(picked, _NULL)
+
+
+def _report(record: EpochRecord, split: str, totals: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the numbers of a split; a total that is not known may be among them, logged by the engine."""
+    numbers = {
+        name.removeprefix(f"{split}:"): value if math.isfinite(value) else None
+        for name, value in numbers_of(record.values).items()
+        if place_of(name)[0] == split
+    }
+    return {**totals, **numbers, **{name: total for name, total in totals.items() if total is not None}}
+
+
+def _reasons(record: EpochRecord) -> Iterable[dict[str, Any]]:
+    for name, value in numbers_of(record.values).items():
+        if not math.isfinite(value):
+            reason = record.reasons.get(name, f"the value is {value}")
+            yield {"epoch": record.epoch, "name": name, "reason": reason}
+
+
+def _whole(number: float | None) -> float | None:
+    if number is None or not math.isfinite(number):
+        return None
+    return int(number) if number == int(number) else number
+
+
+def _list(texts: Iterable[str]) -> str:
+    inside = ",\n".join(texts)
+    return f"[\n{inside}\n]" if inside else "[]"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)

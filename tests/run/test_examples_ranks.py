@@ -1,0 +1,47 @@
+"""Examples under torch.distributed: the first rank writes what all have found."""
+
+from __future__ import annotations
+
+import multiprocessing
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+
+from hpometrics.metrics.features import Number
+from hpometrics.run import Run
+from hpometrics.run.example_files import read_examples
+
+RANKS = 2
+ERRORS = {0: [[1.0, 3.0], [2.0]], 1: [[3.0, 0.0]]}
+
+
+def on_rank(rank: int, store: str, directory: str, answers) -> None:
+    """What one of two processes does: train an epoch on its shard."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
+    )
+    spec = {"metric": "mae", "output": Number(), "track_examples": {"worst": 2, "best": 1}}
+    with Run(directory=Path(directory) / str(rank), **spec) as run:
+        for _ in run.epochs(1):
+            for errors in ERRORS[rank]:
+                run.update(predictions=errors, target=[0.0] * len(errors), examples=[f"{e}" for e in errors])
+        run.export_examples()
+    answers.put((rank, run.examples))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def test_the_first_rank_writes_the_examples_of_all(tmp_path):
+    """Errors 3 of either rank are the worst, that of the first rank first; 0 of the second is the best."""
+    answers = multiprocessing.get_context("spawn").SimpleQueue()
+    processes = torch.multiprocessing.spawn(
+        on_rank, (str(tmp_path / "store"), str(tmp_path), answers), nprocs=RANKS, join=False
+    )
+    found = dict(answers.get() for _ in range(RANKS))
+    while not processes.join():
+        pass
+    told = [(line["rank"], line["process"], line["index"], line["example"]) for line in found[0]]
+    assert told == [("worst", 0, 1, "3.0"), ("worst", 1, 0, "3.0"), ("best", 1, 1, "0.0")]
+    assert found[1] == found[0] == read_examples(tmp_path / "0" / "examples.jsonl")
+    assert not list((tmp_path / "1").glob("examples*"))
