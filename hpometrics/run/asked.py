@@ -74,6 +74,8 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
     if isinstance(metric, (list, tuple)):
         raise NotYetError(f"several objectives are not built yet, got {len(metric)}: {metric!r}")
     stated = None if direction is None else Objective.parse(direction)
+    if isinstance(metric, Reported):
+        stated = _agreed(metric.name, metric.objective, stated)
     asked = _settled(metric, features, stated)
     if asked.split != VALIDATION:
         raise RunError(f"{asked.name}: only validation values steer a search; track it, and optimise another")

@@ -20,11 +20,11 @@ from hpometrics import (
 )
 from hpometrics.exceptions import HpometricsError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import Binary, Number
+from hpometrics.metrics.features import Binary, Number, Sequence
 from hpometrics.run import Reported, Run
 
 RANKS = (0, 1, 2)
-COUNTED = {"accuracy", "confusion_matrix", "exs", "varied", "hello_avg", "shouts"}
+COUNTED = {"accuracy", "confusion_matrix", "exs", "lines", "varied", "hello_avg", "shouts"}
 """Metrics that are one division of whole numbers; of others, sums of floats, the last digit may differ."""
 
 
@@ -62,7 +62,7 @@ def recorded(run: Run, rank: int, epoch: int) -> None:
     task = "ab"[rank % 2]
     if rank != epoch:
         run.update(task=task, **drawn(3, rank))
-        run.record_local("exs", SumMetric.many([1, 1, 1]))
+        run.record_local("lines", SumMetric.many([1, 1, 1]))
         run.record_local("loss", AverageMetric.many([0.1, 0.2, 0.4 + rank], [1, 2, 3]))
         run.record_local("varied", [DistinctMetric.of("x y", 1)] * 3)
         run.evaluate_response({}, None, {"text": "oh" + "!" * rank}, task=task)
@@ -136,6 +136,12 @@ def own_recorded_tasks(run: Run, rank: int, epoch: int) -> None:
     run.record_local("seen", [SumMetric(1)], task=None if rank == 1 else "a")
 
 
+def own_batches(run: Run, rank: int, epoch: int) -> None:
+    """The first rank has no batch, one has two, one has one, of two tokens each."""
+    for _ in range((0, 2, 1)[rank]):
+        run.update(logits=torch.eye(3)[None, :2], target=torch.tensor([[0, 1]]))
+
+
 def own_numbers(run: Run, rank: int, epoch: int) -> None:
     """Each rank logs what it saw itself; two of them would stop at other epochs than the first."""
     run.log(loss=[3.0, 2.0, 1.0, 1.0, 1.0][epoch] if rank == 0 else float(epoch + rank))
@@ -154,7 +160,7 @@ CASES = {
     "recorded": (recorded, BINARY),
     "two_outputs": (
         two_outputs,
-        {"metric": "combined.loss", "output": {"intent": Binary(), "price": Number()}},
+        {"metric": "combined.loss", "output": {"intent": Binary(), "price": Number()}, "defaults": False},
     ),
     "a_nan_on_one": (a_nan_on_one, BINARY),
     "other_readings": (other_readings, {**BINARY, "metric": "accuracy"}),
@@ -169,6 +175,7 @@ CASES = {
     },
     "own_tasks": (own_tasks, BINARY),
     "own_recorded_tasks": (own_recorded_tasks, BINARY),
+    "own_batches": (own_batches, {"metric": "token_accuracy", "output": Sequence(3)}),
     "own_numbers": (own_numbers, {"metric": Reported("loss", "minimize"), "patience": 2, "epochs": 5}),
 }
 GOLDEN = {
@@ -258,7 +265,7 @@ def test_a_run_with_tasks_measured_what_it_should():
     assert {name.split("/")[0] for name in second if "/" in name} == {"a", "b", "c", "d", "train:c", "test:a"}
     assert sum(map(sum, first["confusion_matrix"])) == 37 + 5 + 13 + 3
     (first, why), (second, _) = ran("recorded", RANKS)
-    assert [first["exs"], first["a/exs"], first["b/exs"]] == [6, 3, 3]
+    assert [first["lines"], first["a/lines"], first["b/lines"]] == [6, 3, 3]
     assert [first["tokens"], first["rate"], first["shouts"]] == [33, 18 / 6, 3]
     assert (first["train:seen"], first["train:c/seen"], second["a/varied"]) == (1, 1, 2 / 12)
     assert math.isnan(first["share"]) and "share" in why
@@ -268,7 +275,7 @@ def test_a_nan_on_one_rank_voids_the_epoch_of_all(on_ranks):
     """On every rank with the same reason, and that epoch alone."""
     for rank in RANKS:
         (first, why), (second, none) = on_ranks[rank]["a_nan_on_one"][0]
-        assert all(math.isnan(value) for value in first.values())
+        assert all(math.isnan(value) for name, value in first.items() if not name.endswith("exs"))
         assert "nan" in why["accuracy"]
         assert all(math.isfinite(value) for value in second.values()) and not none
 
@@ -281,7 +288,8 @@ def test_what_one_rank_could_not_read_is_left_out(on_ranks):
     whole = {name: value.item() for name, value in panel.compute().items()}
     for rank in RANKS:
         for values, reasons in on_ranks[rank]["other_readings"][0]:
-            assert values == {**whole, **{f"a/{name}": value for name, value in whole.items()}}
+            counted = {**whole, "exs": 18}
+            assert values == {**counted, **{f"a/{name}": value for name, value in counted.items()}}
             assert not reasons
 
 
@@ -302,6 +310,13 @@ def test_what_ranks_log_is_the_first_ranks(on_ranks):
     """So that all end at the same epoch: 3, 2, 1, 1, 1 stops after five, 1, 2, 3 would after three."""
     for rank in RANKS:
         assert [values["loss"] for values, _ in on_ranks[rank]["own_numbers"][0]] == [3, 2, 1, 1, 1]
+
+
+def test_batches_of_ranks_are_parts_of_one(on_ranks):
+    """Six tokens in two batches, of which the first rank has none."""
+    for rank in RANKS:
+        for values, _ in on_ranks[rank]["own_batches"][0]:
+            assert (values["ltpb"], values["exs"]) == (3, 3)
 
 
 def test_an_epoch_takes_the_same_collectives_whatever_it_met(on_ranks):
