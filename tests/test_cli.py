@@ -57,6 +57,7 @@ def test_check_shows_the_plan(tmp_path):
         "objective    f1(average=macro)   maximize <- registry   reads predictions",
         "at           the best epoch",
         "track        accuracy ^  log_loss v",
+        "defaults     the default group of each output is recorded too, unless the engine says otherwise",
         "space        4 dimensions, 1 conditional, 1 bundle",
         "  lr         float from 0.0001 to 0.1 log",
         "  optimizer  one of sgd, adam",

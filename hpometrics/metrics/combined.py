@@ -10,7 +10,7 @@ from typing import Any
 from ..exceptions import MetricNameError, ObjectiveError
 from ..objective import Objective
 from .names import MetricName
-from .places import COMBINED, Placed, Types, place
+from .places import ALL_TASKS, COMBINED, VALIDATION, Placed, Types, place
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,18 @@ class Combined:
 
         Raises:
             UnknownMetricError: an output has no such metric.
+            MetricNameError: it names a split, or one of several tasks.
         """
+        if name.split not in (None, VALIDATION) or name.task not in (None, ALL_TASKS):
+            raise MetricNameError(
+                f"{name}: a combination is of validation values and of all tasks; that of each task is "
+                f"recorded beside it. Write {replace(name, split=None, task=None)}"
+            )
         each = (place(replace(name, split=None, task=None, feature=key), types) for key in types)
         return cls({str(placed.name): 1.0 for placed in each}, name.metric)
 
-    def settled(self, types: Types) -> SettledCombined:
-        """Find every metric and settle the direction.
+    def settled(self, types: Types | None) -> SettledCombined:
+        """Find every metric and settle the direction; see `place`.
 
         Raises:
             ObjectiveError: a term has none.

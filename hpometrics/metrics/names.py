@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..exceptions import MetricNameError
 from .also_called import also_called
@@ -82,6 +84,33 @@ class MetricName:
             task=match["task"],
             split=match["split"],
         )
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Any]) -> MetricName:
+        """Read a name in parts: `metric`, `feature`, `task`; every other key is a parameter.
+
+        Raises:
+            MetricNameError: a part is not what it should be, or is told in two ways.
+
+        >>> str(MetricName.of_parts({"metric": "f1", "average": "macro", "feature": "intent", "task": "a"}))
+        'a/intent.f1(average=macro)'
+        """
+        name = cls.parse(parts.get("metric", ""))
+        at = {key: parts[key] for key in ("feature", "task") if parts.get(key) is not None}
+        rest = {key: value for key, value in parts.items() if key not in ("metric", "feature", "task")}
+        for key, value in rest.items():
+            if not isinstance(value, Scalar):
+                raise MetricNameError(f"{name}: {key} is text, a number, true or false, got {value!r}")
+        told = {**dict(name.params), "feature": name.feature, "task": name.task}
+        for key, value in (*rest.items(), *at.items()):
+            if told.get(key) not in (None, value):
+                raise MetricNameError(f"{name}: its {key} is {told[key]!r}, and {key}= says {value!r}")
+        full = replace(name, params=tuple({**dict(name.params), **rest}.items()), **at)
+        if not all(at.values()) or cls.parse(str(full)) != full:
+            raise MetricNameError(
+                f"{name}: no part of a name can be called {' or '.join(map(repr, at.values()))}"
+            )
+        return full
 
     def __str__(self) -> str:
         front = "".join(

@@ -40,10 +40,11 @@ class Placed:
         return replace(self.name, split=None, feature=None)
 
 
-def place(name: str | MetricName, types: Types) -> Placed:
+def place(name: str | MetricName, types: Types | None) -> Placed:
     """Find the metric that a name means among several outputs.
 
-    A name without an output means the only one, or the only one that has such a metric.
+    A name without an output means the only one, or the only one that has such a metric. Where `types` is None
+    nobody has said yet what the outputs are: then any may be named.
 
     Raises:
         MetricNameError: several outputs have such a metric, there is no such output, or a task is asked for
@@ -52,10 +53,16 @@ def place(name: str | MetricName, types: Types) -> Placed:
     """
     asked = MetricName.parse(name)
     _check_row(asked)
-    feature = _output_of(asked, types)
-    found = find_metric(asked.bare, types[feature])
+    feature = asked.feature if types is None else _output_of(asked, types)
+    found = find_metric(asked.bare, None if types is None else types[feature])
     split = None if asked.split == VALIDATION else asked.split
     return Placed(found.name.like(replace(asked, feature=feature, split=split)), found)
+
+
+def group_of(metric: object, types: Types | None) -> MetricName | None:
+    """Return the name of a group, parsed; None of anything else, a metric of any of the outputs included."""
+    groups = [group_named(metric, type_) for type_ in ({None: None} if types is None else types).values()]
+    return groups[0] if all(groups) else None
 
 
 def members(group: MetricName, types: Types) -> Iterator[MetricName]:

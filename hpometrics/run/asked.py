@@ -10,10 +10,9 @@ from ..exceptions import MetricNameError, NotYetError, ObjectiveError, RunError,
 from ..metrics.combined import Combined, SettledCombined
 from ..metrics.diagnostics import diagnostic, direction_of
 from ..metrics.features import OutputFeature
-from ..metrics.groups import group_named
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName, parse_import_path
-from ..metrics.places import COMBINED, VALIDATION, Types, members, place
+from ..metrics.places import COMBINED, VALIDATION, Types, group_of, members, place
 from ..metrics.registry import import_metric
 from ..objective import Objective
 
@@ -78,7 +77,7 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
         stated = _agreed(metric.name, metric.objective, stated)
     asked = _settled(metric, features, stated)
     if asked.split != VALIDATION:
-        raise RunError(f"{asked.name}: only validation values steer a search; track it, and optimise another")
+        raise RunError(f"only validation values steer a search; {asked.name} can be tracked")
     _check_one_value(asked)
     known = diagnostic(asked.name) if asked.measured is None else None
     if known is not None:
@@ -90,8 +89,10 @@ def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
     """Say what is measured beside it; of a group every member, of several outputs each that has the group."""
     types = types_of(features)
     for metric in metrics:
-        group = _group(metric, types)
-        if group is None:
+        group = group_of(metric, types)
+        if isinstance(metric, Mapping):
+            yield _in_parts(metric, features)
+        elif group is None:
             yield _settled(metric, features, None)
         else:
             yield from (_of_name(member, types, None) for member in members(group, types))
@@ -100,6 +101,13 @@ def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
 def types_of(features: Features) -> Types:
     """The type of each output by name."""
     return {name: None if feature is None else feature.type for name, feature in features.items()}
+
+
+def _in_parts(told: Mapping[str, Any], features: Features) -> Asked:
+    metric, direction = _read_mapping(told, None)
+    stated = None if direction is None else Objective.parse(direction)
+    asked = _settled(metric, features, stated)
+    return asked if stated is None else replace(asked, objective=_agreed(asked.name, asked.objective, stated))
 
 
 def _settled(metric: Any, features: Features, stated: Objective | None) -> Asked:
@@ -161,12 +169,6 @@ def _only(features: Features, metric: str) -> str | None:
     return next(iter(features))
 
 
-def _group(metric: Any, types: Types) -> MetricName | None:
-    """The name of a group; None of what is a metric of any of the outputs."""
-    groups = [group_named(metric, type_) for type_ in types.values()]
-    return next(iter(groups)) if all(groups) else None
-
-
 def _check_one_value(asked: Asked) -> None:
     measured = asked.measured
     named = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
@@ -180,16 +182,14 @@ def _check_one_value(asked: Asked) -> None:
 def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
     if "combine" in metric:
         return Combined.of_mapping(metric), direction
-    params = dict(metric)
-    name, own = params.pop("metric", None), params.pop("direction", None)
+    parts = dict(metric)
+    name, own = parts.get("metric"), parts.pop("direction", None)
     if name is None:
         raise RunError(f"a metric as a mapping needs the key 'metric', got {dict(metric)!r}")
     if own is not None and direction is not None and Objective.parse(own) is not Objective.parse(direction):
         raise ObjectiveError(f"{name}: its own direction says {own}, but direction= says {direction}")
-    feature = params.pop("feature", None)
-    if params or feature is not None:
-        parsed = MetricName.parse(name)
-        name = replace(parsed, params=(*parsed.params, *params.items()), feature=feature or parsed.feature)
+    if len(parts) > 1:
+        name = MetricName.of_parts(parts)
     return name, own if own is not None else direction
 
 

@@ -172,12 +172,15 @@ def _collections(
     every: Iterable[Asked], features: Features, defaults: bool
 ) -> dict[str, dict[str | None, TaskCollection]]:
     """What is measured of each split and output: what is asked for, and the default group of the output."""
-    wanted: dict[str, dict[str | None, list[Any]]] = {VALIDATION: {name: [] for name in features}}
+    splits = dict.fromkeys([VALIDATION, *(one.split for one in every if one.measured is not None)])
+    wanted: dict[str, dict[str | None, list[Any]]] = {
+        split: {key: [] for key in features} for split in splits
+    }
     for one in every:
         if one.measured is not None:
-            wanted.setdefault(one.split, {}).setdefault(one.feature, []).append(one.measured)
+            wanted[one.split][one.feature].append(one.measured)
         for term, _ in one.combined.terms if one.combined else ():
-            wanted[VALIDATION].setdefault(term.name.feature, []).append(term.measured)
+            wanted[VALIDATION][term.name.feature].append(term.measured)
     found: dict[str, dict[str | None, TaskCollection]] = {}
     for split, by_feature in wanted.items():
         for name, metrics in by_feature.items():
@@ -190,8 +193,8 @@ def _collections(
 def _collection(
     metrics: list[Any], name: str | None, output: OutputFeature | None, defaults: bool
 ) -> TaskCollection | None:
-    """What is measured of one output; None where nothing is."""
+    """What is measured of one output; of one of several maybe nothing, of the only one then None."""
     unasked = defaults_of(output) if defaults and output is not None else ()
-    if not metrics and not unasked:
+    if not metrics and not unasked and name is None:
         return None
     return TaskCollection(metrics, output, unasked=unasked, feature=name)

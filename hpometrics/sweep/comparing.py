@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ..exceptions import ConfigError
-from ..metrics.names import SPLITS
+from ..exceptions import ConfigError, ObjectiveError, UnknownMetricError
+from ..metrics.features import parse_feature
+from ..metrics.lookup import find_metric
+from ..metrics.names import MetricName
 from ..metrics.ranking.comparison import Comparison, compare_all
 from ..metrics.ranking.per_user import PerUser
 from ..objective import Objective
@@ -28,7 +31,7 @@ def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = ()) -
         directory: of the run.
         a: the number of one trial.
         b: and of the other.
-        metrics: their names; all that both trials have values of, if there are none.
+        metrics: their names; if there are none, those of the sweep file, or else all, that both trials have.
 
     Raises:
         ConfigError: it is no run directory, there is no such trial, or one without values by user.
@@ -39,7 +42,8 @@ def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = ()) -
     resolved = home.read()
     records = {record.number: record for record in home.records()}
     first, second = (_table(home, records, trial) for trial in (a, b))
-    found = compare_all(first, second, _chosen(first, second, metrics, (a, b)))
+    chosen = list(metrics) or [name for name in first if name in second and _is_named(name, resolved)]
+    found = compare_all(first, second, _chosen(first, second, chosen, (a, b)))
     told = [_sentence(one, _objective(one.metric, resolved), (a, b)) for one in found.values()]
     return "\n".join(
         [_drawn(list(found.values()), (a, b)), "", *told, *_left_out(first, second, found, (a, b))]
@@ -81,11 +85,29 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
     return list(dict.fromkeys(metrics)) or shared
 
 
+def _is_named(metric: str, resolved: Resolved) -> bool:
+    """Say whether the sweep file names a metric, or the one of all tasks whose value of a task it is."""
+    named = (resolved.metric, *resolved.track)
+    return metric in named or str(replace(MetricName.parse(metric), task=None)) in named
+
+
 def _objective(metric: str, resolved: Resolved) -> Objective | None:
-    """Give the direction of a metric; on another split it is that of the metric itself."""
+    """Give the direction of a metric; on another split or of one task it is that of the metric itself."""
     objectives = {**resolved.track, resolved.metric: resolved.objective}
-    split, _, name = metric.partition(":")
-    return objectives.get(metric, objectives.get(name) if split in SPLITS else None)
+    name = MetricName.parse(metric)
+    for near in (name, replace(name, split=None), replace(name, split=None, task=None)):
+        if str(near) in objectives:
+            return objectives[str(near)]
+    return _registered(name, resolved.output)
+
+
+def _registered(name: MetricName, output: str | Mapping[str, str] | None) -> Objective | None:
+    """Give the direction of a metric that was measured without being named."""
+    told = output.get(name.feature or "") if isinstance(output, Mapping) else output
+    try:
+        return find_metric(name.bare, None if told is None else parse_feature(told).type).objective
+    except (UnknownMetricError, ObjectiveError):
+        return None
 
 
 def _sentence(one: Comparison, objective: Objective | None, trials: tuple[int, int]) -> str:

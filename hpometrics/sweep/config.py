@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_serializer, model_validator
 
 from .dimensions import SpaceForm
-from .forms import Duration, MetricForm, Name, Params, PluginForm, Strict, Target, one_key, wrong
+from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong
 
 BACKENDS = ("optuna", "ray", "list")
 
@@ -19,8 +19,8 @@ class Engine(Strict):
     """`module:function`, called as `train(params, run)`; found beside the file or in the current folder."""
     command: Annotated[list[str], Field(min_length=1)] | None = None
     """A program to run instead of a function."""
-    output: str | dict[str, Any] | None = None
-    """What the engine predicts: `category`, `category(num_classes=10)`, `binary`, `number` and so on."""
+    output: OutputForm = None
+    """What the engine predicts: `category`, `category(num_classes=10)`, `number`; several by name."""
     params: Params = Field(default_factory=dict)
     """Fixed params, the same in every trial."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
@@ -90,6 +90,8 @@ class Metrics(Strict):
     """Conditions such as `ece <= 0.05`."""
     track: list[MetricForm] = Field(default_factory=list)
     """Metrics to measure beside it."""
+    defaults: bool | None = None
+    """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
     at: Literal["best", "last"] = "best"
     """Which epoch's value counts for a trial."""
     track_examples: ExamplesForm = None

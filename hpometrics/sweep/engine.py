@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..exceptions import ConfigError, missing_extra
-from ..metrics.features import OutputFeature, parse_feature
+from ..metrics.features import Output, OutputFeature, parse_feature
+from ..metrics.places import check_output_name
 from ..run.spec import engine_facts
+from .outputs import Outputs
 from .plan import Plan, make_plan
 from .problems import Problem, SweepFileError, did_you_mean, one_line
 
@@ -39,18 +41,28 @@ class ImportedEngine:
         return self.train(params, run)
 
     @property
-    def output(self) -> OutputFeature | None:
-        """What the engine itself says that it predicts; a function that gives it is called.
+    def output(self) -> Outputs | None:
+        """What the engine itself says that it predicts; functions that give an output are called.
 
         Raises:
-            ConfigError: that function raised.
+            ConfigError: such a function raised.
         """
         told = engine_facts(self.train).get("output")
+        if told is None:
+            return None
+        if isinstance(told, Mapping) and told:
+            return {name: self._made(one, name) for name, one in told.items()}
+        return self._made(told)
+
+    def _made(self, output: Output, name: str | None = None) -> OutputFeature:
         try:
-            return None if told is None else parse_feature(told)
+            if name is not None:
+                check_output_name(name)
+            return parse_feature(output)
         except Exception as err:  # it reads the user's data
+            which = "" if name is None else f" {name!r}"
             raise ConfigError(
-                f"the output of {self.target} cannot be had: {type(err).__name__}: {one_line(err)}"
+                f"the output{which} of {self.target} cannot be had: {type(err).__name__}: {one_line(err)}"
             ) from err
 
     def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, tuple[str, ...]]]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
 from pydantic_core import PydanticCustomError
 
+from ..metrics.combined import Combined
 from ..metrics.names import MetricName
+from ..metrics.places import COMBINED, check_output_name
 from .problems import did_you_mean
 
 _SLUG = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}"
@@ -23,6 +24,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PARAM_LENGTH = 128
 
 PlainScalar = str | int | float | bool
+T = TypeVar("T")
 
 
 class Strict(BaseModel):
@@ -160,16 +162,30 @@ PluginForm = Annotated[
 
 
 class Metric(BaseModel):
-    """A metric as it is named in a file: the name, and the direction where the file states one."""
+    """A metric as it is named in a file: the name, a direction that is stated, what is combined."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     direction: str | None = None
+    combine: dict[str, float] | None = None
+
+    @property
+    def combined(self) -> Combined | None:
+        """The combination, if it is one."""
+        if self.combine is None:
+            return None
+        return Combined(self.combine, self.name.removeprefix(f"{COMBINED}."), self.direction)
 
     @model_serializer
     def _as_written(self) -> Any:
+        if self.combined is not None:
+            told = {"combine": dict(self.combined.terms), "name": self.combined.name}
+            return told | ({"direction": self.direction} if self.direction else {})
         return {"metric": self.name, "direction": self.direction} if self.direction else self.name
+
+
+Direction = Literal["minimize", "maximize", "min", "max"]
 
 
 class MetricMapping(BaseModel):
@@ -182,25 +198,54 @@ class MetricMapping(BaseModel):
     """Name of the metric, as `hpometrics metrics list` prints it."""
     feature: str | None = None
     """Output feature that it measures, where there are several."""
-    direction: Literal["minimize", "maximize", "min", "max"] | None = None
+    task: str | None = None
+    """Task that it measures, where updates name tasks; over all of them unless given."""
+    direction: Direction | None = None
     """The direction the metric has anyway, or the one of a metric that the engine reports."""
+
+
+class CombineMapping(BaseModel):
+    """`{combine: {intent.accuracy: 2, reply.perplexity: 0.5}}`: a weighted sum, each term with its sign."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    combine: Annotated[dict[str, Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    """The weight of each metric; its sign is that of the metric's own direction."""
+    name: str = "score"
+    """The value is called `combined.` and this name."""
+    direction: Direction | None = None
+    """Of terms that go both ways; maximize unless given."""
 
 
 def _metric(value: Any) -> Any:
     if isinstance(value, str):
         return {"name": _checked_name(value)}
+    if isinstance(value, dict) and "combine" in value:
+        return _combination(value)
     if not isinstance(value, dict) or not isinstance(value.get("metric"), str):
         raise wrong("write a metric's name, as in f1(average=macro), or {metric: f1, average: macro}")
-    own = MetricMapping.model_fields
-    rest = {key: _parameter(key, item) for key, item in value.items() if key not in own}
-    name = MetricName.parse(_checked_name(value["metric"]))
-    feature = value.get("feature", name.feature)
-    full = replace(name, params=tuple({**dict(name.params), **rest}.items()), feature=feature)
-    return {"name": _checked_name(str(full)), "direction": _direction(value.get("direction"))}
+    parts = {key: _part(key, item) for key, item in value.items() if key != "direction"}
+    name = value["metric"] if parts.keys() == {"metric"} else str(_said(MetricName.of_parts, parts))
+    return {"name": _checked_name(name), "direction": _direction(value.get("direction"))}
 
 
-def _parameter(key: str, value: Any) -> PlainScalar:
-    if value is None or isinstance(value, (dict, list)):
+def _combination(value: dict[str, Any]) -> dict[str, Any]:
+    combined = _said(Combined.of_mapping, value)
+    terms = {_checked_name(name): weight for name, weight in combined.terms.items()}
+    direction = _direction(value.get("direction"))
+    return {"name": f"{COMBINED}.{combined.name}", "direction": direction, "combine": terms}
+
+
+def _said(read: Callable[[Any], T], value: Any) -> T:
+    """Give what is read, and an error as the whole message."""
+    try:
+        return read(value)
+    except ValueError as err:
+        raise wrong(str(err)) from None
+
+
+def _part(key: str, value: Any) -> PlainScalar | None:
+    if (value is None and key not in ("feature", "task")) or isinstance(value, (dict, list)):
         raise wrong(f"{key} is text, a number, true or false, got {_shown(value)}")
     return value  # type: ignore[no-any-return]
 
@@ -214,10 +259,26 @@ def _direction(value: Any) -> Any:
 def _checked_name(text: str) -> str:
     if ":" in text and "/" not in text and "(" not in text:
         return text  # package.module:Class, or a name with a split; the plan tells them apart
-    try:
-        return str(MetricName.parse(text))
-    except ValueError as err:
-        raise wrong(str(err)) from None
+    return str(_said(MetricName.parse, text))
 
 
-MetricForm = Annotated[Metric, _read_as(_metric, str | MetricMapping)]
+MetricForm = Annotated[Metric, _read_as(_metric, str | MetricMapping | CombineMapping)]
+
+
+def _output(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, dict) or not value:
+        raise wrong(
+            "write what the engine predicts, as in category, or each output by name, as in {intent: category}"
+        )
+    for name, text in value.items():
+        if not isinstance(text, str):
+            raise wrong(
+                f"{_said(check_output_name, name)}: wants an output such as category, got {_shown(text)}"
+            )
+        _said(check_output_name, name)
+    return value
+
+
+OutputForm = Annotated[Any, _read_as(_output, str | Annotated[dict[str, str], Field(min_length=1)] | None)]

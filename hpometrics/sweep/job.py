@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..metrics.combined import Combined
 from ..run.spec import Reported
 from ..run.trial import Trials
 from ..search.record import TrialRecord, TrialState
 from .directory import RunDirectory
+from .measures import Measure
 from .plan import Plan
 from .resolved import Resolved
 
@@ -71,19 +73,25 @@ class Job:
 def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle."""
     best, own_words = plan.optimize, ("epochs", "patience", "target")
-    given = {name: getattr(plan.config.budget, name) for name in own_words}
-    told = {name: value for name, value in {**given, "output": plan.output}.items() if value is not None}
+    given: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in own_words}
+    given |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
+    told = {name: value for name, value in given.items() if value is not None}
     examples = plan.config.metrics.track_examples
     if examples is not None:
         told["track_examples"] = examples.model_dump(exclude_none=True)
     told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
-    reported = best.reported and best.objective is not None
     return {
         **own,
         **told,
-        "metric": Reported(best.name, best.objective) if reported and best.objective else best.name,
+        "metric": _as_asked(best),
         "direction": best.objective,
-        "track": tuple(measure.name for measure in plan.track if not measure.reported),
+        "track": tuple(_as_asked(measure) for measure in plan.track if not measure.reported),
         "at": plan.at,
     }
+
+
+def _as_asked(measure: Measure) -> str | Combined | Reported:
+    if measure.reported and measure.objective is not None:
+        return Reported(measure.name, measure.objective)
+    return measure.combined or measure.name

@@ -1,19 +1,21 @@
-"""Measures: the metrics of a sweep file, looked up in the registry, with direction and provenance."""
+"""Measures: the metrics of a sweep file, each at its place, with its direction and where that comes from."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
+from ..metrics.combined import Combined
 from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
-from ..metrics.groups import group_named, members_of
+from ..metrics.lookup import FoundMetric
 from ..metrics.names import MetricName, parse_import_path
-from ..metrics.registry import FoundMetric, all_entries, find_metric, import_metric
+from ..metrics.places import COMBINED, VALIDATION, Placed, Types, group_of, members, place
+from ..metrics.registry import all_entries, find_metric, import_metric
 from ..objective import Objective
 from .forms import Metric
+from .outputs import UNSAID
 from .problems import one_line
-
-NOT_YET = "is not carried out yet in this version"
 
 
 class MeasureError(HpometricsError, ValueError):
@@ -25,9 +27,9 @@ class Measure:
     """A metric as a sweep uses it.
 
     `objective` is None where the metric has no direction, or where `run` has yet to import it. `origin` says
-    where the direction comes from: `registry`, `stated` (in the file) or `run`. A `reported` metric is one
-    that the engine itself reports with `run.log`. A `group` stands for the metrics that it will be once the
-    output is known.
+    where the direction comes from: `registry`, `stated` (in the file), `mixed` (a combination of both) or
+    `run`. A `reported` metric is one that the engine itself reports with `run.log`. A `group` stands for the
+    metrics that it will be once the output is known. `formula` says how a `combined` value is made.
     """
 
     name: str
@@ -36,83 +38,144 @@ class Measure:
     inputs: str | None = None
     reported: bool = False
     group: bool = False
+    combined: Combined | None = None
+    formula: str | None = None
 
 
-def read_measures(
-    form: Metric, feature_type: str | None, steers: bool, settle: bool = False
-) -> list[Measure]:
-    """Look up what the file names: a metric, or each one of a group.
+def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool = False) -> list[Measure]:
+    """Look up what the file names: a metric, a combination, or each metric of a group.
 
-    A group is another list for each output feature: where the file does not say what the engine predicts,
-    it stays as it is until `settle`.
-
-    Args:
-        form: the metric or group as the file names it.
-        feature_type: what the engine predicts; None where the file does not say.
-        steers: it is to be optimised, which a group cannot be.
-        settle: leave nothing open.
-
-    Raises:
-        MeasureError: see `read_measure`; a group is to be optimised, or has a direction or no members.
-    """
-    try:
-        group = group_named(form.name, feature_type)
-        if group is None:
-            return [read_measure(form, feature_type, steers, settle)]
-        if steers or form.direction is not None:
-            raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimised")
-        if feature_type is None and not settle:
-            return [Measure(str(group), None, "run", group=True)]
-        members = [
-            replace(name, split=group.split, task=group.task, feature=group.feature)
-            for name in members_of(group.metric, feature_type)
-        ]
-    except MetricNameError as err:
-        told = f"{one_line(err).removesuffix('; give output=')}; say engine.output"
-        raise MeasureError(told if feature_type is None else one_line(err)) from None
-    return [
-        read_measure(form.model_copy(update={"name": str(name)}), feature_type, False, settle)
-        for name in members
-    ]
-
-
-def read_measure(form: Metric, feature_type: str | None, steers: bool, settle: bool = False) -> Measure:
-    """Look a metric up.
+    A group is another list for each output: where the file does not say what the engine predicts, it stays
+    as it is until `settle`.
 
     Args:
-        form: the metric as the file names it.
-        feature_type: what the engine predicts; None where the file does not say.
-        steers: it is to be optimised, so it needs a direction and validation values.
-        settle: import a metric that is named by path, and leave no direction open.
+        form: what the file names.
+        types: see `place`.
+        steers: it is to be optimised, so it needs a direction and one number of validation values.
+        settle: import a metric that is named by path, and leave nothing open.
 
     Raises:
-        MeasureError: it does not exist, has no direction or another one than the file says.
+        MeasureError: it cannot steer, has another direction than the file says, or depends on an output that
+            nobody says.
+        MetricNameError, UnknownMetricError, ObjectiveError: see `place` and `Combined`.
     """
-    stated = None if form.direction is None else Objective.parse(form.direction)
-    if parse_import_path(form.name):
-        return _imported(form.name, stated, steers) if settle else Measure(form.name, stated, "run")
-    name = MetricName.parse(form.name)
-    _check_parts(name, steers)
-    try:
-        found = find_metric(name, feature_type)
-    except UnknownMetricError as err:
-        if (known := diagnostic(name)) is not None:
-            return _of_a_run(name, known, stated, steers)
-        if stated is not None and not _is_registered(name):
-            return Measure(str(name), stated, "stated", reported=True)
-        raise MeasureError(_unknown(name, err, steers)) from None
-    except HpometricsError as err:
-        raise MeasureError(one_line(err)) from None
-    if settle and feature_type is None:
-        _check_clear(found)
-    return _known(found, stated, steers)
+    if form.combined is not None:
+        return [_combined(form.combined, types, settle)]
+    group = group_of(form.name, types)
+    if group is None:
+        return [_measure(form, types, steers, settle)]
+    if steers or form.direction is not None:
+        raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimised")
+    if types is None:
+        return [Measure(str(group), None, "run", group=True)]
+    return [_measure(Metric(name=str(name)), types, False, settle) for name in _members(group, types)]
 
 
 def outputs_of(measure: Measure) -> set[str]:
     """Name the output features that a measure can serve; none for what only its engine knows."""
-    if measure.reported or measure.group or parse_import_path(measure.name):
+    if measure.reported or measure.group or measure.combined or parse_import_path(measure.name):
         return set()
-    return {entry.feature_type for entry in find_metric(MetricName.parse(measure.name)).entries}
+    return {entry.feature_type for entry in find_metric(MetricName.parse(measure.name).bare).entries}
+
+
+def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> Measure:
+    stated = None if form.direction is None else Objective.parse(form.direction)
+    path = parse_import_path(form.name)
+    if path and not settle:
+        return Measure(form.name, stated, "run")
+    name = import_metric(form.name).name if path else MetricName.parse(form.name)
+    if (known := diagnostic(name)) is not None:
+        return _of_a_run(name, known, stated, steers)
+    if name.feature == COMBINED:
+        return _over_all_outputs(name, types, stated, settle)
+    if steers:
+        _check_steers(name)
+    try:
+        placed = place(name, types)
+    except UnknownMetricError as err:
+        if stated is not None and not _is_registered(name):
+            return Measure(str(name), stated, "stated", reported=True)
+        raise MeasureError(_unknown(name, err, steers)) from None
+    if settle and types == UNSAID and not path:
+        _check_clear(placed.found)
+    return _known(placed, stated, steers)
+
+
+def _known(placed: Placed, stated: Objective | None, steers: bool) -> Measure:
+    name, inputs = str(placed.name), placed.found.inputs.value
+    try:
+        objective = placed.found.objective
+    except ObjectiveError as err:
+        if steers:
+            raise MeasureError(f"{err}: engine.output") from None
+        return Measure(name, None, "run")
+    if objective is None:
+        if steers and stated is None:
+            raise MeasureError(
+                f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}}"
+            )
+        return Measure(name, stated, "stated", inputs)
+    _check_agreed(name, objective, stated)
+    return Measure(name, objective, "registry", inputs)
+
+
+def _of_a_run(name: MetricName, known: Diagnostic, stated: Objective | None, steers: bool) -> Measure:
+    """A diagnostic, which a run records whether it is tracked or not."""
+    origin = "registry" if known.objective is not None else "stated"
+    if not steers and known.objective is None and stated is None:
+        return Measure(str(name), None, "run", reported=True)
+    return Measure(str(name), direction_of(name, known, stated), origin, reported=True)
+
+
+def _combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
+    settled = combined.settled(types)
+    terms = [term for term, _ in settled.terms]
+    if settle and types == UNSAID:
+        for term in terms:
+            _check_clear(term.found)
+    one_way = len({term.found.objective for term in terms}) == 1
+    origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
+    inputs = ", ".join(dict.fromkeys(term.found.inputs.value for term in terms))
+    return Measure(
+        settled.name, settled.objective, origin, inputs, combined=combined, formula=settled.formula
+    )
+
+
+def _over_all_outputs(
+    name: MetricName, types: Types | None, stated: Objective | None, settle: bool
+) -> Measure:
+    """Read `combined.loss`; what it is made of is open where the outputs are."""
+    if types is None:
+        found = find_metric(name.bare)
+        measure = Measure(f"{COMBINED}.{name.metric}", found.objective, "registry", found.inputs.value)
+    else:
+        measure = _combined(Combined.of_all_outputs(name, types), types, settle)
+    if measure.objective is not None:
+        _check_agreed(measure.name, measure.objective, stated)
+    return measure
+
+
+def _members(group: MetricName, types: Types) -> Iterator[MetricName]:
+    try:
+        yield from members(group, types)
+    except MetricNameError as err:
+        told = f"{one_line(err).removesuffix('; give output=')}; say engine.output"
+        raise MeasureError(told if types == UNSAID else one_line(err)) from None
+
+
+def _check_agreed(name: str, known: Objective, stated: Objective | None) -> None:
+    if stated not in (None, known):
+        raise MeasureError(f"{name} is to {known.value}, but direction says {stated}")
+
+
+def _check_steers(name: MetricName) -> None:
+    if name.split not in (None, VALIDATION):
+        raise MeasureError(f"only validation values steer a search; {name} can be tracked")
+    if dict(name.params).get("average") == "none":
+        raise MeasureError(
+            f"{name} has one value per class, and a search optimises one number; choose average=micro, "
+            "macro or weighted, and track this one"
+        )
 
 
 def _check_clear(found: FoundMetric) -> None:
@@ -127,28 +190,10 @@ def _check_clear(found: FoundMetric) -> None:
         )
 
 
-def _imported(path: str, stated: Objective | None, steers: bool) -> Measure:
-    try:
-        return _known(import_metric(path), stated, steers)
-    except MetricNameError as err:
-        raise MeasureError(one_line(err)) from err
-
-
-def _of_a_run(name: MetricName, known: Diagnostic, stated: Objective | None, steers: bool) -> Measure:
-    """A diagnostic, which a run records whether it is tracked or not."""
-    origin = "registry" if known.objective is not None else "stated"
-    if not steers and known.objective is None and stated is None:
-        return Measure(str(name), None, "run", reported=True)
-    try:
-        return Measure(str(name), direction_of(name, known, stated), origin, reported=True)
-    except ObjectiveError as err:
-        raise MeasureError(str(err)) from None
-
-
 def _is_registered(name: MetricName) -> bool:
     """Say whether any output feature has the metric, so that it cannot be a name of the engine's own."""
     try:
-        find_metric(name)
+        find_metric(name.bare)
     except UnknownMetricError:
         return False
     except MetricNameError:
@@ -156,34 +201,6 @@ def _is_registered(name: MetricName) -> bool:
     return True
 
 
-def _known(found: FoundMetric, stated: Objective | None, steers: bool) -> Measure:
-    name, inputs = str(found.name), found.inputs.value
-    try:
-        objective = found.objective
-    except ObjectiveError as err:
-        if steers:
-            raise MeasureError(f"{err}: engine.output") from None
-        return Measure(name, None, "run")
-    if objective is None:
-        if steers and stated is None:
-            raise MeasureError(
-                f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}}"
-            )
-        return Measure(name, stated, "stated", inputs)
-    if stated not in (None, objective):
-        raise MeasureError(f"direction {stated} contradicts the registry, which says to {objective} {name}")
-    return Measure(name, objective, "registry", inputs)
-
-
-def _check_parts(name: MetricName, steers: bool) -> None:
-    if name.task or name.feature:
-        raise MeasureError(
-            f"a metric of one of several tasks or output features {NOT_YET}; write {name.metric}"
-        )
-    if steers and name.split not in (None, "validation") and diagnostic(name) is None:
-        raise MeasureError(f"only validation values steer the search; {name} can be tracked")
-
-
 def _unknown(name: MetricName, err: UnknownMetricError, steers: bool) -> str:
-    own = f"; if the engine reports it, state {{metric: {name.metric}, direction: ...}}"
+    own = f"; if the engine reports it, state {{metric: {name}, direction: ...}}"
     return one_line(err) + (own if steers and not _is_registered(name) else "")

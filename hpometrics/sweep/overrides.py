@@ -8,7 +8,8 @@ from typing import Any
 from .loader import Document, parse_value
 from .problems import Mark, Path, Problem, SweepFileError
 
-_FREE = (("space",), ("engine", "params"), ("search", "start"))  # their keys may hold dots
+_FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
+"""Mappings whose keys may hold dots."""
 
 
 def override(document: Document, assignments: Iterable[str]) -> None:

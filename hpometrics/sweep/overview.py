@@ -10,6 +10,7 @@ from typing import Any
 from ..search.dimensions import Choice, Dimension, Value
 from .directory import RunDirectory
 from .measures import Measure
+from .outputs import plain, shown
 from .plan import Plan, read_plan
 from .problems import Problem, SweepFileError, printable, show_path
 from .resolved import resolved_config
@@ -17,7 +18,17 @@ from .searched import LIST
 from .table import ARROWS, duration, exact
 
 _OPTIONS = 20
-_WORDS = {"registry": "<- registry", "stated": "<- this file", "run": "<- settled by run"}
+_WORDS = {
+    "registry": "<- registry",
+    "stated": "<- this file",
+    "mixed": "<- terms of both directions",
+    "run": "<- settled by run",
+}
+_DEFAULTS = {
+    None: "the default group of each output is recorded too, unless the engine says otherwise",
+    True: "the default group of each output is recorded too",
+    False: "off",
+}
 
 
 def check_text(file: Path, assignments: Iterable[str]) -> str:
@@ -54,7 +65,7 @@ def _plan_facts(plan: Plan, done: int) -> dict[str, Any]:
     return {
         "name": plan.name,
         "directory": str(plan.directory),
-        "output": None if plan.output is None else str(plan.output),
+        "output": plain(plan.output),
         "optimize": _measure_facts(plan.optimize),
         "track": [_measure_facts(measure) for measure in plan.track],
         "at": plan.at.value,
@@ -66,12 +77,13 @@ def _plan_facts(plan: Plan, done: int) -> dict[str, Any]:
 
 
 def _measure_facts(measure: Measure) -> dict[str, Any]:
-    return {**asdict(measure), "objective": measure.objective and measure.objective.value}
+    told = {key: value for key, value in vars(measure).items() if key != "combined"}
+    return {**told, "objective": measure.objective and measure.objective.value}
 
 
 def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     config, best = plan.config, plan.optimize
-    output = plan.output or "as the engine says"
+    output = "as the engine says" if plan.output is None else shown(plan.output)
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
     direction = f"{best.objective or 'direction'} {_WORDS[best.origin]}"
     yield "sweep", f"{plan.name}   in {plan.directory}"
@@ -82,6 +94,10 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     yield "at", f"the {plan.at.value} epoch"
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
+    for measure in (best, *plan.track):
+        if measure.formula is not None:
+            yield "formula", f"{measure.name} = {measure.formula}"
+    yield "defaults", _DEFAULTS[config.metrics.defaults]
     yield "space", _counted(plan)
     for name, dimension in plan.space.dimensions.items():
         if name != LIST and name not in config.engine.params:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from ..exceptions import HpometricsError
-from ..metrics.features import OutputFeature, parse_feature
-from ..metrics.names import MetricName
 from ..search.selection import At
 from ..search.space import Space
 from .config import Draft, Sweep
 from .forms import Metric
 from .loader import Document, read_document
-from .measures import Measure, MeasureError, outputs_of, read_measures
+from .measures import Measure, outputs_of, read_measures
+from .outputs import UNSAID, Outputs, settled_output, types_of
 from .overrides import override
 from .problems import Path, one_line
 from .searched import Points, first_points, read_space
@@ -37,7 +36,7 @@ class Plan:
     config: Sweep
     name: str
     directory: pathlib.Path
-    output: OutputFeature | None
+    output: Outputs | None
     optimize: Measure
     track: tuple[Measure, ...]
     space: Space
@@ -95,7 +94,7 @@ def read_plan(file: pathlib.Path, assignments: Iterable[str] = ()) -> Plan:
     return make_plan(document)
 
 
-def make_plan(document: Document, engine_output: OutputFeature | None = None, settle: bool = False) -> Plan:
+def make_plan(document: Document, engine_output: Outputs | None = None, settle: bool = False) -> Plan:
     """Check what a document says, in structure and in meaning.
 
     Args:
@@ -110,7 +109,7 @@ def make_plan(document: Document, engine_output: OutputFeature | None = None, se
     name = _name(config, document)
     check_support(config, document, settle)
     _check_budget(config, document)
-    output = _output(config, engine_output, document)
+    output = settled_output(None if config.engine is None else config.engine.output, engine_output, document)
     measures = _measures(config, output, settle, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
@@ -139,25 +138,7 @@ def _check_budget(config: Draft, document: Document) -> None:
         document.add(("budget",), "says no end; give trials, time or target")
 
 
-def _output(config: Draft, told: OutputFeature | None, document: Document) -> OutputFeature | None:
-    """Settle the output: the engine's own, side data included, with the facts that the file states."""
-    path, given = ("engine", "output"), None if config.engine is None else config.engine.output
-    if not isinstance(given, str):
-        return told
-    try:
-        output = parse_feature(given)
-    except HpometricsError as err:
-        document.add(path, one_line(err))
-        return None
-    if told is None:
-        return output
-    if told.type != output.type:
-        document.add(path, f"the file says {output}, the engine itself says {told}")
-        return output
-    return replace(told, **dict(MetricName.parse(given).params))
-
-
-def _measures(config: Draft, output: OutputFeature | None, settle: bool, document: Document) -> list[Measure]:
+def _measures(config: Draft, output: Outputs | None, settle: bool, document: Document) -> list[Measure]:
     """Look up the metric to optimise, then those to track; a metric that stands twice counts once."""
     if config.metrics is None:
         return []
@@ -166,18 +147,19 @@ def _measures(config: Draft, output: OutputFeature | None, settle: bool, documen
     steers = not unsure  # else its output is unknown for another reason
     places = [(("metrics", "optimize"), form, steers) for form in config.metrics.optimize[:1]]
     places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
+    types = types_of(output, settle)
     found: dict[str, Measure] = {}
     first: Measure | None = None
     for path, form, steers in places:
         try:
-            measures = read_measures(form, None if output is None else output.type, steers, settle)
-        except MeasureError as err:
-            document.add(path, str(err))
+            measures = read_measures(form, types, steers, settle)
+        except HpometricsError as err:
+            document.add(path, one_line(err))
             continue
         for measure in measures:
             found.setdefault(measure.name, measure)
             first = measure if path == ("metrics", "optimize") else first
-            if output is None and first is not None:
+            if types == UNSAID and first is not None:
                 _check_together(first, measure, path, document)
     return list(found.values())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..exceptions import ConfigError, RecordError
 from ..objective import Objective
 from .loader import read_document
+from .outputs import plain
 from .writer import dump_yaml
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ _HEADER = "# Written by hpometrics: the sweep as it was understood, every defaul
 class Resolved:
     """What a sweep is about.
 
-    `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None.
+    `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
+    `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others.
     """
 
     name: str
@@ -37,13 +39,14 @@ class Resolved:
     objective_from: str
     reads: str | None
     at: str
-    output: str | None
+    output: str | Mapping[str, str] | None
     track: Mapping[str, Objective | None]
     trials: int | None
     seeds: Mapping[str, int]
     space: str
     versions: Mapping[str, str]
     config: Mapping[str, Any]
+    formulas: Mapping[str, str] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
@@ -51,6 +54,11 @@ class Resolved:
         told["objective"] = self.objective.value
         told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
         return _HEADER + dump_yaml(told)
+
+    @property
+    def formula(self) -> str | None:
+        """How the metric is combined of others, if it is."""
+        return self.formulas.get(self.metric)
 
     @property
     def fixed(self) -> Mapping[str, Any]:
@@ -105,13 +113,14 @@ def resolve(plan: Plan) -> Resolved:
         objective_from=best.origin,
         reads=best.inputs,
         at=plan.at.value,
-        output=None if plan.output is None else str(plan.output),
+        output=plain(plan.output),
         track={measure.name: measure.objective for measure in plan.track},
         trials=plan.trials,
         seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},
         space=plan.space.fingerprint(),
         versions=versions(),
         config=resolved_config(plan),
+        formulas={m.name: m.formula for m in (best, *plan.track) if m.formula is not None},
     )
 
 
@@ -156,7 +165,7 @@ class Change:
 
 
 _ABOUT = ("engine.", "space.", "backend.list", "budget.epochs", "budget.patience")
-_FATAL = ("name", "metric", "objective", "at")
+_FATAL = ("name", "metric", "objective", "formula", "at")
 
 
 def changes(before: Resolved, now: Resolved) -> list[Change]:

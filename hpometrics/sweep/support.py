@@ -18,7 +18,6 @@ from ..search.plugins import Table, find_class
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
-from .measures import NOT_YET
 from .problems import Path, did_you_mean, one_line
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
@@ -32,6 +31,7 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "pbt": (),
     "none": ("optuna", "ray", "list"),
 }
+NOT_YET = "is not carried out yet in this version"
 _LATER_LOGGERS = ("mlflow", "wandb")
 LOGGERS = ("csv", *loggers.LOGGERS, *_LATER_LOGGERS)
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
@@ -148,8 +148,6 @@ def _later(sweep: Draft) -> Iterator[tuple[Path, str]]:
             value = getattr(value, part, supported[0])
         if value not in supported:
             yield path, f"{what} {NOT_YET}"
-    if sweep.engine is not None and isinstance(sweep.engine.output, dict):
-        yield ("engine", "output"), f"an engine of several, named outputs {NOT_YET}"
     if sweep.metrics is not None and len(sweep.metrics.optimize) > 1:
         yield ("metrics", "optimize"), f"a search for several objectives {NOT_YET}"
 

@@ -109,9 +109,15 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
         f"Optimal Engine Params: (trial {best.trial}, epoch {best.epoch}):",
         *_noted([(f"{printable(k)}: {exact(v)}", _origin(k, params, resolved)) for k, v in params.items()]),
         "Metrics:",
-        *_noted([(f"{k}: {number(v)}", f"({o})" if (o := objectives[k]) else "") for k, v in values.items()]),
+        *_noted([(f"{k}: {number(v)}", _about(k, objectives[k], resolved)) for k, v in values.items()]),
     ]
     return "\n".join(lines)
+
+
+def _about(name: str, objective: Objective | None, resolved: Resolved) -> str:
+    """Say which way a value is to go and, if it is combined, of what."""
+    formula = f"= {resolved.formulas[name]}" if name in resolved.formulas else ""
+    return "  ".join(part for part in (f"({objective})" if objective else "", formula) if part)
 
 
 def evaluated(records: Iterable[TrialRecord]) -> str:

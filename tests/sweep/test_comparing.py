@@ -10,6 +10,7 @@ from hpometrics.metrics.ranking.comparison import compare_all
 from hpometrics.metrics.ranking.per_user import PerUser
 
 POINTS = "[{lr: 0.1}, {lr: 3.0}, {lr: 0.1001}, {lr: 1.0, first: 20}, {lr: 1.0, first: 40}]"
+NAMED = ["ndcg@3", "recall@3"]
 SWEEP = (
     "engine: {target: toy_engine:rank, output: ranking(per_user=true)}\n"
     "metrics: {optimize: ndcg@3, track: [recall@3]}\n"
@@ -36,7 +37,8 @@ def test_every_trial_has_its_table(ran):
         files = {path.name for path in (ran / f"{number:04d}").iterdir()}
         assert files == {".trainstats", "epochs.jsonl", "trial.json", "per_user.csv"}
     table = PerUser.read_csv(ran / "0003" / "per_user.csv")
-    assert list(table) == ["ndcg@3", "recall@3"]
+    assert list(table)[:2] == ["ndcg@3", "recall@3"]
+    assert "ndcg@10" in table  # of the default group
     assert table["ndcg@3"][0].tolist() == list(range(20, 60))
     told = (ran.parent / "trials.csv").read_text().splitlines()[4].split(",")
     assert table["ndcg@3"][1].double().mean().item() == pytest.approx(float(told[2]), rel=1e-6)
@@ -45,7 +47,7 @@ def test_every_trial_has_its_table(ran):
 def test_a_better_trial_is_named(ran):
     """The table has what `compare_all` gives, whichever trial is named first."""
     a, b = (PerUser.read(ran / f"000{number}" / "per_user.csv") for number in (0, 1))
-    expected = compare_all(a, b)["ndcg@3"]
+    expected = compare_all(a, b, NAMED)["ndcg@3"]
     result = compared("0", "1")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -61,6 +63,13 @@ def test_a_better_trial_is_named(ran):
     assert "ndcg@3: trial 1 is better (maximize, p <0.0001)" in result.stdout
     assert "recall@3: trial 1 is better (maximize, p <0.0001)" in result.stdout
     assert "ndcg@3: trial 1 is better" in compared("1", "0").stdout
+    assert "ndcg@10" not in result.stdout
+
+
+def test_a_metric_of_the_default_group_is_compared_when_it_is_asked_for(ran):
+    """The file does not name it, so that no p is corrected for it; its direction is the registry's."""
+    result = compared("0", "1", "--metric", "mrr@10")
+    assert "mrr@10: trial 1 is better (maximize, p <0.0001)" in result.stdout
 
 
 def test_what_cannot_be_told_apart_is_a_coin_toss(ran):
@@ -74,7 +83,7 @@ def test_users_of_one_trial_alone_are_left_out_and_told(ran):
     """Users 0 to 39 and 20 to 59 share twenty; p is corrected for the two metrics."""
     result = compared("1", "3")
     assert result.exit_code == 0, result.output
-    expected = compare_all(*(PerUser.read(ran / f"000{number}" / "per_user.csv") for number in (1, 3)))
+    expected = compare_all(*(PerUser.read(ran / f"000{number}" / "per_user.csv") for number in (1, 3)), NAMED)
     cells = result.stdout.splitlines()[2].split()
     assert (cells[-3], cells[-1]) == (f"{expected['ndcg@3'].p_value:.2g}", "20")
     left_out = "ndcg@3: left out 20 of trial 1 and 20 of trial 3, users without a value in the other"
@@ -87,7 +96,8 @@ def test_users_of_one_trial_alone_are_left_out_and_told(ran):
         (("0", "9"), "runs/sweep: has no trial 9; there are 0, 1, 2, 3, 4"),
         (
             ("0", "1", "--metric", "mrr@3"),
-            "no values of 'mrr@3' by user in both trial 0 and trial 1; they share ndcg@3, recall@3",
+            "no values of 'mrr@3' by user in both trial 0 and trial 1; they share ndcg@3, recall@3, "
+            "ndcg@10, recall@10, precision@10, hit_rate@10, mrr@10, map@10",
         ),
         (
             ("0", "4"),

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.sweep.loader import parse_document
@@ -245,10 +245,8 @@ def test_a_long_list_of_choices_is_checked_at_once():
     ("old", "new", "what"),
     [
         ("{target: toy_engine:train, output: binary}", "{command: [./train.sh]}", "a command as engine"),
-        ("output: binary", "output: {intent: binary}", "an engine of several, named outputs"),
         ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
         ("[accuracy]", '[accuracy], constraints: ["ece <= 0.05"]', "a constraint"),
-        ("[accuracy]", "[intent.accuracy]", "a metric of one of several tasks or output features"),
         ("sampler: random", "pruner: pbt", "pbt"),
         ("trials: 4", "trials: 4, trial_time: 5m", "a limit per trial"),
         ("trials: 4", "trials: 4, retries: 1", "a retry"),
@@ -307,6 +305,7 @@ def places(data: object, path: Path = ()) -> list[Path]:
     return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
 
 
+@settings(deadline=None)  # how long it takes is not its matter
 @given(st.data())
 def test_no_file_ends_in_a_traceback(data):
     """Whatever stands in place of any part, it is a plan or a list of problems."""

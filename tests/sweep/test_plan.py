@@ -5,7 +5,7 @@ import sys
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.metrics.features import Binary, Category, Ranking
+from hpometrics.metrics.features import Binary, Category, Image, Ranking
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.optuna_samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
 from hpometrics.sweep.loader import parse_document
@@ -48,7 +48,7 @@ def test_a_metric_is_named_by_alias_or_in_parts():
     [
         (
             "{metric: roc_auc, direction: minimize}",
-            "direction minimize contradicts the registry, which says to maximize",
+            "roc_auc is to maximize, but direction says minimize",
         ),
         ("rmse", "'rmse' does not exist for a binary output; it is a metric of number"),
         ("{metric: rmse, direction: minimize}", "'rmse' does not exist for a binary output"),
@@ -56,7 +56,7 @@ def test_a_metric_is_named_by_alias_or_in_parts():
         ("latency_ms", "if the engine reports it, state {metric: latency_ms, direction: ...}"),
         ("{metric: latency_ms, direction: down}", "direction is minimize or maximize, got 'down'"),
         ("fbeta", "needs"),
-        ("test:roc_auc", "only validation values steer the search; test:roc_auc can be tracked"),
+        ("test:roc_auc", "only validation values steer a search; test:roc_auc can be tracked"),
     ],
 )
 def test_a_metric_that_cannot_steer_says_why(metric, problem):
@@ -82,10 +82,14 @@ def test_without_an_output_shared_directions_are_enough():
 
 
 def test_metrics_that_no_output_has_both_are_an_error():
-    """Where no output is stated, the metrics still need one that serves them all."""
-    [problem] = problems_of(changed(", output: binary", "").replace("roc_auc", "rmse"))
-    assert "metrics.track[0]: no output serves both: rmse is a metric of number," in problem
-    assert "accuracy of binary, category" in problem
+    """Once the engine has said nothing either; `check` leaves them to it, which may have several outputs."""
+    text = changed(", output: binary", "").replace("roc_auc", "psnr").replace("accuracy", "ndcg@5")
+    document = parse_document(text, "sweep.yaml")
+    both = make_plan(document, {"photo": Image(), "items": Ranking()}, settle=True)
+    assert [both.optimize.name, both.track[0].name] == ["photo.psnr", "items.ndcg@5"]
+    serves = r"track\[0\]: no output serves both: psnr is a metric of image, ndcg@5 of ranking"
+    with pytest.raises(SweepFileError, match=serves):
+        make_plan(document, None, settle=True)
 
 
 def test_a_metric_that_is_another_for_each_output_needs_it():

@@ -278,7 +278,9 @@ def test_an_output_that_a_function_gives_is_asked_for_by_run_alone(sweep, folder
     assert (folder / "calls").read_text() == "called\n"
     best = read_document(folder / "runs" / "sweep" / "best.yaml").data
     assert best["output"] == "ranking(num_items=4)"
-    assert best["values"] == {"ndcg@1": 1.0, "recall@2": 1.0}  # 0 if the seen items were ranked
+    named = {name: best["values"][name] for name in ("ndcg@1", "recall@2")}
+    assert named == {"ndcg@1": 1.0, "recall@2": 1.0}  # 0 if the seen items were ranked
+    assert "mrr@10" in best["values"]  # of the default group
 
 
 def test_an_output_that_cannot_be_had_is_a_problem_of_the_file(sweep, folder):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from hpometrics import Binary, Ranking, engine
+from hpometrics import Binary, Category, Ranking, Sequence, engine
 
 
 @engine(output=Binary())
@@ -65,6 +65,32 @@ def rank(params, run):
     users = torch.arange(40) + params.get("first", 0)
     for _ in run.epochs():
         run.update(scores=noise + params["lr"] * target, target=target, users=users)
+
+
+@engine(output={"intent": lambda: Category(3), "reply": Sequence(9)})
+def talk(params, run):
+    """Two outputs of two tasks, `b` the harder one; the larger `lr`, the surer of the target."""
+    for epoch in run.epochs():
+        run.log(**{"b/hello_avg": params["lr"]})
+        for task, rows, split in (("a", 6, "validation"), ("b", 9, "validation"), ("a", 6, "test")):
+            target = torch.arange(rows) % 3
+            logits = nn.functional.one_hot(target, 3) * (params["lr"] + epoch) + torch.randn(rows, 3)
+            facts = {"split": split, "task": task}
+            run.update(feature="intent", logits=logits, target=target, **facts)
+            words = torch.arange(rows)[:, None] % 9
+            shown = nn.functional.one_hot(words, 9) * params["lr"] + torch.randn(rows, 1, 9)
+            run.update(feature="reply", logits=shown, target=words, **facts)
+
+
+@engine(output={"intent": Category(3), "reply": Sequence(9)}, defaults=False)
+def talk_quietly(params, run):
+    """The same, and only what is asked for."""
+    talk(params, run)
+
+
+@engine(output={"intent": Category(3), "items": seen})
+def lost(params, run):
+    """An output of the two needs data."""
 
 
 def fail(params, run):

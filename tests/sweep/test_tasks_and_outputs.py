@@ -1,0 +1,310 @@
+"""Several outputs and tasks, combinations and the default group, said in a sweep file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sample_sweeps import changed, plan_of, problems_of
+
+from hpometrics.metrics.diagnostics import DIAGNOSTICS
+from hpometrics.metrics.features import Category, Number, Sequence
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.loader import parse_document, read_document
+from hpometrics.sweep.measures import Measure
+from hpometrics.sweep.overrides import override
+from hpometrics.sweep.plan import Plan, make_plan
+from hpometrics.sweep.problems import SweepFileError
+from hpometrics.sweep.resolved import Resolved, changes, read_resolved, resolve
+
+BOTH = """\
+engine: {target: toy_engine:talk, output: {intent: category, reply: sequence(vocab_size=9)}}
+space: {lr: {float: [0.1, 0.9]}}
+metrics: {optimize: accuracy, track: [perplexity]}
+search: {sampler: random, seed: 3}
+budget: {trials: 3, epochs: 2}
+"""
+UNSAID = changed(", output: {intent: category, reply: sequence(vocab_size=9)}", "", BOTH)
+WORTH = "{combine: {intent.accuracy: 2, reply.perplexity: 0.5}, name: worth}"
+TOLD = {"intent": Category(3), "reply": Sequence(9, ignore_index=0)}
+
+
+def of(metric: str, text: str = BOTH) -> Measure:
+    """What a sweep optimises if the file names this."""
+    return plan_of(changed("optimize: accuracy", f"optimize: {metric}", text)).optimize
+
+
+def told(text: str, output: object) -> Plan:
+    """The plan of a sweep whose engine has been asked what it predicts."""
+    return make_plan(parse_document(text, "sweep.yaml"), output, settle=True)
+
+
+def test_a_file_says_several_outputs():
+    """By name, each with its facts; a metric that one output has need not say which."""
+    plan = plan_of(BOTH)
+    assert plan.output == {"intent": Category(), "reply": Sequence(9)}
+    assert (plan.optimize.name, plan.track[0].name) == ("intent.accuracy", "reply.perplexity")
+    assert resolve(plan).output == {"intent": "category", "reply": "sequence(vocab_size=9)"}
+    assert plan_of(UNSAID).output is None
+
+
+def test_file_and_engine_settle_each_output_together():
+    """Facts of the file count, the others are the engine's; the file may leave all outputs to it."""
+    assert told(BOTH, TOLD).output == {"intent": Category(3), "reply": Sequence(9, ignore_index=0)}
+    assert told(UNSAID, TOLD).optimize.name == "intent.accuracy"
+    assert str(told(BOTH, {**TOLD, "reply": Sequence()}).output["reply"]) == "sequence(vocab_size=9)"
+
+
+@pytest.mark.parametrize(
+    ("engine", "problem"),
+    [
+        ({"intent": Category()}, "the engine itself says intent: category\n"),
+        (Category(), "the file says intent: category, reply: sequence.*, the engine itself says category"),
+        ({**TOLD, "reply": Number()}, "the engine itself says intent: .*, reply: number"),
+    ],
+)
+def test_file_and_engine_have_the_same_outputs(engine, problem):
+    """Names and types; a name would mean another metric otherwise."""
+    with pytest.raises(SweepFileError, match=rf"engine\.output: .*{problem}"):
+        told(BOTH, engine)
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        ("{intent: binry}", "engine.output.intent: 'binry' is no output feature. Did you mean 'binary'?"),
+        ("{combined: number}", "engine.output: an output is called by a word"),
+        ("{intent: 3}", "engine.output: intent: wants an output such as category, got 3"),
+        ("{}", "engine.output: write what the engine predicts, as in category, or each output by name"),
+        ("[category]", "engine.output: write what the engine predicts"),
+    ],
+)
+def test_an_output_that_is_none_is_one_problem(output, problem):
+    """At its place."""
+    text = UNSAID.replace("toy_engine:talk", f"toy_engine:talk, output: {output}")
+    [found] = [line for line in problems_of(text) if "engine.output" in line]
+    assert problem in found
+
+
+def test_one_output_is_overridden_by_its_name():
+    """`--set engine.output.intent=...` leaves the others as they are."""
+    document = parse_document(BOTH, "sweep.yaml")
+    override(document, ["engine.output.intent=category(num_classes=4)"])
+    assert make_plan(document).output == {"intent": Category(4), "reply": Sequence(9)}
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "objective"),
+    [
+        ("convai2/intent.f1(average=macro)", "convai2/intent.f1(average=macro)", MAXIMIZE),
+        ("{metric: f1, average: macro, feature: intent, task: convai2}", "convai2/intent.f1(average=macro)",
+         MAXIMIZE),
+        ("all/intent.accuracy", "all/intent.accuracy", MAXIMIZE),
+        ("perplexity(tasks=micro)", "reply.perplexity(tasks=micro)", MINIMIZE),
+        ("validation:intent.loss", "intent.loss", MINIMIZE),
+        ("combined.loss", "combined.loss", MINIMIZE),
+        (WORTH, "combined.worth", MAXIMIZE),
+        ("{combine: {intent.loss: 1, perplexity: 2}}", "combined.score", MINIMIZE),
+        ("{metric: convai2/hello_avg, direction: maximize}", "convai2/hello_avg", MAXIMIZE),
+    ],
+)  # fmt: skip
+def test_any_place_can_steer(metric, name, objective):
+    """Tasks, outputs, combinations, values of the engine's own: settled without an import of the engine."""
+    measure = of(metric)
+    assert (measure.name, measure.objective) == (name, objective)
+    assert measure.reported is ("hello_avg" in name)
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "objective"),
+    [
+        ("convai2/intent.accuracy", "convai2/intent.accuracy", MAXIMIZE),
+        ("combined.loss", "combined.loss", MINIMIZE),
+        ("{combine: {intent.accuracy: 1, reply.perplexity: 1}}", "combined.score", MAXIMIZE),
+    ],
+)
+def test_a_name_waits_for_its_output(metric, name, objective):
+    """Where neither is known yet, a direction that all features share is enough; `run` settles the rest."""
+    measure = of(metric, UNSAID)
+    assert (measure.name, measure.objective) == (name, objective)
+    settled = told(changed("optimize: accuracy", f"optimize: {metric}", UNSAID), TOLD).optimize
+    assert (settled.name, settled.objective) == (name, objective)
+
+
+def test_a_formula_says_what_is_combined():
+    """Every term with its weight and sign; where the direction comes from."""
+    worth = of(WORTH)
+    assert (worth.formula, worth.origin) == ("2 intent.accuracy - 0.5 reply.perplexity", "mixed")
+    loss = of("combined.loss")
+    assert (loss.formula, loss.origin) == ("intent.loss + reply.log_loss", "registry")
+    assert of("{combine: {intent.accuracy: 1, reply.perplexity: 1}, direction: minimize}").origin == "stated"
+    assert of("combined.loss", UNSAID).formula is None
+
+
+def test_what_is_tracked_may_be_of_any_place():
+    """Splits, tasks, groups of one output or of all, combinations."""
+    track = f"[train:reply.perplexity, test:convai2/intent.f1_macro, reply.default, a/default, {WORTH}]"
+    names = [measure.name for measure in plan_of(changed("[perplexity]", track, BOTH)).track]
+    assert names[:3] == [
+        "train:reply.perplexity",
+        "test:convai2/intent.f1(average=macro)",
+        "reply.token_accuracy",
+    ]
+    assert {"a/intent.accuracy", "a/reply.perplexity", "combined.worth"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        ("loss", "loss is a metric of several outputs; name one of them: intent.loss, reply.loss"),
+        ("price.mae", "price.mae: there is no output 'price'; there are intent, reply"),
+        ("bleu_4", "no output has a metric 'bleu_4'; there are intent (category), reply (sequence)"),
+        ("a/accuracy(tasks=micro)", "tasks=micro is about all tasks; leave it or the task a out"),
+        ("test:combined.loss", "a combination is of validation values and of all tasks"),
+        ("a/combined.loss", "recorded beside it. Write combined.loss"),
+        (
+            "{metric: combined.loss, direction: maximize}",
+            "combined.loss is to minimize, but direction says max",
+        ),
+        ("{combine: {}}", "combine takes a weight for each metric"),
+        ("{combine: {accuracy: -1}}", "the weight of accuracy is a number above 0, got -1"),
+        ("{combine: {accuracy: 1}, weight: 2}", "combine goes with name and direction, got weight"),
+        ("{combine: {acuracy: 1}}", "no output has a metric 'acuracy'"),
+        ("{metric: a/f1, task: b}", "a/f1: its task is 'a', and task= says 'b'"),
+        ("{metric: f1, task: ''}", "no part of a name can be called ''"),
+        ("f1(average=none)", "has one value per class, and a search optimises one number"),
+    ],
+)
+def test_what_cannot_steer_says_why(metric, problem):
+    """In one line, in the words of Python's `RunSpec`."""
+    [found] = problems_of(changed("optimize: accuracy", f"optimize: {metric}", BOTH))
+    assert "metrics.optimize" in found
+    assert problem in found
+
+
+def test_an_output_without_a_name_has_none():
+    """Where the file gives one output, or nobody gives any."""
+    text = UNSAID.replace("toy_engine:talk", "toy_engine:talk, output: category").replace(
+        "perplexity", "log_loss"
+    )
+    [found] = problems_of(text.replace("optimize: accuracy", "optimize: intent.accuracy"))
+    assert "intent.accuracy: the only output has no name; write accuracy" in found
+    with pytest.raises(SweepFileError, match="the only output has no name"):
+        told(changed("optimize: accuracy", "optimize: intent.mcc", UNSAID), None)
+
+
+def test_python_and_the_file_name_a_metric_alike():
+    """The same mapping in `RunSpec` and in the sweep, tracked combinations included."""
+    from hpometrics.run import RunSpec
+
+    parts = {"metric": "f1", "average": "macro", "feature": "intent", "task": "convai2"}
+    combined = {"combine": {"intent.accuracy": 2, "reply.perplexity": 0.5}, "name": "worth"}
+    spec = RunSpec(parts, output=TOLD, track=[combined, {"metric": "perplexity", "tasks": "micro"}])
+    assert spec.name == of(json.dumps(parts)).name
+    assert [one.name for one in spec.combined] == [of(json.dumps(combined)).name]
+
+
+def test_check_prints_outputs_and_formulas(sweep):
+    """Without an import of the engine."""
+    text = changed("accuracy, track: [perplexity]", f"{WORTH}, defaults: false", BOTH)
+    result = sweep(text, command="check")
+    assert result.exit_code == 0, result.output
+    assert "output intent: category, reply: sequence(vocab_size=9)" in result.stdout
+    assert (
+        "combined.worth   maximize <- terms of both directions   reads predictions, probabilities"
+        in result.stdout
+    )
+    assert "formula    combined.worth = 2 intent.accuracy - 0.5 reply.perplexity\n" in result.stdout
+    assert "defaults   off\n" in result.stdout
+    facts = json.loads(sweep(text, "--json", command="check").stdout)["plan"]
+    assert facts["output"] == {"intent": "category", "reply": "sequence(vocab_size=9)"}
+    assert facts["optimize"]["formula"] == "2 intent.accuracy - 0.5 reply.perplexity"
+
+
+RUN = changed(
+    "accuracy, track: [perplexity]", f"{WORTH}, track: [a/intent.accuracy, perplexity, 'test:accuracy']", BOTH
+)
+
+
+def last_values(folder: Path, trial: int = 0) -> dict[str, object]:
+    """Everything that the record of a trial's last epoch holds."""
+    return dict(RunDirectory(folder / "runs" / "sweep").records()[trial].epochs[-1].values)
+
+
+def test_two_outputs_and_two_tasks_run(sweep, folder):
+    """The value is that of the formula; table and files have what the file names, the record has all."""
+    result = sweep(RUN)
+    assert result.exit_code == 0, result.output
+    values = last_values(folder)
+    assert values["combined.worth"] == 2 * values["intent.accuracy"] - 0.5 * values["reply.perplexity"]
+    assert values["intent.accuracy"] == (values["a/intent.accuracy"] + values["b/intent.accuracy"]) / 2
+    assert {"a/combined.worth", "b/reply.perplexity", "intent.f1(average=macro)"} <= set(values)
+    head = (folder / "runs" / "sweep" / "trials.csv").read_text().splitlines()[0]
+    assert [name for name in head.split(",") if name.startswith("values.")] == [
+        "values.combined.worth", "values.a/intent.accuracy", "values.reply.perplexity",
+        "values.test:intent.accuracy",
+    ]  # fmt: skip
+    assert "(maximize)  = 2 intent.accuracy - 0.5 reply.perplexity\n" in result.stdout
+    best = read_document(folder / "runs" / "sweep" / "best.yaml").data
+    assert best["output"] == {"intent": "category(num_classes=3)", "reply": "sequence(vocab_size=9)"}
+
+
+def test_a_sweep_of_several_outputs_goes_on(sweep, folder):
+    """Run again nothing happens, with a larger budget it goes on; another formula is another sweep."""
+    sweep(RUN, "--set", "budget.trials=2")
+    first = last_values(folder)
+    result = sweep(RUN)
+    assert "going on: 2 of 3 done" in result.stderr
+    assert last_values(folder) == first
+    refused = sweep(RUN, "--set", "metrics.optimize.combine.intent.accuracy=3")
+    assert refused.exit_code == 2
+    assert "formula: 2 intent.accuracy - 0.5 reply.perplexity -> 3 intent.accuracy" in refused.stderr
+
+
+def test_a_task_or_a_value_of_the_engine_steers(sweep, folder):
+    """A list of params, `a/...` of the registry and a value that the engine logs, with a task in front."""
+    text = changed("search: {sampler: random, seed: 3}", "backend: {list: [{lr: 0.2}, {lr: 0.7}]}", BOTH)
+    for metric in ("b/intent.accuracy", "{metric: b/hello_avg, direction: minimize}", "combined.log_loss"):
+        result = sweep(changed("optimize: accuracy", f"optimize: {metric}", text), "--fresh", "-q")
+        assert result.exit_code == 0, result.output
+    values = [last_values(folder, trial) for trial in (0, 1)]
+    assert [one["b/hello_avg"] for one in values] == [0.2, 0.7]
+    assert all(one["combined.log_loss"] == one["intent.log_loss"] + one["reply.log_loss"] for one in values)
+
+
+def test_the_default_group_is_turned_off(sweep, folder):
+    """By the file; by the engine too, unless the file turns it on."""
+    few = changed("perplexity]", "perplexity], defaults: false", BOTH)
+    assert sweep(few).exit_code == 0
+    kinds = {name.rpartition("/")[2].removeprefix("test:") for name in last_values(folder)}
+    assert kinds - set(DIAGNOSTICS) == {"intent.accuracy", "reply.perplexity", "hello_avg"}
+    assert "exs" not in kinds
+    alone = few.replace(", track: [perplexity]", "")  # nothing is asked of the updates of `reply`
+    assert sweep(alone, "--fresh").exit_code == 0
+    assert not any("reply" in name for name in last_values(folder))
+    quiet = few.replace("talk", "talk_quietly")
+    for said, some in ((", defaults: false", False), ("", False), (", defaults: true", True)):
+        sweep(quiet.replace(", defaults: false", said), "--fresh", "-q")
+        assert ("intent.f1(average=macro)" in last_values(folder)) is some
+
+
+def test_an_output_of_the_mapping_that_cannot_be_had_is_named(sweep):
+    """A function gives it, and its data are missing."""
+    result = sweep(UNSAID.replace("toy_engine:talk", "toy_engine:lost"))
+    assert result.exit_code == 2
+    assert "the output 'items' of toy_engine:lost cannot be had: FileNotFoundError" in result.stderr
+
+
+def test_a_record_of_an_earlier_version_reads_back(tmp_path):
+    """One output as text, no formulas."""
+    resolved = resolve(plan_of(changed("optimize: accuracy", f"optimize: {WORTH}", BOTH)))
+    path = tmp_path / "sweep.resolved.yaml"
+    path.write_text(resolved.to_yaml())
+    assert read_resolved(path) == resolved
+    assert resolved.formula == "2 intent.accuracy - 0.5 reply.perplexity"
+    path.write_text(path.read_text().partition("formulas:")[0])
+    older: Resolved = read_resolved(path)
+    assert older.formula is None
+    assert [change.key for change in changes(older, resolved)] == ["formula"]
