@@ -230,7 +230,7 @@ class MetricCollection:
 
     def part_of(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """As much of the `state_dict` of a collection with further metrics as this one holds."""
-        held = {"statistics": self._by_repr(), "metrics": self._metrics}
+        held: dict[str, Iterable[str]] = {"statistics": self._by_repr(), "metrics": self._metrics}
         parts = {
             part: {name: state[part][name] for name in names if name in state[part]}
             for part, names in held.items()
