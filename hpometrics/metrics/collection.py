@@ -230,12 +230,14 @@ class MetricCollection:
             "metrics": {name: metric.own_state() for name, metric in self._metrics.items()},
         }
 
-    def state_dict_for(self, other: MetricCollection) -> dict[str, Any]:
-        """As much of `state_dict` as another collection holds that has no other metrics than this one."""
-        state = self.state_dict()
-        for part, held in (("statistics", other._by_repr()), ("metrics", other._metrics)):
-            state[part] = {name: state[part][name] for name in held}
-        return state
+    def part_of(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """As much of the `state_dict` of a collection with further metrics as this one holds."""
+        held: dict[str, Iterable[str]] = {"statistics": self._by_repr(), "metrics": self._metrics}
+        parts = {
+            part: {name: state[part][name] for name in names if name in state[part]}
+            for part, names in held.items()
+        }
+        return {**state, **parts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Replace everything measured by what `state_dict` gave.

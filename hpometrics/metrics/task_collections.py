@@ -122,7 +122,7 @@ class TaskCollection:
             told, self.reasons = merged.compute(synchronize=False), merged.reasons
             return told
         if not self._live:
-            self._live[None] = self._prototype.fresh()
+            return self._of_nothing()
         values: dict[str, Tensor] = {}
         self.reasons = {}
         for task in sorted(self._live, key=str):
@@ -164,23 +164,49 @@ class TaskCollection:
     def merge_state(self, state: Mapping[str, Any]) -> None:
         """Take in what `state_dict` of another one of the same metrics gave.
 
+        Of a task, what is measured unasked is then what both could read.
+
         Raises:
             StateError: it has other metrics.
+            MetricInputError: its updates name a task and those of this one do not, or the reverse.
         """
-        for task, told in state.items():
-            if (task or None) not in self._live:
-                self._live[task or None] = self._prototype.fresh(told["unasked"])
-            self._live[task or None].merge_state(told["state"])
+        for name, told in state.items():
+            task = name or None
+            if task not in self._live:
+                self._check_named(task)
+                self._live[task] = self._prototype.fresh(told["unasked"])
+            live = self._live[task] = self._narrowed(self._live[task], told["unasked"])
+            live.merge_state(live.part_of(told["state"]))
+
+    def _narrowed(self, live: MetricCollection, unasked: Sequence[str]) -> MetricCollection:
+        """Leave of what is measured unasked what is among these names."""
+        own = live.names[len(self._prototype.names) :]
+        shared = [name for name in own if name in unasked]
+        if len(shared) == len(own):
+            return live
+        narrow = self._prototype.fresh(shared)
+        narrow.merge_state(narrow.part_of(live.state_dict()))
+        return narrow
 
     def _collection(self, task: str | None, tensors: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:
-            if self._live and (task is None) != (None in self._live):
-                raise MetricInputError(
-                    "some updates name a task and some do not; name one with each, as in task='convai2'"
-                )
+            self._check_named(task)
             further = [name for name in self._unasked if self._prototype.refusal(name, **tensors) is None]
             self._live[task] = self._prototype.fresh(further)
         return self._live[task]
+
+    def _check_named(self, task: str | None) -> None:
+        if self._live and (task is None) != (None in self._live):
+            raise MetricInputError(
+                "some updates name a task and some do not; name one with each, as in task='convai2'"
+            )
+
+    def _of_nothing(self) -> dict[str, Tensor]:
+        """The values of no update, which this one does not take for updates without a task."""
+        empty = self.fresh()
+        empty._live[None] = self._prototype.fresh()
+        values, self.reasons = empty.compute(synchronize=False), empty.reasons
+        return values
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -269,7 +295,7 @@ class _Pooled:
             return first
         whole = first.fresh()
         for part in self._parts:
-            whole.merge_state(part.state_dict_for(whole))
+            whole.merge_state(whole.part_of(part.state_dict()))
         return whole
 
 

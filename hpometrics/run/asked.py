@@ -73,6 +73,8 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
     if isinstance(metric, (list, tuple)):
         raise NotYetError(f"several objectives are not built yet, got {len(metric)}: {metric!r}")
     stated = None if direction is None else Objective.parse(direction)
+    if isinstance(metric, Reported):
+        stated = _agreed(metric.name, metric.objective, stated)
     asked = _settled(metric, features, stated)
     if asked.split != VALIDATION:
         raise RunError(f"only validation values steer a search; {asked.name} can be tracked")

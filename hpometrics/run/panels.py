@@ -120,21 +120,22 @@ class Panels:
 
     def close(self) -> tuple[Values, Reasons]:
         """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
-        values, reasons = self._measure()
+        values, reasons, logged = self._measure()
+        if clash := sorted(values.keys() & logged.keys()):
+            raise RunError(f"{', '.join(clash)}: both recorded and logged; name them apart")
         watched, why = self.watches.close()
         values.update(watched)
         reasons.update(why)
-        for name, value in self._logged.items():
-            values[name] = float(value)
+        values.update(logged)
         self._logged = {}
         self._combine(values, reasons)
         self._settle(values, reasons)
         return values, reasons
 
-    def _measure(self) -> tuple[Values, Reasons]:
+    def _measure(self) -> tuple[Values, Reasons, Values]:
         values: Values = {}
         reasons: Reasons = {}
-        panels, counted, recorded = self._over_all_ranks()
+        panels, counted, recorded, logged = self._over_all_ranks()
         self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
         self.per_user = _by_user(panels.values())
         void = {split for split, panel in self._splits.items() if panel.void}
@@ -154,7 +155,7 @@ class Panels:
         for noted in self._recorded.values():
             noted.reset()
         self._tallies.reset()
-        return values, reasons
+        return values, reasons, logged
 
     def _wants(self, name: str) -> bool:
         """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
@@ -170,19 +171,24 @@ class Panels:
             if reason is not None:
                 reasons[called] = reason
 
-    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told]:
-        """What all processes measured, counted and recorded, gathered at once, whatever each of them met."""
+    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told, Values]:
+        """What all processes measured, counted, recorded and logged, gathered at once, whatever each met.
+
+        Logged numbers cannot be added: the first process that has one says it, so that all stop as one.
+        """
         counted = self._tallies.state(self.watches.laps)
         recorded = {split: recorded.state() for split, recorded in self._recorded.items()}
+        logged: Values = {name: float(value) for name, value in self._logged.items()}
         if world_size() == 1:
-            return self._splits, counted, recorded
+            return self._splits, counted, recorded, logged
         states: list[Any] = [None] * world_size()
         measured = {split: panel.state_dict() for split, panel in self._splits.items()}
-        torch.distributed.all_gather_object(states, (measured, counted, recorded))
-        panels, *reports = (_by_split(part) for part in zip(*states, strict=True))
+        torch.distributed.all_gather_object(states, (measured, counted, recorded, logged))
+        *parts, numbers = zip(*states, strict=True)
+        panels, *reports = (_by_split(part) for part in parts)
         merged = {split: self._split(split).over(parts) for split, parts in panels.items()}
         counted, recorded = ({split: together(parts) for split, parts in part.items()} for part in reports)
-        return merged, counted, recorded
+        return merged, counted, recorded, {k: v for each in reversed(numbers) for k, v in each.items()}
 
     def _combine(self, values: Values, reasons: Reasons) -> None:
         """Put each combination beside its terms: over all tasks, and of every task that has all its terms."""

@@ -14,6 +14,8 @@ from .tallies import NO_TASK
 
 Tasks = str | Sequence[str] | None
 
+_MIXED = "some recorded values name a task and some do not; say task= with each"
+
 
 class Recorded:
     """What was recorded in this epoch.
@@ -58,7 +60,7 @@ class Recorded:
         """
         key = NO_TASK if task is None else check_task(task)
         if any((key == NO_TASK) != (held == NO_TASK) for held in self._local):
-            raise RunError("some recorded values name a task and some do not; say task= with each")
+            raise RunError(_MIXED)
         return self._local.setdefault(key, Metrics())
 
     def state(self) -> dict[str, Report]:
@@ -91,11 +93,17 @@ class Recorded:
 
 
 def together(states: Iterable[Mapping[str, Report]]) -> dict[str, Report]:
-    """Add up what several processes recorded, task by task."""
+    """Add up what several processes recorded, task by task.
+
+    Raises:
+        RunError: some of them name tasks and some do not.
+    """
     found: dict[str, Report] = {}
     for state in states:
         for task, report in state.items():
             found[task] = aggregate_unnamed_reports([found.get(task, {}), report])
+    if NO_TASK in found and found.keys() - {NO_TASK, ALL_TASKS}:
+        raise RunError(_MIXED)
     return found
 
 

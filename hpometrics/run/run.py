@@ -189,6 +189,8 @@ class Run(Recording):
     def log(self, **values: Any) -> None:
         """Record values of this epoch as they are; of a name logged twice the last one stays.
 
+        In a process group it is that of the first rank that has one.
+
         Raises:
             RunError: a value is no number, or its name is one the run measures itself, or the last epoch is
                 over.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from ..metrics.additive import (
     SumMetric,
 )
 from ..metrics.features import OutputFeature, Sequence, Text
-from ..metrics.keeper import world_size
 from ..metrics.places import ALL_TASKS
 from ..metrics.report import Report
 from .laps import Laps
@@ -175,14 +174,21 @@ class Tallies:
         self._splits = {}
 
 
+class _PerBatch(GlobalAverageMetric):
+    """A mean over batches. Those of several ranks are parts of one: as many as the rank with most has."""
+
+    def plus(self, other: Self) -> Self:
+        """The tokens of both, in as many batches as either has."""
+        return self._with(numer=self.numer + other.numer, denom=max(self.denom, other.denom))
+
+
 def _of_all(tasks: Iterable[_Sums], split: str, laps: Laps | None) -> Report:
-    """Give what belongs to the run and to no task. The ranks' batches are parts of one: rank 0 counts it."""
+    """Give what belongs to the run and to no task."""
     tasks = list(tasks)
-    counting = world_size() == 1 or torch.distributed.get_rank() == 0
     values: dict[str, Additive] = {}
     for name, what in _PER_BATCH.items():
         if batches := sum(sums.batches[what] for sums in tasks):
-            values[name] = GlobalAverageMetric(_total(tasks, what), batches if counting else 0)
+            values[name] = _PerBatch(_total(tasks, what), batches)
     if laps is None:
         return values
     span = laps.began, laps.began + laps.seconds.get(split, 0.0)

@@ -173,3 +173,12 @@ def test_a_name_recorded_both_ways_ends_the_epoch_with_an_error():
     run.global_metrics.add("n", SumMetric(1))
     with pytest.raises(RunError, match="n: recorded both per example and globally"):
         run.close()
+
+
+def test_a_name_recorded_and_logged_ends_the_epoch_with_an_error():
+    """One of the two would be lost."""
+    run = run_of(Reported("n", "minimize"))
+    run.record_local("n", [SumMetric(1)], task="a")
+    run.log(n=2)
+    with pytest.raises(RunError, match="n: both recorded and logged"):
+        run.close()

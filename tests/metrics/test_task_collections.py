@@ -1,0 +1,58 @@
+"""A collection by tasks: what it holds before any task, and what of two becomes one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from hpometrics.exceptions import MetricInputError, StateError
+from hpometrics.metrics.features import Binary
+from hpometrics.metrics.names import MetricName
+from hpometrics.metrics.task_collections import TaskCollection
+
+TARGET = torch.tensor([1, 0, 1, 0])
+DECIDED = {"predictions": torch.tensor([1, 0, 0, 0]), "target": TARGET}
+LIKELY = {"probabilities": torch.tensor([0.9, 0.2, 0.8, 0.6]), "target": TARGET}
+
+
+def panel(*metrics: str) -> TaskCollection:
+    """Measures these, and unasked the f1 and the logarithmic loss."""
+    unasked = [MetricName("f1"), MetricName("log_loss")]
+    return TaskCollection(metrics or ["accuracy"], Binary(), unasked=unasked)
+
+
+def test_to_compute_nothing_says_nothing_of_tasks():
+    """It is nan with a reason, and the first update may name a task or none."""
+    for task in ("a", None):
+        measured = panel()
+        assert math.isnan(measured.compute()["accuracy"]) and measured.reasons["accuracy"]
+        measured.update(task=task, **DECIDED)
+        assert measured.compute()["accuracy"] == 0.75
+
+
+def test_of_two_parts_of_a_task_what_both_could_read_is_measured():
+    """Whichever takes in the other: accuracy and f1 of all eight rows, no loss of the four."""
+    one, other = panel(), panel()
+    one.update(task="a", **LIKELY)
+    other.update(task="a", **DECIDED)
+    for first, second in ((one, other), (other, one)):
+        both = first.fresh()
+        both.merge_state(first.state_dict())
+        both.merge_state(second.state_dict())
+        assert both.compute() == {
+            "a/accuracy": 0.75, "a/f1": 0.75, "accuracy": 0.75, "f1": 0.75,
+        }  # fmt: skip
+
+
+def test_parts_that_differ_in_what_is_asked_or_named_are_refused():
+    """Metrics that only one has, and tasks that only one names."""
+    one = panel()
+    one.update(task="a", **DECIDED)
+    with pytest.raises(StateError, match="does not fit"):
+        panel("accuracy", "mcc").merge_state(one.state_dict())
+    other = panel()
+    other.update(**DECIDED)
+    with pytest.raises(MetricInputError, match="some updates name a task and some do not"):
+        one.merge_state(other.state_dict())
