@@ -10,7 +10,7 @@ from hpometrics.guide.diagnostics import diagnostic_text, diagnostics_table
 from hpometrics.metrics.diagnostics import DIAGNOSTICS, diagnostic
 from hpometrics.metrics.registry import find_metric
 from hpometrics.sweep.forms import Metric
-from hpometrics.sweep.measures import MeasureError, read_measure
+from hpometrics.sweep.measures import MeasureError, read_measures
 
 
 @pytest.mark.parametrize("name", DIAGNOSTICS)
@@ -44,7 +44,7 @@ def test_other_names_are_none(name):
 def test_a_search_may_optimise_one(name, stated, objective):
     """By the table's direction or by one that is stated, from Python and from a file alike."""
     spec = RunSpec({"metric": name, "direction": stated}, output=Binary())
-    measure = read_measure(Metric(name=name, direction=stated), "binary", steers=True)
+    (measure,) = read_measures(Metric(name=name, direction=stated), {None: "binary"}, steers=True)
     assert (spec.name, spec.objective, spec.reported) == (name, objective, True)
     assert (measure.name, measure.objective, measure.reported) == (name, objective, True)
 
@@ -65,14 +65,15 @@ def test_a_direction_that_is_missing_or_wrong(name, stated, told):
     with pytest.raises(ObjectiveError, match=told):
         RunSpec(name, direction=stated)
     with pytest.raises(MeasureError, match=told):
-        read_measure(Metric(name=name, direction=stated), None, steers=True)
+        read_measures(Metric(name=name, direction=stated), None, steers=True)
 
 
 def test_one_may_be_tracked():
     """It is recorded in any case; the name is no mistake."""
     spec = RunSpec("accuracy", output=Binary(), track=["gnorm", "brier"])
-    assert spec.collections["validation"].names == ("accuracy", "brier")
-    assert read_measure(Metric(name="gnorm"), "binary", steers=False).reported
+    assert spec.collections["validation"][None].names == ("accuracy", "brier")
+    (measure,) = read_measures(Metric(name="gnorm"), {None: "binary"}, steers=False)
+    assert measure.reported
 
 
 def test_one_that_is_not_measured_says_where_it_comes_from():
