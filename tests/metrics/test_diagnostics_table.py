@@ -10,7 +10,7 @@ from hpometrics.guide.diagnostics import diagnostic_text, diagnostics_table
 from hpometrics.metrics.diagnostics import DIAGNOSTICS, diagnostic
 from hpometrics.metrics.registry import find_metric
 from hpometrics.sweep.forms import Metric
-from hpometrics.sweep.measures import MeasureError, read_measures
+from hpometrics.sweep.measures import read_measures
 
 
 @pytest.mark.parametrize("name", DIAGNOSTICS)
@@ -64,7 +64,7 @@ def test_a_direction_that_is_missing_or_wrong(name, stated, told):
     """The same message from Python and from a file says what to do."""
     with pytest.raises(ObjectiveError, match=told):
         RunSpec(name, direction=stated)
-    with pytest.raises(MeasureError, match=told):
+    with pytest.raises(ObjectiveError, match=told):
         read_measures(Metric(name=name, direction=stated), None, steers=True)
 
 
