@@ -183,24 +183,25 @@ class MetricCollection:
         members = [metric.alone() for metric in self._metrics.values()]
         return type(self)([*members, *further], self.output, non_finite=self._gate.non_finite)
 
-    def refusal(self, metric: Named, **tensors: Any) -> str | None:
-        """Say why a further metric could not measure batches such as this one; None if it could.
+    def readable(self, metrics: Iterable[MetricName], **tensors: Any) -> tuple[MetricName, ...] | None:
+        """Those of further metrics that could measure batches such as this one; None if no row of it counts.
 
         Raises:
-            MetricInputError: the batch is no batch of this output, or not finite where that is refused.
+            MetricInputError: the batch is no batch of this output; rows that are not finite say nothing.
         """
-        batch = Gate(self._gate.non_finite).admit(batch_of(self.output, **tensors))
-        further = metric_of(metric, self.output)
-        if batch is None:
-            return "no row of the batch counts"
+        batch = Gate("ignore").admit(batch_of(self.output, **tensors))
+        return None if batch is None else tuple(name for name in metrics if self._reads(name, batch))
+
+    def _reads(self, name: MetricName, batch: Outputs) -> bool:
+        further = metric_of(name, self.output)
         try:
             further.require(batch)
             for statistic in further.statistics().values():
                 statistic.prepare(batch)
                 statistic.check(batch)
-        except MetricInputError as err:
-            return str(err)
-        return None
+        except MetricInputError:
+            return False
+        return True
 
     def merge(self, other: MetricCollection) -> None:
         """Take in what another collection of the same metrics has measured; the other one stays as it is.

@@ -16,10 +16,11 @@ from .gate import NonFinite
 from .groups import expand
 from .keeper import world_size
 from .metric import Metric
-from .names import MACRO, MICRO, OVER_TASKS, MetricName, parse_import_path
+from .names import OVER_TASKS, MetricName, parse_import_path
+from .over_tasks import OverTasks
 from .places import ALL_TASKS
 from .ranking.per_user import PerUser
-from .task_rows import by_task
+from .task_rows import Form, by_task, form_of
 
 
 class TaskCollection:
@@ -63,7 +64,9 @@ class TaskCollection:
         for member, (_, place) in zip(members, asked, strict=True):
             self._ways.setdefault(member.name, {}).update(self._way(member.name, place))
         self._unasked = tuple(unasked)
+        self._by_form: dict[Form, MetricCollection] = {}
         self._live: dict[str | None, MetricCollection] = {}
+        self._spare: dict[tuple[str, ...], list[MetricCollection]] = {}  # a reset is faster than a new one
         self.reasons: dict[str, str] = {}
 
     @property
@@ -123,14 +126,14 @@ class TaskCollection:
             return told
         if not self._live:
             return self._of_nothing()
+        measured = {task: self._live[task].compute(synchronize=False) for task in sorted(self._live, key=str)}
         values: dict[str, Tensor] = {}
         self.reasons = {}
-        for task in sorted(self._live, key=str):
-            live = self._live[task]
-            measured = live.compute(synchronize=False)
-            values.update({self._called(task, key): value for key, value in measured.items()})
-            self.reasons.update({self._called(task, key): reason for key, reason in live.reasons.items()})
-        return {**values, **self._over_all_tasks(values)}
+        for task, found in measured.items():
+            values.update({self._called(task, key): value for key, value in found.items()})
+            why = self._live[task].reasons
+            self.reasons.update({self._called(task, key): reason for key, reason in why.items()})
+        return {**values, **self._over_all(measured)}
 
     def per_user(self) -> PerUser | None:
         """The value of each user by metric and task, of this process; None unless the output keeps them."""
@@ -145,13 +148,16 @@ class TaskCollection:
 
     def reset(self) -> None:
         """Forget everything measured, and every task."""
+        for live in self._live.values():
+            live.reset()
+            self._spare.setdefault(live.names, []).append(live)
         self._live = {}
         self.reasons = {}
 
     def fresh(self) -> Self:
         """Return the same with nothing measured."""
         copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__, _live={}, reasons={})
+        copy.__dict__.update(self.__dict__, _live={}, _spare={}, reasons={})
         return copy
 
     def state_dict(self) -> dict[str, Any]:
@@ -191,9 +197,22 @@ class TaskCollection:
     def _collection(self, task: str | None, tensors: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:
             self._check_named(task)
-            further = [name for name in self._unasked if self._prototype.refusal(name, **tensors) is None]
-            self._live[task] = self._prototype.fresh(further)
+            fitting = self._fitting(tensors)
+            spare = self._spare.get(fitting.names)
+            self._live[task] = spare.pop() if spare else fitting.fresh()
         return self._live[task]
+
+    def _fitting(self, tensors: Mapping[str, Any]) -> MetricCollection:
+        """What measures batches of this form: the prototype, and what of the unasked can read them."""
+        if not self._unasked:
+            return self._prototype
+        form = form_of(tensors)
+        if form not in self._by_form:
+            further = self._prototype.readable(self._unasked, **tensors)
+            if further is None:
+                return self._prototype
+            self._by_form[form] = self._prototype.fresh(further)
+        return self._by_form[form]
 
     def _check_named(self, task: str | None) -> None:
         if self._live and (task is None) != (None in self._live):
@@ -239,67 +258,20 @@ class TaskCollection:
             merged.merge_state(state)
         return merged
 
-    def _over_all_tasks(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _over_all(self, measured: Mapping[str | None, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """The values over all tasks; where updates name none, those that were measured."""
+        named = {task: values for task, values in measured.items() if task is not None}
+        over = OverTasks({task: self._live[task] for task in named}, named)
         found: dict[str, Tensor] = {}
-        pooled = _Pooled(self._live.values())
-        for key in self._keys if self._live else ():
+        for key in self._keys:
             for name, way in self._ways_of(key).items():
-                if not self.tasks:
-                    value, reason = values[self._called(None, key)], self.reasons.get(self._called(None, key))
-                elif way == MICRO or (way is None and self._pools(key, values)):
-                    value, reason = pooled.value(key)
+                if named:
+                    found[name], reason = over.value(key, way)
                 else:
-                    value, reason = self._mean(key, values)
-                found[name] = value
+                    found[name], reason = measured[None][key], self._live[None].reasons.get(key)
                 if reason is not None:
                     self.reasons[name] = reason
         return found
-
-    def _pools(self, key: str, values: Mapping[str, Tensor]) -> bool:
-        """Whether a metric is by its nature measured over the rows of all tasks."""
-        task, having = next((task, live) for task, live in self._live.items() if key in live.names)
-        return having[key].pools_tasks or values[self._called(task, key)].ndim > 0
-
-    def _mean(self, key: str, values: Mapping[str, Tensor]) -> tuple[Tensor, str | None]:
-        """The unweighted mean over the tasks that have the metric; nan if one of them is."""
-        names = [name for task in self.tasks if (name := self._called(task, key)) in values]
-        each = [values[name] for name in names]
-        if any(value.ndim for value in each):
-            return _NAN, f"{key} is no single number, so that tasks have no mean; leave tasks={MACRO} out"
-        undefined = [name for name, value in zip(names, each, strict=True) if name in self.reasons]
-        if undefined:
-            return _NAN, f"{undefined[0]}: {self.reasons[undefined[0]]}"
-        return torch.stack(each).mean(), None
-
-
-class _Pooled:
-    """The rows of several collections as those of one, merged when first asked for."""
-
-    def __init__(self, parts: Iterable[MetricCollection]) -> None:
-        self._parts = list(parts)
-        self._values: dict[str, Tensor] | None = None
-        self._reasons: dict[str, str] = {}
-
-    def value(self, key: str) -> tuple[Tensor, str | None]:
-        """The value over all rows, and why it is nan."""
-        if self._values is None:
-            whole = self._merged()
-            self._values, self._reasons = whole.compute(synchronize=False), whole.reasons
-        if key not in self._values:
-            return _NAN, f"{key} could be measured in some of the tasks only"
-        return self._values[key], self._reasons.get(key)
-
-    def _merged(self) -> MetricCollection:
-        first, *others = sorted(self._parts, key=lambda part: len(part.names))
-        if not others:
-            return first
-        whole = first.fresh()
-        for part in self._parts:
-            whole.merge_state(whole.part_of(part.state_dict()))
-        return whole
-
-
-_NAN = torch.tensor(torch.nan, dtype=torch.float64)
 
 
 def _read(metric: Named) -> tuple[Named, MetricName | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ..exceptions import MetricInputError
 from .places import check_task
 
 Tensors = Mapping[str, Any]
+Form = frozenset[tuple[str, Hashable]]
 
 
 def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tuple[str | None, Tensors]]:
@@ -43,6 +44,17 @@ def rows_of(tensors: Tensors) -> int:
 
 def _has_rows(value: Any) -> bool:
     return bool(getattr(value, "ndim", 1))
+
+
+def form_of(tensors: Tensors) -> Form:
+    """What kind of batch it is: which arguments it has, of which types and widths, whatever their values."""
+    return frozenset((name, _kind(value)) for name, value in tensors.items() if value is not None)
+
+
+def _kind(value: Any) -> Hashable:
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return value.dtype, tuple(value.shape[1:])
+    return type(value), type(value[0]) if isinstance(value, (list, tuple)) and value else None
 
 
 def _rows(name: str, value: Any, rows: list[int], total: int) -> Any:

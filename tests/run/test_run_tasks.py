@@ -256,3 +256,11 @@ def test_rows_that_do_not_count_hide_no_default_metric():
     with Run(metric="accuracy", output=Category(2, ignore_index=-1)) as run:
         run.update(probabilities=torch.tensor([[0.9, 0.1], [0.5, 0.5]]), target=torch.tensor([0, -1]))
     assert run.values["log_loss"] == pytest.approx(-math.log(0.9))
+
+
+def test_a_batch_without_a_row_that_counts_decides_nothing():
+    """What the default group can read is found out by the first batch that shows it, in any epoch."""
+    run = Run(metric="accuracy", output=Category(2, ignore_index=-1))
+    for epoch in run.epochs(2):
+        run.update(probabilities=torch.tensor([[0.9, 0.1]]), target=torch.tensor([epoch - 1]))
+    assert run.values["log_loss"] == pytest.approx(-math.log(0.9))
