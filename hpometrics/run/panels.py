@@ -121,12 +121,12 @@ class Panels:
     def close(self) -> tuple[Values, Reasons]:
         """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
         values, reasons, logged = self._measure()
-        if clash := sorted(values.keys() & logged.keys()):
-            raise RunError(f"{', '.join(clash)}: both recorded and logged; name them apart")
         watched, why = self.watches.close()
-        values.update(watched)
+        for what, more in (("watched", watched), ("logged", logged)):
+            if clash := sorted(values.keys() & more.keys()):
+                raise RunError(f"{', '.join(clash)}: {what}, and recorded otherwise too; name them apart")
+            values.update(more)
         reasons.update(why)
-        values.update(logged)
         self._logged = {}
         self._combine(values, reasons)
         self._settle(values, reasons)

@@ -180,5 +180,15 @@ def test_a_name_recorded_and_logged_ends_the_epoch_with_an_error():
     run = run_of(Reported("n", "minimize"))
     run.record_local("n", [SumMetric(1)], task="a")
     run.log(n=2)
-    with pytest.raises(RunError, match="n: both recorded and logged"):
+    with pytest.raises(RunError, match="n: logged, and recorded otherwise too"):
+        run.close()
+
+
+def test_what_a_watch_measures_is_not_logged_as_well():
+    """`lr` of the watch and of the engine would be two values under one name."""
+    model = torch.nn.Linear(1, 1)
+    run = run_of()
+    run.watch(model, torch.optim.SGD(model.parameters(), lr=0.5))
+    run.log(lr=0.1)
+    with pytest.raises(RunError, match="lr: logged, and recorded otherwise too; name them apart"):
         run.close()
