@@ -10,9 +10,13 @@ from importlib import import_module
 from typing import Any
 
 _NAMES_BY_HOME = {
+    "evaluation.engine": ("Engine",),
+    "evaluation.engine_params": ("EngineParams",),
     "exceptions": (
         "AdditionError",
         "ConfigError",
+        "EngineError",
+        "EngineParamsError",
         "HpometricsError",
         "MetricInputError",
         "MetricNameError",

@@ -1,6 +1,10 @@
+from .evaluation.engine import Engine as Engine
+from .evaluation.engine_params import EngineParams as EngineParams
 from .exceptions import (
     AdditionError as AdditionError,
     ConfigError as ConfigError,
+    EngineError as EngineError,
+    EngineParamsError as EngineParamsError,
     HpometricsError as HpometricsError,
     MetricInputError as MetricInputError,
     MetricNameError as MetricNameError,

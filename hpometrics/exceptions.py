@@ -54,6 +54,14 @@ class RunError(HpometricsError, ValueError):
     """A run is used in an order or with values that have no meaning."""
 
 
+class EngineParamsError(HpometricsError, ValueError):
+    """Engine params are not well formed, or hold a value that says nothing of what it is."""
+
+
+class EngineError(HpometricsError, ValueError):
+    """An engine lacks a stage, or a stage gives what the next one cannot take."""
+
+
 class RecordError(HpometricsError, ValueError):
     """A record on disk does not read back, or belongs to another sweep."""
 
