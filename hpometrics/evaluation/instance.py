@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..exceptions import RecordError
-from ..search.atomic import atomic_write
+from .files import write_json
 
 INSTANCE_FILE = "instance.json"
 
@@ -124,15 +124,3 @@ class EvaluationInstance:
             return cls.from_json(json.loads(path.read_text(encoding="utf8")))
         except (OSError, ValueError) as err:
             raise RecordError(f"{path} is no record of an evaluation: {err}") from err
-
-
-def write_json(path: Path, told: Mapping[str, Any]) -> None:
-    """Write strict JSON whole or not at all."""
-    write_text(path, json.dumps(told, allow_nan=False, ensure_ascii=False, indent=2))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(f"{text}\n".encode())

@@ -1,4 +1,4 @@
-"""Score: what a metric of tuples came to, over all folds and of each fold, with the reason where it is undefined."""
+"""Score: what a metric of tuples came to, over all folds and of each; where it is undefined, why."""
 
 from __future__ import annotations
 

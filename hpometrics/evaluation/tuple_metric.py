@@ -36,8 +36,8 @@ class TupleMetric(ABC):
 
     objective: Objective | str | None
     title: ClassVar[str] = ""
-    panel: Any = None
-    """What measures it together with the metrics that have an equal one; None: it measures itself."""
+    reader: Any = None
+    """What measures it in one pass with all that have an equal one; None: it measures itself."""
 
     @property
     def header(self) -> str:

@@ -49,8 +49,8 @@ class CalculatedMetric(TupleMetric):
             return as_number(value, f"{self.header}: calculate")
         if not self.dont_care:
             raise MetricInputError(
-                f"{self.header}: calculate gave None; where tuples may be don't-cares, derive the metric from "
-                "OptionAverageMetric or OptionStdevMetric"
+                f"{self.header}: calculate gave None; where tuples may be don't-cares, derive the "
+                "metric from OptionAverageMetric or OptionStdevMetric"
             )
         return None
 

@@ -1,4 +1,4 @@
-"""Metrics of the registry measured over tuples: every name works, in one pass for all that read them alike."""
+"""Metrics of the registry measured over tuples: any name, in one pass for all that read tuples alike."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class TupleReader:
         members = [metric.prototype for metric in metrics if isinstance(metric, RegisteredMetric)]
         kept = []
         for _, tuples in folds:
-            panel = MetricCollection([member.alone() for member in members], self.output, non_finite="propagate")
+            alone = [member.alone() for member in members]
+            panel = MetricCollection(alone, self.output, non_finite="propagate")
             if batch := self.batch(tuples):
                 panel.update(**batch)
             kept.append(panel)
@@ -110,11 +111,11 @@ class RegisteredMetric(TupleMetric):
             )
         self.prototype = metric_of(asked.measured, reader.output)
         self.objective = asked.objective
-        self.panel = reader
+        self.reader = reader
         if getattr(self.prototype, "average", None) == "none":
             raise MetricNameError(
-                f"{asked.name} has one value per class, and a score is one number; choose average=micro, macro "
-                "or weighted"
+                f"{asked.name} has one value per class, and a score is one number; choose average=micro, "
+                "macro or weighted"
             )
 
     @property
@@ -125,7 +126,7 @@ class RegisteredMetric(TupleMetric):
     @property
     def parameters(self) -> dict[str, Any]:
         """What tells it from others."""
-        return {"metric": self.header, "reader": self.panel}
+        return {"metric": self.header, "reader": self.reader}
 
     def gather(self, tuples: Tuples) -> list[Any]:
         """Keep the tuples: they are measured as one batch."""
@@ -133,11 +134,11 @@ class RegisteredMetric(TupleMetric):
 
     def conclude(self, kept: Sequence[Any]) -> Score:
         """Measure what was kept."""
-        return self.panel.measure([self], [(None, [row for fold in kept for row in fold])])[0]  # type: ignore[no-any-return]
+        return self.reader.measure([self], [(None, [row for fold in kept for row in fold])])[0]  # type: ignore[no-any-return]
 
     def measure(self, folds: Folds) -> Score:
         """Measure all folds as one, and each by itself."""
-        return self.panel.measure([self], folds)[0]  # type: ignore[no-any-return]  # by its one reader
+        return self.reader.measure([self], folds)[0]  # type: ignore[no-any-return]  # by its one reader
 
 
 def registered(
