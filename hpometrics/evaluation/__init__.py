@@ -1,1 +1,1 @@
-"""Engine params: evaluate each of a list or a search on folds, once per shared prefix, and pick the optimum."""
+"""Engine params: evaluate each of a list or a search on folds, shared stages once, and pick the optimum."""
