@@ -14,7 +14,7 @@ Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
 
 
 class Pairs(Sequence[tuple[Any, Any]]):
-    """Queries and actual results side by side, kept as they are: a row of an array is cut out when it is read.
+    """Queries and actual results side by side, kept as they are: a row is cut out when it is read.
 
     >>> list(Pairs([0.5, 0.7], [0, 1]))
     [(0.5, 0), (0.7, 1)]
@@ -45,9 +45,9 @@ class Fold(NamedTuple):
 
 
 class Engine:
-    """Four stages: read data into folds, prepare a fold, train and predict by each algorithm, serve one result.
+    """Four stages: read data into folds, prepare a fold, train and predict by each algorithm, serve.
 
-    Either override the methods, or name classes in `data_sources`, `preparators`, `algorithms` and `servings`:
+    Either override the methods, or name classes in `data_sources`, `preparators`, `algorithms`, `servings`:
     each is called with its params and has the stage's method without them: `read_eval()`,
     `prepare(training)`, `train(prepared)` with `predict(model, queries)`, `serve(query, predictions)`.
 
@@ -75,7 +75,8 @@ class Engine:
     def read_eval(self, params: Mapping[str, Any]) -> Iterable[Fold | tuple[Any, Any, Sequence[Any]]]:
         """Read the data and split them into folds of (training data, info, [(query, actual), ...])."""
         raise EngineError(
-            f"{type(self).__qualname__} reads no data: it needs read_eval(self, params) or data_sources = {{'': ...}}"
+            f"{type(self).__qualname__} reads no data: it needs read_eval(self, params) "
+            "or data_sources = {'': ...}"
         )
 
     def prepare(self, training: Any, params: Mapping[str, Any]) -> Any:
@@ -97,7 +98,7 @@ class Engine:
         )
 
     def serve(self, query: Any, predictions: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        """Turn the predictions of all algorithms for one query into one result; the first unless overridden."""
+        """Turn the predictions of all algorithms for one query into one result: the first by default."""
         return predictions[0]
 
 

@@ -34,17 +34,17 @@ class Params(dict[str, Any]):
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise EngineParamsError(
-            "engine params do not change; derive others by copy(...) or with_values({'algorithms.naive.k': 3})"
+            "engine params do not change; derive others by copy(...) or with_values({'serving.k': 3})"
         )
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def copy(self) -> dict[str, Any]:
         """Return an ordinary dict of the same values."""
-        return deepcopy(self)  # type: ignore[return-value]
+        return deepcopy(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:  # type: ignore[override]
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         return {name: deepcopy(value, memo) for name, value in self.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -48,7 +48,7 @@ def structural_key(value: Any, path: str = "value") -> Hashable:
     must compare by value (`__eq__` with `__hash__`) or have a method `cache_key()` that returns such a value.
 
     Raises:
-        EngineParamsError: the value, or one inside it, has nothing but its identity; the message has its path.
+        EngineParamsError: the value, or one inside it, has only its identity; the message has its path.
 
     >>> structural_key({"a": 1, "b": [math.nan]}) == structural_key({"b": [math.nan], "a": 1})
     True
@@ -105,22 +105,22 @@ def _object_key(value: Any, path: str) -> Hashable:
         return kind, str(value.device), value.requires_grad, _tensor_key(value, torch)
     if dataclasses.is_dataclass(value) or _is_estimator(kind):
         return kind, frozenset((name, _key(part, f"{path}.{name}")) for name, part in _parts(value))
-    if kind.__hash__ not in (None, object.__hash__) and kind.__eq__ is not object.__eq__:
+    if _compares_by_value(kind):
         return kind, value
     raise EngineParamsError(
-        f"{path}: a {kind.__module__}.{kind.__qualname__} has no structure to compare it by, so nothing could "
-        "be shared or told apart; make it a dataclass, give it a method cache_key() that returns the values "
+        f"{path}: a {kind.__module__}.{kind.__qualname__} has no structure to compare it by, so nothing "
+        "could be shared or told apart; make it a dataclass, give it a method cache_key() that returns the values "
         "it is made of, or pass those values and build it in the stage"
     )
 
 
 def _name_key(value: Any, path: str) -> Hashable:
-    """The name a function or class is imported under, and its code: a cell that is run again may change it."""
+    """The name a function or class is imported under, and its code, which a notebook may change."""
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
         raise EngineParamsError(
-            f"{path}: {name} is made where it stands, so two that differ have one name; define it at the top of "
-            "a module, or pass the values it closes over and build it in the stage"
+            f"{path}: {name} is made where it stands, so two that differ have one name; define it at the "
+            "top of a module, or pass the values it closes over and build it in the stage"
         )
     return types.FunctionType, name, getattr(value, "__code__", None)
 
@@ -139,6 +139,14 @@ def _tensor_key(value: Any, torch: Any) -> Hashable:
     """Bytes, as NumPy has no bfloat16."""
     flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return str(value.dtype), tuple(value.shape), hashlib.sha256(flat.tobytes()).digest()
+
+
+def _compares_by_value(kind: type) -> bool:
+    """Whether the class defines `__eq__`, and with it `__hash__`, which Python sets to None otherwise."""
+    facts = {name: getattr(kind, name) for name in ("__eq__", "__hash__")}
+    return facts["__hash__"] is not None and all(
+        fact is not getattr(object, name) for name, fact in facts.items()
+    )
 
 
 def _is_estimator(kind: type) -> bool:

@@ -45,8 +45,8 @@ def plain(value: Any, path: str, default: Default) -> Any:
         return plain(parts, path, default)
     if default is None:
         raise EngineParamsError(
-            f"{path}: a {type(value).__qualname__} has no form in JSON, so it could not be read back: {value!r}; "
-            "pass what it is made of and build it in the stage"
+            f"{path}: a {type(value).__qualname__} has no form in JSON, so it could not be read back: "
+            f"{value!r}; pass what it is made of and build it in the stage"
         )
     return default(value)
 
