@@ -12,6 +12,8 @@ from typing import Any
 _NAMES_BY_HOME = {
     "evaluation.engine": ("Engine",),
     "evaluation.engine_params": ("EngineParams",),
+    "evaluation.evaluation": ("Evaluation",),
+    "evaluation.evaluator": ("MetricEvaluator",),
     "exceptions": (
         "AdditionError",
         "ConfigError",

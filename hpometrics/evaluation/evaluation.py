@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..exceptions import EngineError
-from .engine import Engine
-from .evaluator import MetricEvaluator, Tell, location
+from .evaluator import MetricEvaluator, Tell, engine_of, location
 from .result import MetricEvaluatorResult
 
 _FORMS = ("engine_metric", "engine_metrics", "engine_evaluator")
@@ -50,7 +49,7 @@ class Evaluation:
         if output is not None:
             self.output = output
         found, judged = self._stated(engine, metric, tuple(other_metrics))
-        self.engine = _engine(found)
+        self.engine = engine_of(found)
         self.evaluator = (
             judged
             if isinstance(judged, MetricEvaluator)
@@ -120,10 +119,3 @@ class Evaluation:
             )
         ((name, (found, judged, *rest)),) = forms.items()
         return found, judged if name == "engine_evaluator" else (judged, *(rest or [()]))
-
-
-def _engine(found: Any) -> Engine:
-    made = found() if isinstance(found, type) and issubclass(found, Engine) else found
-    if not isinstance(made, Engine):
-        raise EngineError(f"an evaluation needs an Engine or its class, got {made!r}")
-    return made

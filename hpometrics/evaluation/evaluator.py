@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from ..exceptions import EngineParamsError, NoFiniteValueError
+from ..exceptions import EngineError, EngineParamsError, NoFiniteValueError
+from ..search.values import is_whole
 from .cache import PrefixCache
 from .engine import Engine
 from .engine_params import EngineParams, params_list
@@ -36,11 +39,13 @@ class MetricEvaluator:
             written; None writes nothing.
         cache: whether stages that engine params share are carried out once.
         seed: of what the stages draw, see `PrefixCache`.
+        workers: how many engine params are evaluated at the same time, in threads; lines and results keep the
+            order of the list. Where stages draw from global random streams, these are then nobody's.
         tell: what every line is given to; default: it is printed.
 
     Raises:
-        ObjectiveError: the metric does not say which way is better.
-        MetricNameError: two metrics are called the same, or a name comes without `output`.
+        ObjectiveError, MetricNameError, UnknownMetricError: see `Panel`.
+        EngineError: `workers` is no number of workers.
 
     >>> from hpometrics.evaluation import AverageMetric, Engine, Fold
     >>> class Constant(Engine):
@@ -69,12 +74,16 @@ class MetricEvaluator:
         directory: Path | str | None = None,
         cache: bool = True,
         seed: int | None = 0,
+        workers: int = 1,
         tell: Tell = print,
     ) -> None:
+        if not is_whole(workers) or workers < 1:
+            raise EngineError(f"workers is how many engine params are evaluated at once, got {workers!r}")
         self.panel = Panel(metric, other_metrics, output)
         self.directory = None if directory is None else Path(directory)
         self.cache = cache
         self.seed = seed
+        self.workers = workers
         self.tell = tell
 
     def changed(
@@ -89,7 +98,7 @@ class MetricEvaluator:
 
     def evaluate(
         self,
-        engine: Engine,
+        engine: Engine | type[Engine],
         engine_params_list: Any,
         *,
         evaluation_class: str = "",
@@ -99,17 +108,19 @@ class MetricEvaluator:
         """Evaluate every engine params of a list, in its order.
 
         Args:
-            engine: its stages.
+            engine: an engine, or its class.
             engine_params_list: what `params_list` reads.
             evaluation_class: for the record, where the evaluation comes from; default: the engine's class.
             generator_class: and where the list comes from.
             batch: the user's own words for the record.
 
         Raises:
+            EngineError: it is no engine.
             NoFiniteValueError: no engine params has a finite score; the message has the reasons.
             EngineParamsError: the list is none, or cannot be written as JSON where there is a directory.
             KeyboardInterrupt: after what is done is recorded.
         """
+        engine = engine_of(engine)
         source = evaluation_class or location(type(engine))
         instance = self._record(EvaluationInstance(source, generator_class, batch))
         self.tell(f"Starting evaluation instance ID: {instance.id}")
@@ -143,12 +154,17 @@ class MetricEvaluator:
 
     def _score_all(self, engine: Engine, candidates: Sequence[EngineParams], scored: Scored) -> None:
         stages = PrefixCache(engine, candidates, cache=self.cache, seed=self.seed)
-        for index, params in enumerate(candidates):
-            self.tell(f"Iteration {index}")
-            self.tell(f"EngineParams: {params}")
-            scores = self._scores(stages, params)
-            scored.append((params, scores))
-            self.tell(f"Result: {_told(scores)}")
+        pool = ThreadPoolExecutor(self.workers)
+        try:
+            spread = map if self.workers == 1 else pool.map
+            every = iter(spread(partial(self._scores, stages), candidates))
+            for index, params in enumerate(candidates):
+                self.tell(f"Iteration {index}")
+                self.tell(f"EngineParams: {params}")
+                scored.append((params, next(every)))
+                self.tell(f"Result: {_told(scored[-1][1])}")
+        finally:
+            pool.shutdown(cancel_futures=True)
         self.tell(f"Stages: {stages}")
 
     def _scores(self, stages: PrefixCache, params: EngineParams) -> MetricScores:
@@ -194,6 +210,18 @@ class MetricEvaluator:
 def location(found: Any) -> str:
     """Say where a class or a function is: `package.module:Name`."""
     return f"{found.__module__}:{found.__qualname__}"
+
+
+def engine_of(found: Any) -> Engine:
+    """Take an engine or its class.
+
+    Raises:
+        EngineError: it is something else.
+    """
+    made = found() if isinstance(found, type) and issubclass(found, Engine) else found
+    if not isinstance(made, Engine):
+        raise EngineError(f"an evaluation needs an Engine or its class, got {made!r}")
+    return made
 
 
 def _told(scores: MetricScores) -> str:

@@ -12,7 +12,7 @@ from ..exceptions import ObjectiveError
 from ..objective import Objective
 from .score import Number, Score, as_number
 
-Tuples = Iterable[tuple[Any, Any, Any]]
+Tuples = Sequence[tuple[Any, Any, Any]]
 Folds = Sequence[tuple[Any, Tuples]]
 """Per fold its evaluation info and its tuples of query, predicted and actual result."""
 

@@ -100,9 +100,9 @@ class StdevMetric(CalculatedMetric):
     """The population standard deviation over the tuples of all folds, from 0; nan without a tuple."""
 
     def of_values(self, values: Sequence[Number]) -> float:
-        """Center first: squares of uncentered values would cancel what they should show."""
-        center = math.fsum(values) / len(values)
-        return math.sqrt(math.fsum((value - center) ** 2 for value in values) / len(values))
+        """Center before squaring, and again: the first mean is rounded to the digits of large values."""
+        gaps = _centered(_centered(values))
+        return math.sqrt(math.fsum(gap * gap for gap in gaps) / len(gaps))
 
 
 class OptionStdevMetric(StdevMetric):
@@ -130,3 +130,8 @@ class ZeroMetric(TupleMetric):
     def conclude(self, kept: Sequence[None]) -> Score:
         """0, of anything."""
         return Score(0.0)
+
+
+def _centered(values: Sequence[Number]) -> list[float]:
+    mean = math.fsum(values) / len(values)
+    return [value - mean for value in values]
