@@ -251,7 +251,17 @@ def _stage(stage: Any, path: str) -> Stage:
             raise EngineParamsError(
                 f"{path}.params: a param's name is a text, got {type(key).__name__}: {key!r}"
             )
-    return Stage(name, Params(deepcopy(dict(params))))
+    return Stage(name, Params({key: _copied(value, f"{path}.params.{key}") for key, value in params.items()}))
+
+
+def _copied(value: Any, path: str) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception as err:
+        raise EngineParamsError(
+            f"{path}: a {type(value).__qualname__} cannot be copied ({type(err).__name__}: {err}); "
+            "pass what it is made of and build it in the stage"
+        ) from err
 
 
 def _stage_key(stage: Stage, path: str) -> Hashable:

@@ -1,4 +1,4 @@
-"""Folds: k-fold splits of rows, by index mod k as in PredictionIO; shuffled, stratified, grouped on request."""
+"""Folds: k-fold splits of rows, by index mod k as in PredictionIO, or by scikit-learn's splitters."""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ def _object_key(value: Any, path: str) -> Hashable:
 
 
 def _name_key(value: Any, path: str) -> Hashable:
-    """The name a function or class is imported under, and what is behind it, which a notebook may change."""
-    name = f"{value.__module__}.{value.__qualname__}"
+    """The name a function or class is imported under, and what is behind it, which may be run anew."""
+    name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
     owner = getattr(value, "__self__", None)
     if "<" in name or not (owner is None or isinstance(owner, (types.ModuleType, type))):
         raise EngineParamsError(
@@ -129,7 +129,7 @@ def _name_key(value: Any, path: str) -> Hashable:
             "top of a module, or pass the values it closes over and build it in the stage"
         )
     if not isinstance(value, types.FunctionType):
-        return type(value), name, value if isinstance(value, type) else None
+        return type(value), value  # one object has this name
     closed_over = tuple(cell.cell_contents for cell in value.__closure__ or ())
     held = (closed_over, value.__defaults__, value.__kwdefaults__)
     return types.FunctionType, name, value.__code__, _key(held, f"{path}.__closure__")
