@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 from ..exceptions import EngineError, EngineParamsError
-from ..run.checkpoint import seed_all
 from ..search.seeds import derive_seed
 from .engine import Engine, Fold
 from .engine_params import EngineParams, Stage
@@ -129,6 +128,8 @@ class PrefixCache:
         with self._lock:
             self._executed[stage] += 1
         if self._seed is not None:
+            from ..run.checkpoint import seed_all  # loads torch
+
             seed_all(derive_seed(self._seed, STAGES.index(stage)))
         return make()
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ..exceptions import EngineError
 
-__all__ = ["Engine", "Fold", "Pairs"]
+__all__ = ["Engine", "Fold", "Pairs", "named_stage", "rows_of"]
 
 Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
+
+_NONE: Classes = MappingProxyType({})
 
 
 class Pairs(Sequence[tuple[Any, Any]]):
@@ -21,14 +24,14 @@ class Pairs(Sequence[tuple[Any, Any]]):
     """
 
     def __init__(self, queries: Sequence[Any], actuals: Sequence[Any]) -> None:
-        if _count(queries) != _count(actuals):
+        if rows_of(queries) != rows_of(actuals):
             raise EngineError(
-                f"{_count(queries)} queries have {_count(actuals)} actual results; one each is needed"
+                f"{rows_of(queries)} queries have {rows_of(actuals)} actual results; one each is needed"
             )
         self.queries, self.actuals = queries, actuals
 
     def __len__(self) -> int:
-        return _count(self.queries)
+        return rows_of(self.queries)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -66,11 +69,11 @@ class Engine:
     [2.0]
     """
 
-    data_sources: ClassVar[Classes] = {}
-    preparators: ClassVar[Classes] = {}
-    algorithms: ClassVar[Classes] = {}
-    servings: ClassVar[Classes] = {}
-    shares: ClassVar[Iterable[str]] = ()
+    data_sources: Classes = _NONE
+    preparators: Classes = _NONE
+    algorithms: Classes = _NONE
+    servings: Classes = _NONE
+    shares: Iterable[str] = ()
 
     def read_eval(self, params: Mapping[str, Any]) -> Iterable[Fold | tuple[Any, Any, Sequence[Any]]]:
         """Read the data and split them into folds of (training data, info, [(query, actual), ...])."""
@@ -124,6 +127,7 @@ def named_stage(engine: Engine, kind: str, name: str, params: Mapping[str, Any])
     return classes[name](dict(params))
 
 
-def _count(rows: Any) -> int:
+def rows_of(rows: Any) -> int:
+    """Count the rows of an array, tensor, sparse matrix, data frame or sequence."""
     shape = getattr(rows, "shape", None)  # a sparse matrix refuses len()
     return shape[0] if shape else len(rows)

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Self
 
 from ..exceptions import EngineParamsError
-from . import layout
 from .keys import structural_key
+from .layout import arranged, compact, plain, spread, stages_of, variant
 from .paths import put
 
 __all__ = ["EngineParams", "Named", "Params", "Stage", "StageKeys", "params_list"]
@@ -153,20 +153,18 @@ class EngineParams:
             EngineParamsError: a value has none and there is no `default`; the message has its path.
         """
         described = {
-            name: {
-                getattr(self, name).name: layout.plain(getattr(self, name).params, f"{name}.params", default)
-            }
+            name: {getattr(self, name).name: plain(getattr(self, name).params, f"{name}.params", default)}
             for name in SINGLE
         }
         algorithms = [
-            {stage.name: layout.plain(stage.params, f"algorithms[{i}].params", default)}
+            {stage.name: plain(stage.params, f"algorithms[{i}].params", default)}
             for i, stage in enumerate(self.algorithms)
         ]
-        return layout.arranged(algorithms=algorithms, **described)
+        return arranged(algorithms=algorithms, **described)
 
     def to_variant(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
         """Describe all stages as in an `engine.json`: each with its `name` and `params`."""
-        return layout.variant(self.to_json(default))
+        return variant(self.to_json(default))
 
     @classmethod
     def from_json(cls, described: Mapping[str, Any] | str) -> Self:
@@ -175,14 +173,14 @@ class EngineParams:
         Raises:
             EngineParamsError: it is something else; the message names the place.
         """
-        return cls(**layout.stages(described))
+        return cls(**stages_of(described))
 
     def __str__(self) -> str:
-        return layout.compact(self.to_json(default=repr))
+        return compact(self.to_json(default=repr))
 
     def pretty(self) -> str:
         """Lay the JSON out over lines as PredictionIO prints it."""
-        return layout.spread(self.to_json(default=repr))
+        return spread(self.to_json(default=repr))
 
     def __repr__(self) -> str:
         stages = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in SINGLE[:2])
@@ -253,7 +251,17 @@ def _stage(stage: Any, path: str) -> Stage:
             raise EngineParamsError(
                 f"{path}.params: a param's name is a text, got {type(key).__name__}: {key!r}"
             )
-    return Stage(name, Params(deepcopy(dict(params))))
+    return Stage(name, Params({key: _copied(value, f"{path}.params.{key}") for key, value in params.items()}))
+
+
+def _copied(value: Any, path: str) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception as err:
+        raise EngineParamsError(
+            f"{path}: a {type(value).__qualname__} cannot be copied ({type(err).__name__}: {err}); "
+            "pass what it is made of and build it in the stage"
+        ) from err
 
 
 def _stage_key(stage: Stage, path: str) -> Hashable:

@@ -43,7 +43,8 @@ class Isolation:
         except Exception as err:
             raise EngineError(
                 f"the output of {stage} cannot be copied for those who read it "
-                f"({type(err).__name__}: {err}); return plain data, or declare shares = ({stage!r},) on the engine if these only read it"
+                f"({type(err).__name__}: {err}); return plain data, or declare shares = ({stage!r},) on the "
+                "engine if these only read it"
             ) from err
 
 

@@ -14,6 +14,7 @@ import pathlib
 import sys
 import types
 import uuid
+from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -35,7 +36,7 @@ _PRINTED = (
     slice,
     uuid.UUID,
 )
-_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.mean))
 
 
 def structural_key(value: Any, path: str = "value") -> Hashable:
@@ -67,7 +68,7 @@ def _key(value: Any, path: str) -> Hashable:
         return kind, value
     if isinstance(value, enum.Enum):
         return kind, value.name
-    if isinstance(value, (np.generic, np.ndarray)):
+    if isinstance(value, np.generic) or kind is np.ndarray:
         return _array_key(value, path)
     if isinstance(value, float) and kind is float:
         return kind, "nan" if math.isnan(value) else value.hex()
@@ -80,6 +81,8 @@ def _key(value: Any, path: str) -> Hashable:
 
 def _container_key(value: Any, path: str) -> Hashable:
     kind = type(value)
+    if kind is OrderedDict:
+        return kind, tuple((_key(k, path), _key(v, f"{path}.{k}")) for k, v in value.items())
     if isinstance(value, dict) and (kind is dict or hasattr(kind, "__frozen__")):
         return dict, frozenset((_key(k, path), _key(v, f"{path}.{k}")) for k, v in value.items())
     if kind in (set, frozenset):
@@ -101,6 +104,8 @@ def _object_key(value: Any, path: str) -> Hashable:
     if isinstance(value, types.MethodType):
         return kind, _key(value.__self__, path), value.__name__
     torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, (torch.dtype, torch.device)):
+        return kind, str(value)
     if torch is not None and isinstance(value, torch.Tensor):
         return kind, str(value.device), value.requires_grad, _tensor_key(value, torch)
     if dataclasses.is_dataclass(value) or _is_estimator(kind):
@@ -109,20 +114,25 @@ def _object_key(value: Any, path: str) -> Hashable:
         return kind, value
     raise EngineParamsError(
         f"{path}: a {kind.__module__}.{kind.__qualname__} has no structure to compare it by, so nothing "
-        "could be shared or told apart; make it a dataclass, give it a method cache_key() that returns the values "
-        "it is made of, or pass those values and build it in the stage"
+        "could be shared or told apart; make it a dataclass, give it a method cache_key() that returns the "
+        "values it is made of, or pass those values and build it in the stage"
     )
 
 
 def _name_key(value: Any, path: str) -> Hashable:
-    """The name a function or class is imported under, and its code, which a notebook may change."""
-    name = f"{value.__module__}.{value.__qualname__}"
-    if "<" in name:
+    """The name a function or class is imported under, and what is behind it, which may be run anew."""
+    name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+    owner = getattr(value, "__self__", None)
+    if "<" in name or not (owner is None or isinstance(owner, (types.ModuleType, type))):
         raise EngineParamsError(
-            f"{path}: {name} is made where it stands, so two that differ have one name; define it at the "
+            f"{path}: {name} is made where it stands, so that two may differ under one name; define it at the "
             "top of a module, or pass the values it closes over and build it in the stage"
         )
-    return types.FunctionType, name, getattr(value, "__code__", None)
+    if not isinstance(value, types.FunctionType):
+        return type(value), value  # one object has this name
+    closed_over = tuple(cell.cell_contents for cell in value.__closure__ or ())
+    held = (closed_over, value.__defaults__, value.__kwdefaults__)
+    return types.FunctionType, name, value.__code__, _key(held, f"{path}.__closure__")
 
 
 def _array_key(value: np.generic | np.ndarray[Any, Any], path: str) -> Hashable:

@@ -72,7 +72,7 @@ def variant(described: Mapping[str, Any]) -> Described:
     }
 
 
-def stages(described: Mapping[str, Any] | str) -> Described:
+def stages_of(described: Mapping[str, Any] | str) -> Described:
     """Read either layout, or its text, into the stages' names and params.
 
     Raises:
