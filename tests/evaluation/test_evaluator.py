@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 
 import pytest
 from sample_evaluations import DOCUMENTED, RMSE, Accuracy, Classification, Guess, Precision, guesses
@@ -326,6 +327,19 @@ def test_workers_change_nothing_but_the_time():
     assert heard[1][1:] == heard[4][1:]
     with pytest.raises(KeyboardInterrupt):
         MetricEvaluator(Guessed(), workers=2, tell=silent).evaluate(Guess(), guesses(1.0, "stop", 3.0))
+
+
+def test_workers_evaluate_at_the_same_time():
+    """Two engine params that wait for each other both get through."""
+    barrier = threading.Barrier(2)
+
+    class Waiting(Guess):
+        def train(self, prepared, name, params):
+            barrier.wait(timeout=60)
+            return params["guess"]
+
+    result = MetricEvaluator(Guessed(), workers=2, tell=silent).evaluate(Waiting(), guesses(1.0, 2.0))
+    assert [scores.state for _, scores in result.engine_params_scores] == ["ok", "ok"]
 
 
 @pytest.mark.parametrize("workers", [0, True, 1.5])

@@ -132,6 +132,13 @@ def test_directions_and_names_are_the_registrys():
     assert registered(share, output=Category(2)).score([(0, [("q", 1, 1), ("q", 0, 1)])]) == 0.5
 
 
+def test_a_direction_may_be_supplied_and_not_overruled():
+    """Confidence has none of its own; accuracy has."""
+    assert registered("confidence", output=Category(2), objective="minimize").objective is MINIMIZE
+    with pytest.raises(HpometricsError, match="accuracy is to maximize, but direction= says minimize"):
+        registered("accuracy", output=Category(2), objective="minimize")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
