@@ -97,14 +97,15 @@ class _AdaptedEngine(Engine):
 
 
 class _Transformer:
-    """Fits a transformer on the training data, and keeps it beside them for the queries."""
+    """Fits a new transformer on each fold, and keeps it beside the data for the queries."""
 
     def __init__(self, factory: Callable[..., Any], params: dict[str, Any]) -> None:
-        self._transformer = factory(**params)
+        self._make = partial(factory, **params)
 
     def prepare(self, training: tuple[Any, Any]) -> tuple[Any, Any, Any]:
         features, target = training
-        return self._transformer.fit_transform(features, target), target, self._transformer
+        transformer = self._make()
+        return transformer.fit_transform(features, target), target, transformer
 
 
 class _Estimator:

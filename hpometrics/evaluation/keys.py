@@ -120,12 +120,12 @@ def _object_key(value: Any, path: str) -> Hashable:
 
 
 def _name_key(value: Any, path: str) -> Hashable:
-    """The name a function or class is imported under, and what is behind it, which may be run anew."""
+    """The name a function or class is imported under, and what it is there, which may change."""
     name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
     owner = getattr(value, "__self__", None)
     if "<" in name or not (owner is None or isinstance(owner, (types.ModuleType, type))):
         raise EngineParamsError(
-            f"{path}: {name} is made where it stands, so that two may differ under one name; define it at the "
+            f"{path}: {name} is made where it stands, so two may differ under one name; define it at the "
             "top of a module, or pass the values it closes over and build it in the stage"
         )
     if not isinstance(value, types.FunctionType):
