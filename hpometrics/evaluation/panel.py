@@ -17,20 +17,25 @@ class Panel:
 
     Args:
         metric: what is optimised, a metric of tuples or the name of a registered one.
-        other_metrics: what is measured beside it; groups of names too.
+        other_metrics: what is measured beside it; groups of names too. The same metric twice is one.
         output: what the engine predicts, for those given by name.
 
     Raises:
         ObjectiveError: the metric does not say which way is better, or another does not say that it has none.
-        MetricNameError: two metrics are called the same, or a name comes without `output`.
+        MetricNameError: two different metrics are called the same, or a name comes without `output`.
         UnknownMetricError: no metric has this name.
     """
 
     def __init__(self, metric: Any, other_metrics: Iterable[Any] = (), output: Any = None) -> None:
         self.metric = _optimised(metric, output)
         self.objective = _direction(self.metric)
-        self.others = tuple(other for given in other_metrics for other in _others(given, output))
-        _check_headers([metric.header for metric in self.all])
+        found = {self.metric.header: self.metric}
+        for other in (other for given in other_metrics for other in _others(given, output)):
+            if found.setdefault(other.header, other) != other:
+                raise MetricNameError(
+                    f"two different metrics are called {other.header!r}; give one of them another title"
+                )
+        self.others = tuple(found.values())[1:]
 
     @property
     def all(self) -> tuple[TupleMetric, ...]:
@@ -110,9 +115,3 @@ def _check_output(metric: Any, output: Any) -> None:
             f"{metric!r} is measured by the registry, which must know what the engine predicts: give "
             "output=, as in MetricEvaluator('f1(average=macro)', output=Category(3))"
         )
-
-
-def _check_headers(headers: Sequence[str]) -> None:
-    for header in headers:
-        if headers.count(header) > 1:
-            raise MetricNameError(f"two metrics are called {header!r}; give one of them another title")

@@ -103,7 +103,7 @@ class TupleReader:
 class RegisteredMetric(TupleMetric):
     """A metric of the registry that reads tuples; `registered` makes one."""
 
-    def __init__(self, asked: Asked, reader: TupleReader) -> None:
+    def __init__(self, asked: Asked, reader: TupleReader, title: str = "") -> None:
         if asked.measured is None or asked.split != VALIDATION or asked.task is not None:
             raise MetricNameError(
                 f"{asked.name} cannot be measured from tuples: name a metric of one output, without a split "
@@ -111,6 +111,7 @@ class RegisteredMetric(TupleMetric):
             )
         self.prototype = metric_of(asked.measured, reader.output)
         self.objective = asked.objective
+        self.title = title
         self.reader = reader
         if getattr(self.prototype, "average", None) == "none":
             raise MetricNameError(
@@ -120,13 +121,13 @@ class RegisteredMetric(TupleMetric):
 
     @property
     def header(self) -> str:
-        """Its canonical name."""
-        return self.prototype.name
+        """Its title, or its canonical name."""
+        return self.title or self.prototype.name
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What tells it from others."""
-        return {"metric": self.header, "reader": self.reader}
+        return {"metric": self.prototype.name, "reader": self.reader, "title": self.title}
 
     def gather(self, tuples: Tuples) -> list[Any]:
         """Keep the tuples: they are measured as one batch."""
@@ -151,6 +152,7 @@ def registered(
     inputs: InputType | str | None = None,
     objective: Objective | str | None = None,
     columns: Mapping[str, Column] | None = None,
+    title: str = "",
 ) -> RegisteredMetric:
     """Make any metric of the registry one of tuples.
 
@@ -165,6 +167,7 @@ def registered(
         objective: states the direction of a metric that has none of its own.
         columns: further keywords of `update`, such as `sample_weight`, each a function of query, predicted
             and actual result.
+        title: what it is called; default: its canonical name.
 
     Raises:
         UnknownMetricError, MetricNameError, ObjectiveError: it is no metric that can be optimised here.
@@ -182,7 +185,7 @@ def registered(
         None if inputs is None else InputType(inputs),
         tuple((columns or {}).items()),
     )
-    return RegisteredMetric(settle(metric, {None: feature}, objective), reader)
+    return RegisteredMetric(settle(metric, {None: feature}, objective), reader, title)
 
 
 def others_registered(metric: Any, output: Output) -> Iterator[RegisteredMetric]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, Self
@@ -81,11 +81,11 @@ def finite(value: Number) -> Number | None:
     return value if math.isfinite(value) else None
 
 
-def as_number(value: Any, source: str) -> Number:
+def as_number(value: Any, source: Callable[[], str]) -> Number:
     """Take a number as a plain int or float, from a 0-dim array or tensor too; True is 1.
 
     Raises:
-        MetricInputError: it is none; the message begins with `source`.
+        MetricInputError: it is none; the message begins with what `source` says.
     """
     if type(value) is float or type(value) is int:
         return value
@@ -95,4 +95,6 @@ def as_number(value: Any, source: str) -> Number:
                 return convert(value)
             except (TypeError, ValueError, RuntimeError):
                 continue
-    raise MetricInputError(f"{source} is to give a number, got {str(value)[:60]!r} ({type(value).__name__})")
+    raise MetricInputError(
+        f"{source()} is to give a number, got {str(value)[:60]!r} ({type(value).__name__})"
+    )

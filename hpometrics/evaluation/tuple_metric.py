@@ -6,7 +6,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from ..exceptions import ObjectiveError
 from ..objective import Objective
@@ -35,7 +35,7 @@ class TupleMetric(ABC):
     """
 
     objective: Objective | str | None
-    title: ClassVar[str] = ""
+    title: str = ""
     reader: Any = None
     """What measures it in one pass with all that have an equal one; None: it measures itself."""
 
@@ -127,7 +127,7 @@ class MapReduceMetric(TupleMetric):
         total = self._reduced(kept)
         if total is None:
             return Score.undefined("no tuple counted")
-        return Score.of(as_number(self.finish(total), f"{self.header}: finish"))
+        return Score.of(as_number(self.finish(total), lambda: f"{self.header}: finish"))
 
     def _reduced(self, contributions: Iterable[Any]) -> Any:
         counted = (one for one in contributions if one is not None)

@@ -42,11 +42,14 @@ class CalculatedMetric(TupleMetric):
         odd = [value for value in values if not math.isfinite(value)]
         if odd:
             return Score.undefined(f"calculate gave {odd[0]} for {len(odd)} of {len(every)} tuples")
-        return Score.of(as_number(self.of_values(values), self.header))
+        return Score.of(as_number(self.of_values(values), lambda: f"{self.header}: finish"))
+
+    def _source(self) -> str:
+        return f"{self.header}: calculate"
 
     def _checked(self, value: Any) -> Number | None:
         if value is not None:
-            return as_number(value, f"{self.header}: calculate")
+            return as_number(value, self._source)
         if not self.dont_care:
             raise MetricInputError(
                 f"{self.header}: calculate gave None; where tuples may be don't-cares, derive the "

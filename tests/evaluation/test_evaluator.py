@@ -304,11 +304,20 @@ def test_a_direction_is_stated():
 
 
 def test_names_are_told_apart():
-    """Two metrics with one header, and a name without what the engine predicts, are refused."""
-    with pytest.raises(MetricNameError, match=r"two metrics are called 'Precision \(label=1.0\)'"):
-        MetricEvaluator(Precision(1.0), [Precision(1.0)])
+    """Two different metrics with one header, and a name without what the engine predicts, are refused."""
+    namesake = type("Namesake", (Accuracy,), {"title": "Accuracy"})
+    with pytest.raises(MetricNameError, match="two different metrics are called 'Accuracy'"):
+        MetricEvaluator(Precision(1.0), [Accuracy(), namesake])
     with pytest.raises(MetricNameError, match=r"'accuracy' is measured by the registry.*: give output="):
         MetricEvaluator(Guessed(), ["accuracy"])
+
+
+def test_the_same_metric_twice_is_one():
+    """A group of metrics may hold the one that is optimised."""
+    panel = MetricEvaluator("f1(average=macro)", ["default", "accuracy"], output=Category(2)).panel
+    headers = [metric.header for metric in panel.all]
+    assert headers[:2] == ["f1(average=macro)", "accuracy"] and len(set(headers)) == len(headers)
+    assert MetricEvaluator(Precision(1.0), [Precision(1.0)]).panel.others == ()
 
 
 def test_an_empty_list_is_refused(tmp_path):

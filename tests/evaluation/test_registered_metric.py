@@ -114,6 +114,15 @@ def test_logits_are_said_to_be_logits():
     assert metric.score([(0, rows)]) == pytest.approx(math.log1p(math.exp(-3)))
 
 
+def test_one_name_read_in_two_ways_has_two_titles():
+    """Of the same tuples, by the label and by the label the other way round."""
+    flipped = registered("accuracy", output=Binary(), prediction=lambda label: 1 - label, title="flipped")
+    panel = MetricEvaluator("accuracy", [flipped], output=Binary()).panel
+    scores = panel.measure([(0, [("q", 1, 1), ("q", 1, 1), ("q", 0, 1)])])
+    assert [metric.header for metric in panel.all] == ["accuracy", "flipped"]
+    assert [score.value for score in scores.all] == pytest.approx([2 / 3, 1 / 3])
+
+
 def test_empty_and_odd_folds():
     """Nothing measured and nan outputs are nan with a reason; the pooled value of the rest stands."""
     metric = registered("accuracy", output=Category(2))
