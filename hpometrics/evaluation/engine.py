@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,9 +34,11 @@ class Pairs(Sequence[tuple[Any, Any]]):
         return rows_of(self.queries)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return Pairs(self.queries[index], self.actuals[index])
-        return self.queries[index], self.actuals[index]
+        columns = [getattr(column, "iloc", column)[index] for column in (self.queries, self.actuals)]
+        return Pairs(*columns) if isinstance(index, slice) else tuple(columns)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return zip(_each_row(self.queries), _each_row(self.actuals), strict=True)
 
 
 class Fold(NamedTuple):
@@ -125,6 +127,11 @@ def named_stage(engine: Engine, kind: str, name: str, params: Mapping[str, Any])
         known = ", ".join(map(repr, classes))
         raise EngineError(f"{type(engine).__qualname__}.{kind} has no {name!r}; there are {known}{hint}")
     return classes[name](dict(params))
+
+
+def _each_row(rows: Any) -> Iterable[Any]:
+    """A data frame would give its columns' names."""
+    return map(rows.iloc.__getitem__, range(len(rows))) if hasattr(rows, "iloc") else rows
 
 
 def rows_of(rows: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..exceptions import EngineError
@@ -20,7 +21,10 @@ class EvaluatedFold(NamedTuple):
 
 
 class Stages:
-    """An engine's stages as functions of a stage's name and params and of what earlier stages gave."""
+    """An engine's stages as functions of a stage's name and params and of what earlier stages gave.
+
+    Of named classes each fold gets an instance of its own, so that what one keeps of a fold stays there.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -41,17 +45,10 @@ class Stages:
 
     def prepare(self, stage: Stage, folds: Sequence[Fold]) -> list[Any]:
         """Prepare the training data of each fold; what no preparator touches is not copied."""
-        preparator = named_stage(self.engine, "preparators", *stage)
-        if preparator is None and type(self.engine).prepare is Engine.prepare:
-            return [fold.training for fold in folds]
-        prepared = []
-        for fold in folds:
-            training = self.isolation.hand_out(fold.training, "data_source")
-            if preparator is not None:
-                prepared.append(preparator.prepare(training))
-            else:
-                prepared.append(self.engine.prepare(training, deepcopy(stage.params)))
-        return prepared
+        if self._prepares:
+            return [self._prepare(stage, fold) for fold in folds]
+        named_stage(self.engine, "preparators", *stage)  # a name that means nothing is refused
+        return [fold.training for fold in folds]
 
     def predict(self, stage: Stage, prepared: Sequence[Any], folds: Sequence[Fold]) -> list[Sequence[Any]]:
         """Train one algorithm on each fold and predict its queries; the models are not kept.
@@ -59,17 +56,11 @@ class Stages:
         Raises:
             EngineError: there is not one prediction per query.
         """
-        algorithm = named_stage(self.engine, "algorithms", *stage)
         predictions = []
-        untouched = type(self.engine).prepare is Engine.prepare and not self.engine.preparators
         for index, (fold, given) in enumerate(zip(folds, prepared, strict=True)):
-            data = self.isolation.hand_out(given, "data_source" if untouched else "preparator")
+            data = self.isolation.hand_out(given, "preparator" if self._prepares else "data_source")
             queries = self.isolation.hand_out(_queries(fold.pairs), "data_source")
-            if algorithm is not None:
-                predicted = algorithm.predict(algorithm.train(data), queries)
-            else:
-                model = self.engine.train(data, stage.name, deepcopy(stage.params))
-                predicted = self.engine.predict(model, queries)
+            predicted = self._train_and_predict(stage, data, queries)
             predictions.append(
                 _one_each(predicted, len(fold.pairs), f"algorithm {stage.name!r}, fold {index}")
             )
@@ -79,22 +70,35 @@ class Stages:
         self, stage: Stage, folds: Sequence[Fold], predictions: Sequence[Sequence[Sequence[Any]]]
     ) -> list[EvaluatedFold]:
         """Serve each query from the predictions of all algorithms."""
+        return [self._serve(stage, *of_fold) for of_fold in zip(folds, *predictions, strict=True)]
+
+    @property
+    def _prepares(self) -> bool:
+        return bool(self.engine.preparators) or type(self.engine).prepare is not Engine.prepare
+
+    def _prepare(self, stage: Stage, fold: Fold) -> Any:
+        training = self.isolation.hand_out(fold.training, "data_source")
+        preparator = named_stage(self.engine, "preparators", *stage)
+        if preparator is None:
+            return self.engine.prepare(training, deepcopy(stage.params))
+        return preparator.prepare(training)
+
+    def _train_and_predict(self, stage: Stage, data: Any, queries: Sequence[Any]) -> Any:
+        algorithm = named_stage(self.engine, "algorithms", *stage)
+        if algorithm is None:
+            return self.engine.predict(self.engine.train(data, stage.name, deepcopy(stage.params)), queries)
+        return algorithm.predict(algorithm.train(data), queries)
+
+    def _serve(self, stage: Stage, fold: Fold, *predictions: Sequence[Any]) -> EvaluatedFold:
+        pairs = self.isolation.hand_out(fold.pairs, "data_source")
+        columns = [self.isolation.hand_out(column, "algorithms") for column in predictions]
         serving = named_stage(self.engine, "servings", *stage)
-        params = deepcopy(stage.params)
-        served = []
-        for fold, *of_algorithms in zip(folds, *predictions, strict=True):
-            pairs = self.isolation.hand_out(fold.pairs, "data_source")
-            columns = [self.isolation.hand_out(column, "algorithms") for column in of_algorithms]
-            results = []
-            for (query, actual), *predicted in zip(pairs, *columns, strict=True):
-                one = (
-                    serving.serve(query, predicted)
-                    if serving is not None
-                    else self.engine.serve(query, predicted, params)
-                )
-                results.append((query, one, actual))
-            served.append(EvaluatedFold(self.isolation.hand_out(fold.info, "data_source"), results))
-        return served
+        serve = serving.serve if serving else partial(self.engine.serve, params=deepcopy(stage.params))
+        results = [
+            (query, serve(query, predicted), actual)
+            for (query, actual), *predicted in zip(pairs, *columns, strict=True)
+        ]
+        return EvaluatedFold(self.isolation.hand_out(fold.info, "data_source"), results)
 
 
 def _fold(given: Any, index: int) -> Fold:

@@ -92,6 +92,23 @@ def test_an_engine_of_named_classes():
     assert folds == [("all", [("q", ("q", 36), 0)])]
 
 
+def test_a_named_class_is_made_anew_for_each_fold():
+    """A preparator that hands out what it keeps does not hand out the last fold's for all."""
+
+    class Keeping:
+        def __init__(self, params):
+            self.kept = []
+
+        def prepare(self, training):
+            self.kept += training
+            return self.kept
+
+    class Two(Halves):
+        preparators = {"": Keeping}  # noqa: RUF012
+
+    assert [fold.results[0][1] for fold in evaluated(Two())] == [2.0, 3.0]
+
+
 @pytest.mark.parametrize(
     ("stages", "message"),
     [

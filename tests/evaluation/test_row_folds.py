@@ -103,6 +103,8 @@ def test_a_data_frame_splits_by_rows_whatever_its_index():
     frame = pandas.DataFrame({"x": [10, 11, 12, 13]}, index=[3, 2, 1, 0])
     fold = next(fold_columns(frame, frame["x"], 2))
     assert (fold.pairs.queries["x"].tolist(), fold.training[1].tolist()) == ([10, 12], [11, 13])
+    assert [(query["x"], actual) for query, actual in fold.pairs] == [(10, 10), (12, 12)]
+    assert fold.pairs[-1][1] == 12
 
 
 def test_rows_of_any_type_are_made_into_queries_and_answers():
