@@ -75,6 +75,7 @@ class Evaluation:
         directory: Path | str | None = None,
         tell: Tell | None = None,
         cache: bool | None = None,
+        engine_factory: str = "",
         generator_class: str = "",
         batch: str = "",
     ) -> MetricEvaluatorResult:
@@ -85,6 +86,7 @@ class Evaluation:
             directory: in the place of the evaluator's own, see `MetricEvaluator`.
             tell: in the place of the evaluator's own.
             cache: in the place of the evaluator's own.
+            engine_factory: for `best.json`, where the engine comes from; default: its class.
             generator_class: for the record, where the list comes from.
             batch: the user's own words for the record.
 
@@ -101,6 +103,7 @@ class Evaluation:
         return used.evaluate(
             self.engine,
             candidates,
+            engine_factory=engine_factory,
             evaluation_class=location(type(self)) if type(self) is not Evaluation else "",
             generator_class=generator_class,
             batch=batch,

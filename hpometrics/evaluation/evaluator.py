@@ -101,6 +101,7 @@ class MetricEvaluator:
         engine: Engine | type[Engine],
         engine_params_list: Any,
         *,
+        engine_factory: str = "",
         evaluation_class: str = "",
         generator_class: str = "",
         batch: str = "",
@@ -110,7 +111,8 @@ class MetricEvaluator:
         Args:
             engine: an engine, or its class.
             engine_params_list: what `params_list` reads.
-            evaluation_class: for the record, where the evaluation comes from; default: the engine's class.
+            engine_factory: for `best.json`, where the engine comes from; default: its class.
+            evaluation_class: for the record, where the evaluation comes from; default: as the engine.
             generator_class: and where the list comes from.
             batch: the user's own words for the record.
 
@@ -121,8 +123,8 @@ class MetricEvaluator:
             KeyboardInterrupt: after what is done is recorded.
         """
         engine = engine_of(engine)
-        source = evaluation_class or location(type(engine))
-        instance = self._record(EvaluationInstance(source, generator_class, batch))
+        factory = engine_factory or location(type(engine))
+        instance = self._record(EvaluationInstance(evaluation_class or factory, generator_class, batch))
         self.tell(f"Starting evaluation instance ID: {instance.id}")
         scored: Scored = []
         try:
@@ -130,7 +132,7 @@ class MetricEvaluator:
             instance = self._record(instance.started())
             self._score_all(engine, candidates, scored)
             result = self._result(scored)
-            self._write(result, engine, instance)
+            self._write(result, factory, instance)
         except BaseException as err:
             partial = {"engineParamsScores": scores_to_json(scored)}
             told = f"{Failure.of(err)}; {len(scored)} engine params were evaluated"
@@ -192,12 +194,10 @@ class MetricEvaluator:
             output_path=None if self.directory is None else BEST_FILE,
         )
 
-    def _write(self, result: MetricEvaluatorResult, engine: Engine, instance: EvaluationInstance) -> None:
+    def _write(self, result: MetricEvaluatorResult, factory: str, instance: EvaluationInstance) -> None:
         if self.directory is None:
             return
-        best = variant(
-            result.best_engine_params, instance.evaluation_class, location(type(engine)), instance.start
-        )
+        best = variant(result.best_engine_params, instance.evaluation_class, factory, instance.start)
         write_json(self.directory / BEST_FILE, best)
         write_results(self.directory, result)
 

@@ -59,12 +59,18 @@ def test_a_metric_by_name():
 def test_the_record_names_the_evaluation(tmp_path):
     """And the list, and the words for the batch; nothing of the environment."""
     PrecisionEvaluation().evaluate(
-        DOCUMENTED, directory=tmp_path, tell=silent, generator_class="sample:DOCUMENTED", batch="nightly"
+        DOCUMENTED,
+        directory=tmp_path,
+        tell=silent,
+        engine_factory="sample:ENGINE",
+        generator_class="sample:DOCUMENTED",
+        batch="nightly",
     )
     instance = EvaluationInstance.read(tmp_path)
     assert instance.evaluation_class == "test_evaluation:PrecisionEvaluation"
     assert (instance.generator_class, instance.batch) == ("sample:DOCUMENTED", "nightly")
-    assert '"id": "PrecisionEvaluation 2' in (tmp_path / "best.json").read_text()
+    best = (tmp_path / "best.json").read_text()
+    assert '"id": "PrecisionEvaluation 2' in best and '"engineFactory": "sample:ENGINE"' in best
 
 
 def test_an_evaluation_is_taken_as_it_is_found():
