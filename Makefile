@@ -32,6 +32,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/ranking_memory.py
 	$(BIN)/python benchmarks/adapter_overhead.py
 	$(BIN)/python benchmarks/diagnostics.py
+	$(BIN)/python benchmarks/prefix_cache.py
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed

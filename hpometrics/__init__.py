@@ -10,9 +10,15 @@ from importlib import import_module
 from typing import Any
 
 _NAMES_BY_HOME = {
+    "evaluation.engine": ("Engine",),
+    "evaluation.engine_params": ("EngineParams",),
+    "evaluation.evaluation": ("Evaluation",),
+    "evaluation.evaluator": ("MetricEvaluator",),
     "exceptions": (
         "AdditionError",
         "ConfigError",
+        "EngineError",
+        "EngineParamsError",
         "HpometricsError",
         "LoggerError",
         "MetricInputError",

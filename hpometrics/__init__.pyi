@@ -1,6 +1,12 @@
+from .evaluation.engine import Engine as Engine
+from .evaluation.engine_params import EngineParams as EngineParams
+from .evaluation.evaluation import Evaluation as Evaluation
+from .evaluation.evaluator import MetricEvaluator as MetricEvaluator
 from .exceptions import (
     AdditionError as AdditionError,
     ConfigError as ConfigError,
+    EngineError as EngineError,
+    EngineParamsError as EngineParamsError,
     HpometricsError as HpometricsError,
     LoggerError as LoggerError,
     MetricInputError as MetricInputError,

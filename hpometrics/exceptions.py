@@ -58,6 +58,14 @@ class LoggerError(RunError):
     """A logger failed at an epoch that the record has."""
 
 
+class EngineParamsError(HpometricsError, ValueError):
+    """Engine params are not well formed, or hold a value that says nothing of what it is."""
+
+
+class EngineError(HpometricsError, ValueError):
+    """An engine lacks a stage, or a stage gives what the next one cannot take."""
+
+
 class RecordError(HpometricsError, ValueError):
     """A record on disk does not read back, or belongs to another sweep."""
 

@@ -1,0 +1,90 @@
+"""Engine params: evaluate each of a list or a search on folds, shared stages once, and pick the optimum.
+
+Names are loaded when they are first used: engine params are read and written without torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cache import EvaluatedFold, PrefixCache
+    from .engine import Engine, Fold, Pairs
+    from .engine_params import EngineParams, params_list
+    from .evaluation import Evaluation
+    from .evaluator import MetricEvaluator
+    from .instance import EvaluationInstance
+    from .registered_metric import registered
+    from .result import MetricEvaluatorResult, MetricScores
+    from .score import Score
+    from .tuple_metric import MapReduceMetric, TupleMetric
+    from .tuple_metrics import (
+        AverageMetric,
+        CalculatedMetric,
+        OptionAverageMetric,
+        OptionStdevMetric,
+        StdevMetric,
+        SumMetric,
+        ZeroMetric,
+    )
+
+_HOME_OF = {
+    "AverageMetric": "tuple_metrics",
+    "CalculatedMetric": "tuple_metrics",
+    "Engine": "engine",
+    "EngineParams": "engine_params",
+    "EvaluatedFold": "cache",
+    "Evaluation": "evaluation",
+    "EvaluationInstance": "instance",
+    "Fold": "engine",
+    "MapReduceMetric": "tuple_metric",
+    "MetricEvaluator": "evaluator",
+    "MetricEvaluatorResult": "result",
+    "MetricScores": "result",
+    "OptionAverageMetric": "tuple_metrics",
+    "OptionStdevMetric": "tuple_metrics",
+    "Pairs": "engine",
+    "PrefixCache": "cache",
+    "Score": "score",
+    "StdevMetric": "tuple_metrics",
+    "SumMetric": "tuple_metrics",
+    "TupleMetric": "tuple_metric",
+    "ZeroMetric": "tuple_metrics",
+    "params_list": "engine_params",
+    "registered": "registered_metric",
+}
+
+__all__ = [
+    "AverageMetric",
+    "CalculatedMetric",
+    "Engine",
+    "EngineParams",
+    "EvaluatedFold",
+    "Evaluation",
+    "EvaluationInstance",
+    "Fold",
+    "MapReduceMetric",
+    "MetricEvaluator",
+    "MetricEvaluatorResult",
+    "MetricScores",
+    "OptionAverageMetric",
+    "OptionStdevMetric",
+    "Pairs",
+    "PrefixCache",
+    "Score",
+    "StdevMetric",
+    "SumMetric",
+    "TupleMetric",
+    "ZeroMetric",
+    "params_list",
+    "registered",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,140 @@
+"""Engine: the user's four stages, from data to what is served; written as methods or as named classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..exceptions import EngineError
+
+__all__ = ["Engine", "Fold", "Pairs", "named_stage", "rows_of"]
+
+Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
+
+_NONE: Classes = MappingProxyType({})
+
+
+class Pairs(Sequence[tuple[Any, Any]]):
+    """Queries and actual results side by side, kept as they are: a row is cut out when it is read.
+
+    >>> list(Pairs([0.5, 0.7], [0, 1]))
+    [(0.5, 0), (0.7, 1)]
+    """
+
+    def __init__(self, queries: Sequence[Any], actuals: Sequence[Any]) -> None:
+        if rows_of(queries) != rows_of(actuals):
+            raise EngineError(
+                f"{rows_of(queries)} queries have {rows_of(actuals)} actual results; one each is needed"
+            )
+        self.queries, self.actuals = queries, actuals
+
+    def __len__(self) -> int:
+        return rows_of(self.queries)
+
+    def __getitem__(self, index: Any) -> Any:
+        columns = [getattr(column, "iloc", column)[index] for column in (self.queries, self.actuals)]
+        return Pairs(*columns) if isinstance(index, slice) else tuple(columns)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return zip(_each_row(self.queries), _each_row(self.actuals), strict=True)
+
+
+class Fold(NamedTuple):
+    """One split of the data: what is trained on, facts about the fold, and the queries with their answers."""
+
+    training: Any
+    info: Any
+    pairs: Sequence[tuple[Any, Any]]
+
+
+class Engine:
+    """Four stages: read data into folds, prepare a fold, train and predict by each algorithm, serve.
+
+    Either override the methods, or name classes in `data_sources`, `preparators`, `algorithms`, `servings`:
+    each is called with its params and has the stage's method without them: `read_eval()`,
+    `prepare(training)`, `train(prepared)` with `predict(model, queries)`, `serve(query, predictions)`.
+
+    A stage is called with params of its own to change at will, and with copies of what earlier stages gave.
+    Where copying costs too much, `shares` names the stages (`"data_source"`, `"preparator"`, `"algorithms"`)
+    whose output all later ones are handed as it is; their NumPy arrays are then read-only.
+
+    >>> class Mean(Engine):
+    ...     def read_eval(self, params):
+    ...         yield Fold([1.0, 2.0, 3.0], "fold 0", [("a query", 2.5)])
+    ...     def train(self, prepared, name, params):
+    ...         return sum(prepared) / len(prepared)
+    ...     def predict(self, model, queries):
+    ...         return [model for _ in queries]
+    >>> Mean().predict(2.0, ["a query"])
+    [2.0]
+    """
+
+    data_sources: Classes = _NONE
+    preparators: Classes = _NONE
+    algorithms: Classes = _NONE
+    servings: Classes = _NONE
+    shares: Iterable[str] = ()
+
+    def read_eval(self, params: Mapping[str, Any]) -> Iterable[Fold | tuple[Any, Any, Sequence[Any]]]:
+        """Read the data and split them into folds of (training data, info, [(query, actual), ...])."""
+        raise EngineError(
+            f"{type(self).__qualname__} reads no data: it needs read_eval(self, params) "
+            "or data_sources = {'': ...}"
+        )
+
+    def prepare(self, training: Any, params: Mapping[str, Any]) -> Any:
+        """Turn a fold's training data into what the algorithms train on; as it is unless overridden."""
+        return training
+
+    def train(self, prepared: Any, name: str, params: Mapping[str, Any]) -> Any:
+        """Train one algorithm on a fold; the name says which."""
+        raise EngineError(
+            f"{type(self).__qualname__} trains nothing: it needs train(self, prepared, name, params) "
+            "or algorithms = {'naive': ...}"
+        )
+
+    def predict(self, model: Any, queries: Sequence[Any]) -> Sequence[Any]:
+        """Predict all queries of a fold by what `train` returned: one prediction each, in their order."""
+        raise EngineError(
+            f"{type(self).__qualname__} predicts nothing: it needs predict(self, model, queries) "
+            "or algorithms = {'naive': ...}"
+        )
+
+    def serve(self, query: Any, predictions: Sequence[Any], params: Mapping[str, Any]) -> Any:
+        """Turn the predictions of all algorithms for one query into one result: the first by default."""
+        return predictions[0]
+
+
+def named_stage(engine: Engine, kind: str, name: str, params: Mapping[str, Any]) -> Any:
+    """Build the class that an engine names for a stage; None where the engine has methods instead.
+
+    Raises:
+        EngineError: the engine knows no stage of this name.
+    """
+    classes: Classes = getattr(engine, kind)
+    if not classes:
+        if name and kind != "algorithms":
+            raise EngineError(
+                f"{type(engine).__qualname__} has one of its {kind}, named ''; got {name!r}. "
+                f"Name the choice in {kind} = {{{name!r}: ...}}"
+            )
+        return None
+    if name not in classes:
+        close = get_close_matches(name, classes, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        known = ", ".join(map(repr, classes))
+        raise EngineError(f"{type(engine).__qualname__}.{kind} has no {name!r}; there are {known}{hint}")
+    return classes[name](dict(params))
+
+
+def _each_row(rows: Any) -> Iterable[Any]:
+    """A data frame would give its columns' names."""
+    return map(rows.iloc.__getitem__, range(len(rows))) if hasattr(rows, "iloc") else rows
+
+
+def rows_of(rows: Any) -> int:
+    """Count the rows of an array, tensor, sparse matrix, data frame or sequence."""
+    shape = getattr(rows, "shape", None)  # a sparse matrix refuses len()
+    return shape[0] if shape else len(rows)

@@ -1,0 +1,124 @@
+"""Evaluation: an engine with the metric it is judged by, apart from the engine params that are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..exceptions import EngineError
+from .evaluator import MetricEvaluator, Tell, engine_of, location
+from .result import MetricEvaluatorResult
+
+_FORMS = ("engine_metric", "engine_metrics", "engine_evaluator")
+
+
+class Evaluation:
+    """What an engine is evaluated by; the same list of engine params serves several evaluations.
+
+    Made of an engine and its metrics, or written as a class that states one of `engine_metric`,
+    `engine_metrics`, `engine_evaluator`:
+
+        class PrecisionEvaluation(Evaluation):
+            engine_metric = (ClassificationEngine(), Precision(label=1.0))
+
+    A class may have its own `engine_params_list` too.
+
+    Args:
+        engine: an engine, or its class.
+        metric, other_metrics, output: see `MetricEvaluator`.
+
+    Attributes:
+        engine_metric: (engine, metric).
+        engine_metrics: (engine, metric, other metrics).
+        engine_evaluator: (engine, evaluator).
+        output: what the engine predicts, for metrics given by name.
+
+    Raises:
+        EngineError: engine and metric are stated in no way, or in two.
+    """
+
+    engine_metric: ClassVar[tuple[Any, Any] | None] = None
+    engine_metrics: ClassVar[tuple[Any, Any, Iterable[Any]] | None] = None
+    engine_evaluator: ClassVar[tuple[Any, MetricEvaluator] | None] = None
+    output: Any = None
+
+    def __init__(
+        self, engine: Any = None, metric: Any = None, other_metrics: Iterable[Any] = (), *, output: Any = None
+    ) -> None:
+        if output is not None:
+            self.output = output
+        found, judged = self._stated(engine, metric, tuple(other_metrics))
+        self.engine = engine_of(found)
+        self.evaluator = (
+            judged
+            if isinstance(judged, MetricEvaluator)
+            else MetricEvaluator(judged[0], judged[1], output=self.output)
+        )
+
+    @classmethod
+    def of(cls, found: Any) -> Evaluation:
+        """Take what a path such as `module:PrecisionEvaluation` leads to: an evaluation or its class.
+
+        Raises:
+            EngineError: it is something else.
+        """
+        made = found() if isinstance(found, type) and issubclass(found, Evaluation) else found
+        if not isinstance(made, Evaluation):
+            raise EngineError(f"an evaluation is Evaluation(engine, metric) or a class of it, got {made!r}")
+        return made
+
+    def evaluate(
+        self,
+        engine_params_list: Any = None,
+        *,
+        directory: Path | str | None = None,
+        tell: Tell | None = None,
+        cache: bool | None = None,
+        engine_factory: str = "",
+        generator_class: str = "",
+        batch: str = "",
+    ) -> MetricEvaluatorResult:
+        """Evaluate a list of engine params.
+
+        Args:
+            engine_params_list: what `params_list` reads; default: the evaluation's own.
+            directory: in the place of the evaluator's own, see `MetricEvaluator`.
+            tell: in the place of the evaluator's own.
+            cache: in the place of the evaluator's own.
+            engine_factory: for `best.json`, where the engine comes from; default: its class.
+            generator_class: for the record, where the list comes from.
+            batch: the user's own words for the record.
+
+        Raises:
+            EngineError: there is no list.
+            NoFiniteValueError, EngineParamsError, KeyboardInterrupt: see `MetricEvaluator.evaluate`.
+        """
+        candidates = self if engine_params_list is None else engine_params_list
+        if candidates is self and not hasattr(self, "engine_params_list"):
+            raise EngineError(
+                f"{type(self).__qualname__} has no engine_params_list of its own; give the list to evaluate"
+            )
+        used = self.evaluator.changed(directory=directory, tell=tell, cache=cache)
+        return used.evaluate(
+            self.engine,
+            candidates,
+            engine_factory=engine_factory,
+            evaluation_class=location(type(self)) if type(self) is not Evaluation else "",
+            generator_class=generator_class,
+            batch=batch,
+        )
+
+    def _stated(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Give the engine, and its evaluator or the metric with the others, stated in exactly one way."""
+        forms = {name: getattr(self, name) for name in _FORMS if getattr(self, name) is not None}
+        if engine is not None or metric is not None:
+            forms["Evaluation(engine, metric)"] = (engine, metric, others)
+        if len(forms) != 1 or None in next(iter(forms.values()))[:2]:
+            raise EngineError(
+                f"{type(self).__qualname__} states its engine and metric in "
+                f"{' and '.join(forms) or 'no way'}; state both in one: Evaluation(engine, metric), or a "
+                f"class with {', '.join(_FORMS)}"
+            )
+        ((name, (found, judged, *rest)),) = forms.items()
+        return found, judged if name == "engine_evaluator" else (judged, *(rest or [()]))

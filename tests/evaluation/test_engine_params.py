@@ -1,0 +1,268 @@
+"""Engine params: four named stages that do not change, and PredictionIO's layout both ways."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from dataclasses import FrozenInstanceError, dataclass
+from pathlib import PurePosixPath
+
+import numpy as np
+import pytest
+
+from hpometrics import EngineParams
+from hpometrics.evaluation.engine_params import Stage, params_list
+from hpometrics.exceptions import EngineParamsError
+
+BASE = EngineParams(data_source={"appId": 19, "evalK": 5}, algorithms=[("naive", {"lambda": 10.0})])
+
+LINE = (
+    '{"dataSourceParams":{"":{"appId":19,"evalK":5}},"preparatorParams":{"":{}},'
+    '"algorithmParamsList":[{"naive":{"lambda":10.0}}],"servingParams":{"":{}}}'
+)
+
+BLOCK = """{
+  "dataSourceParams":{
+    "":{
+      "appId":19,
+      "evalK":5
+    }
+  },
+  "preparatorParams":{
+    "":{
+      #
+    }
+  },
+  "algorithmParamsList":[
+    {
+      "naive":{
+        "lambda":10.0
+      }
+    }
+  ],
+  "servingParams":{
+    "":{
+      #
+    }
+  }
+}""".replace("#", "")  # lines of nothing but spaces
+
+
+@dataclass
+class Size:
+    width: int
+    kernel: tuple[int, int] = (3, 3)
+
+
+def test_they_print_as_predictionio_logs_them():
+    """One line without spaces, every stage with its name."""
+    assert str(BASE) == LINE
+
+
+def test_the_block_is_predictionio_s_character_by_character():
+    """An empty object holds a line of nothing but its indent."""
+    assert BASE.pretty() == BLOCK
+
+
+def test_the_names_default_to_nothing():
+    """A stage is its params, or its name and its params."""
+    params = EngineParams({"a": 1}, ("tfidf", {"n": 2}), {"lambda": 1.0}, ["vote", {}])
+    assert params.data_source == Stage("", {"a": 1})
+    assert params.preparator == ("tfidf", {"n": 2})
+    assert params.algorithms == (("", {"lambda": 1.0}),)
+    assert params.serving == ("vote", {})
+    assert (
+        EngineParams(algorithms=("naive", {})).algorithms
+        == EngineParams(algorithms=[("naive", {})]).algorithms
+    )
+
+
+@pytest.mark.parametrize("write", [EngineParams.to_json, EngineParams.to_variant, str, EngineParams.pretty])
+def test_they_are_read_back_from_all_that_they_write(write):
+    """Both layouts of PredictionIO, as text or as dicts, give the same engine params, types included."""
+    params = BASE.copy(algorithms=[("naive", {"lambda": 1, "deep": [{"on": True, "none": None}]}), ("", {})])
+    assert EngineParams.from_json(write(params)) == params
+
+
+def test_a_variant_is_predictionio_s_engine_json():
+    """Its other keys are of no concern; a stage that is left out has no params."""
+    variant = {
+        "id": "default",
+        "engineFactory": "a.b",
+        "algorithms": [{"name": "naive", "params": {"lambda": 1.0}}],
+    }
+    assert EngineParams.from_json(variant) == EngineParams(algorithms=[("naive", {"lambda": 1.0})])
+
+
+def test_the_json_of_values_that_have_no_json():
+    """Arrays and tuples are lists, a dataclass a dict; nan is its name, as strict JSON has none."""
+    stage = {"a": np.arange(2), "b": (1, 2), "c": float("nan"), "d": np.float64(0.5), "e": Size(8)}
+    written = EngineParams(data_source=stage).to_json()["dataSourceParams"][""]
+    assert written == {"a": [0, 1], "b": [1, 2], "c": "nan", "d": 0.5, "e": {"width": 8, "kernel": [3, 3]}}
+
+
+def test_what_has_no_form_in_json_is_refused_unless_told_how():
+    """What could not be read back is named by its path; printed, it is its repr."""
+    params = EngineParams(algorithms=[("a", {"path": PurePosixPath("x")})])
+    with pytest.raises(
+        EngineParamsError, match=r"algorithms\[0\]\.params\.path: a PurePosixPath has no form"
+    ):
+        params.to_json()
+    assert params.to_json(default=str)["algorithmParamsList"] == [{"a": {"path": "x"}}]
+    assert "PurePosixPath('x')" in str(params)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{", "engine params are no JSON"),
+        ("[]", "a mapping of stages, got list"),
+        ({"dataSource": {}}, "dataSource: no stage of engine params; there are algorithmParamsList"),
+        ({"dataSourceParams": {"a": 1}}, "dataSourceParams: one name with its params"),
+        ({"algorithmParamsList": {"naive": {}}}, "algorithmParamsList: a list of algorithms"),
+        ({"algorithmParamsList": [{"a": {}, "b": {}}]}, r"algorithmParamsList\[0\]: one name"),
+        ({"algorithms": [{"nmae": "naive"}]}, r"algorithms\[0\]: {\"name\""),
+    ],
+)
+def test_other_json_is_refused_by_its_place(given, message):
+    """What is wrong is named as it is written in the file."""
+    with pytest.raises(EngineParamsError, match=message):
+        EngineParams.from_json(given)
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ({"data_source": 3}, r"data_source is the params of a stage or \(name, params\).*got int: 3"),
+        ({"algorithms": []}, "algorithms is empty"),
+        ({"algorithms": ["naive"]}, r"algorithms\[0\] is the params of a stage"),
+        ({"data_source": {"lock": threading.Lock()}}, "data_source.params.lock: a lock cannot be copied"),
+        ({"serving": {1: 2}}, "serving.params: a param's name is a text, got int: 1"),
+    ],
+)
+def test_a_stage_that_is_none_is_refused(stages, message):
+    """Names and params are checked where they are given."""
+    with pytest.raises(EngineParamsError, match=message):
+        EngineParams(**stages)
+
+
+def test_they_do_not_change():
+    """Neither by an attribute, nor by a dict in them, nor by the dicts they were made of."""
+    given = {"deep": {"a": 1}, "list": [1]}
+    params = EngineParams(data_source=given)
+    given["deep"]["a"] = given["list"][0] = 9
+    assert params.data_source.params == {"deep": {"a": 1}, "list": [1]}
+    with pytest.raises(FrozenInstanceError):
+        params.serving = ("", {})  # type: ignore[misc]
+    for change in (
+        lambda: params.data_source.params.update(a=1),
+        lambda: params.data_source.params["deep"].pop("a"),
+    ):
+        with pytest.raises(EngineParamsError, match=r"derive others by copy\(...\) or with_values"):
+            change()
+
+
+def test_a_copy_of_params_is_an_ordinary_dict():
+    """A stage may change what it is given."""
+    own = copy.deepcopy(EngineParams(serving={"deep": {"a": 1}}).serving.params)
+    own["deep"]["a"] = 2
+    assert type(own) is type(own["deep"]) is dict
+
+
+def test_they_are_equal_by_structure_and_type():
+    """They are usable as keys, also in another process; True, 1 and 1.0 are three candidates."""
+    values = (True, 1, 1.0, float("nan"))
+    candidates = {EngineParams(algorithms={"x": value}) for value in (*values, *values)}
+    assert len(candidates) == 4
+    assert {pickle.loads(pickle.dumps(params)) for params in candidates} == candidates
+
+
+def test_a_copy_differs_in_the_stages_named():
+    """PredictionIO's `copy(...)`: the base stays what it is."""
+    derived = BASE.copy(algorithms=[("tree", {"depth": 3})])
+    assert derived.data_source == BASE.data_source
+    assert (derived.algorithms, BASE.algorithms[0].name) == ((("tree", {"depth": 3}),), "naive")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("data_source.evalK", ["data_source", "evalK"]),
+        ("preparator.tfidf.n", ["preparator", "n"]),
+        ("preparator.n", ["preparator", "n"]),
+        ("algorithms.naive.lambda", [0, "lambda"]),
+        ("algorithms.1.layers.0", [1, "layers", 0]),
+        ("algorithms.net.optimizer.lr", [1, "optimizer", "lr"]),
+        ("serving.new", ["serving", "new"]),
+    ],
+)
+def test_one_value_is_put_where_its_path_leads(path, expected):
+    """By the name of a stage or its place, into dicts and lists; all else stays."""
+    nets = [("naive", {"lambda": 1.0}), ("net", {"layers": [8, 4], "optimizer": {"lr": 0.1}})]
+    base = EngineParams({"evalK": 5}, ("tfidf", {"n": 1}), nets)
+    derived = base.with_values({path: "here"})
+    first, *rest = expected
+    found = (derived.algorithms[first] if isinstance(first, int) else getattr(derived, first)).params
+    for part in rest:
+        found = found[part]
+    assert found == "here"
+    assert str(derived).count("here") == 1
+    assert "here" not in str(base)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("algorithm.naive.lambda", "no stage 'algorithm'; did you mean 'algorithms'"),
+        ("algorithms.tree.depth", "no algorithms are named 'tree'; there are 'a', 'a', 'b'"),
+        ("algorithms.a.x", "2 algorithms are named 'a'"),
+        ("algorithms.b.deep.x", "there is no 'deep' in {'y': 1}"),
+        ("algorithms.b.y.z", "what 'z' should be set in is no dict or list but 1"),
+        ("serving", "names a stage and none of its params"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_refused(path, message):
+    """A search over a misspelt param would search nothing."""
+    params = EngineParams(algorithms=[("a", {}), ("a", {}), ("b", {"y": 1})])
+    with pytest.raises(EngineParamsError, match=message):
+        params.with_values({path: 1})
+
+
+class Grid:
+    """PredictionIO's generator: an object with a list."""
+
+    engine_params_list = [BASE.with_values({"algorithms.naive.lambda": x}) for x in (10.0, 100.0)]  # noqa: RUF012
+
+
+def generated():
+    """A generator function."""
+    yield from Grid.engine_params_list
+
+
+class Method:
+    def engine_params_list(self):
+        return generated()
+
+
+@pytest.mark.parametrize(
+    "source", [Grid, Grid(), generated, generated(), Method, Method(), Grid.engine_params_list]
+)
+def test_a_list_comes_in_many_forms(source):
+    """A list, a generator, a function that gives one, a class or an object that has one."""
+    assert [params.algorithms[0].params["lambda"] for params in params_list(source)] == [10.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ([BASE, BASE.to_json()], "entry 1 of the list of engine params is a dict, not EngineParams"),
+        ([], "is empty, so there is nothing to evaluate"),
+        (3, "is an iterable, a function that gives one or an object with engine_params_list, got int: 3"),
+        (BASE, "got EngineParams"),
+    ],
+)
+def test_another_list_is_refused(source, message):
+    """The entry that is wrong is named by its index."""
+    with pytest.raises(EngineParamsError, match=message):
+        params_list(source)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+from sample_evaluations import DOCUMENTED, Accuracy, Classification, Guess, Precision, guesses
+
+from hpometrics import EngineError
+from hpometrics.evaluation import Evaluation, EvaluationInstance, MetricEvaluator
+
+
+class PrecisionEvaluation(Evaluation):
+    engine_metric = (Classification(), Precision(label=1.0))
+
+
+class Both(Evaluation):
+    engine_metrics = (Classification, Accuracy, [Precision(label=1.0)])
+    engine_params_list = DOCUMENTED
+
+
+class ByName(Evaluation):
+    engine_metric = (Guess, "rmse")
+    output = "number"
+
+
+def silent(line):
+    """Hear nothing."""
+
+
+def test_a_list_is_reused_unchanged_under_another_evaluation():
+    """Precision finds lambda 10 best, accuracy lambda 100."""
+    judged = [PrecisionEvaluation(), Evaluation(Classification(), Accuracy())]
+    assert [e.evaluate(DOCUMENTED, tell=silent).best_index for e in judged] == [0, 1]
+
+
+def test_an_evaluation_may_have_its_own_list():
+    """Then none need be given; other metrics are measured too."""
+    result = Both().evaluate(tell=silent)
+    assert (result.best_index, result.other_metric_headers) == (1, ("Precision (label=1.0)",))
+    with pytest.raises(EngineError, match="PrecisionEvaluation has no engine_params_list of its own"):
+        PrecisionEvaluation().evaluate()
+
+
+def test_an_evaluator_may_be_given_whole():
+    """It is used as it is, and stays as it was."""
+    evaluator = MetricEvaluator(Accuracy(), tell=silent)
+    evaluation = type("Whole", (Evaluation,), {"engine_evaluator": (Classification(), evaluator)})()
+    assert evaluation.evaluate(DOCUMENTED).best_index == 1
+    assert evaluation.evaluator is evaluator
+
+
+def test_a_metric_by_name():
+    """The class says what the engine predicts."""
+    assert ByName().evaluate(guesses(0.0, 4.0), tell=silent).best_index == 1
+    assert (
+        Evaluation(Guess, "rmse", ["mae"], output="number").evaluate(guesses(1.0), tell=silent).best_index
+        == 0
+    )
+
+
+def test_the_record_names_the_evaluation(tmp_path):
+    """And the list, and the words for the batch; nothing of the environment."""
+    PrecisionEvaluation().evaluate(
+        DOCUMENTED,
+        directory=tmp_path,
+        tell=silent,
+        engine_factory="sample:ENGINE",
+        generator_class="sample:DOCUMENTED",
+        batch="nightly",
+    )
+    instance = EvaluationInstance.read(tmp_path)
+    assert instance.evaluation_class == "test_evaluation:PrecisionEvaluation"
+    assert (instance.generator_class, instance.batch) == ("sample:DOCUMENTED", "nightly")
+    best = (tmp_path / "best.json").read_text()
+    assert '"id": "PrecisionEvaluation 2' in best and '"engineFactory": "sample:ENGINE"' in best
+
+
+def test_an_evaluation_is_taken_as_it_is_found():
+    """As a class or as an object, nothing else."""
+    assert isinstance(Evaluation.of(PrecisionEvaluation), PrecisionEvaluation)
+    made = PrecisionEvaluation()
+    assert Evaluation.of(made) is made
+    with pytest.raises(EngineError, match="an evaluation is Evaluation"):
+        Evaluation.of(Classification)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Evaluation(), "in no way; state both in one"),
+        (lambda: Evaluation(Guess), "in Evaluation.engine, metric.; state both"),
+        (lambda: PrecisionEvaluation(Guess(), Accuracy()), "in engine_metric and Evaluation"),
+        (lambda: Evaluation("sample:Guess", Accuracy()), "needs an Engine or its class, got 'sample:Guess'"),
+    ],
+)
+def test_engine_and_metric_are_stated_once(make, message):
+    """Neither not at all, nor by half, nor twice."""
+    with pytest.raises(EngineError, match=message):
+        make()

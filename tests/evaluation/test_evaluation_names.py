@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpometrics import evaluation
+
+LIGHT = [
+    "EngineParams",
+    "params_list",
+    "Engine",
+    "AverageMetric",
+    "EvaluationInstance",
+    "MetricEvaluatorResult",
+]
+
+
+def test_the_names_are_one_list():
+    """What is promised, what is loaded lazily and what a type checker sees."""
+    tree = ast.parse(Path(evaluation.__file__).read_text(encoding="utf8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: node.module for node in checked.body for alias in node.names}
+    assert seen == evaluation._HOME_OF
+    assert evaluation.__all__ == sorted(seen)
+
+
+@pytest.mark.parametrize("name", evaluation.__all__)
+def test_every_name_is_there(name):
+    """Also `registered`, which loads the registry."""
+    assert getattr(evaluation, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """A misspelt name fails as in any module."""
+    with pytest.raises(AttributeError, match="has no attribute 'AvergeMetric'"):
+        _ = evaluation.AvergeMetric
+
+
+def test_engine_params_and_their_results_load_no_torch():
+    """Reading what an evaluation left is light."""
+    code = f"import sys; from hpometrics.evaluation import {', '.join(LIGHT)}; print('torch' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

@@ -1,0 +1,88 @@
+"""One thread makes an output, the others wait for it."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hpometrics import EngineParams
+from hpometrics.evaluation.prefixes import Prefix, Prefixes
+from hpometrics.evaluation.shelf import Shelf
+
+PREFIX = Prefix("data_source", "key")
+THREADS = 4
+
+
+class Counting:
+    """Keeps everything, and knows when all threads have asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.all_asked = threading.Event()
+
+    def touched(self, prefix: Prefix) -> None:
+        self.asked += 1
+        if self.asked == THREADS:
+            self.all_asked.set()
+
+    def made(self, prefix: Prefix) -> list[Prefix]:
+        return []
+
+    def done(self, prefixes: Prefixes) -> list[Prefix]:
+        return []
+
+
+class Maker:
+    """Ends once all threads have asked, the first time in an error if it is to."""
+
+    def __init__(self, keeper: Counting, error: BaseException | None = None) -> None:
+        self.keeper, self.error = keeper, error
+        self.made = 0
+
+    def __call__(self) -> object:
+        self.made += 1
+        assert self.keeper.all_asked.wait(timeout=60)
+        if self.made == 1 and self.error is not None:
+            raise self.error
+        return object()
+
+
+def test_all_who_ask_get_what_one_makes():
+    """Four threads, one output: it is the same object."""
+    keeper = Counting()
+    shelf, make = Shelf(keeper), Maker(keeper)
+    with ThreadPoolExecutor(THREADS) as pool:
+        outputs = {id(one) for one in pool.map(lambda _: shelf.get(PREFIX, make), range(THREADS))}
+    assert (len(outputs), make.made, len(shelf)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()], ids=repr)
+def test_all_who_wait_see_the_failure_and_the_next_tries_again(error):
+    """Four threads see one error; nothing is kept of it."""
+    keeper = Counting()
+    shelf, make = Shelf(keeper), Maker(keeper, error)
+    with ThreadPoolExecutor(THREADS) as pool:
+        waiting = [pool.submit(shelf.get, PREFIX, make) for _ in range(THREADS)]
+    assert [one.exception() for one in waiting] == [error] * THREADS
+    assert (make.made, len(shelf)) == (1, 0)
+    assert shelf.get(PREFIX, make) is shelf.get(PREFIX, make)
+    assert make.made == 2
+
+
+def test_others_are_made_meanwhile():
+    """Making one output does not keep the shelf from giving another."""
+    shelf = Shelf(Counting())
+    other = Prefix("data_source", "another")
+    assert shelf.get(PREFIX, lambda: shelf.get(other, lambda: "made inside")) == "made inside"
+
+
+def test_prefixes_share_what_leads_to_them():
+    """Another serving shares all but the last output; another data source nothing."""
+    base = EngineParams({"a": 1}, {"b": 1}, [("x", {}), ("y", {})], {"c": 1})
+    of = Prefixes.of
+    serving, source = of(base.copy(serving={"c": 2})), of(base.copy(data_source={"a": True}))
+    assert of(base)[:3] == serving[:3]
+    assert set(of(base).all()) & set(serving.all()) == set(of(base).all()) - {of(base).serving}
+    assert not set(of(base).all()) & set(source.all())
