@@ -1,9 +1,9 @@
 """The cache of prefixes on a grid of 3 data sources x 4 preparators x 5 algorithms x 3 servings.
 
 Ridge regression on random features, five folds: stages carried out, wall and CPU time with and without the
-cache, against the floor of one execution per distinct prefix, and against the same with nothing copied between the
-stages (`shares`). Before anything is timed the results must be equal. The last table shows that what is kept
-does not grow with the list.
+cache, against the floor of one execution per distinct prefix, and against the same with nothing copied
+between the stages (`shares`). Before anything is timed the results must be equal. The last table shows that
+what is kept does not grow with the list.
 
     python benchmarks/prefix_cache.py [--rows 2000] [--columns 40] [--turns 3]
 """
