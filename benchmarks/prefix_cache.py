@@ -1,9 +1,9 @@
 """The cache of prefixes on a grid of 3 data sources x 4 preparators x 5 algorithms x 3 servings.
 
-Ridge regression on random features, five folds: stages carried out and wall time with and without the cache,
-against the floor of one execution per distinct prefix, and against the same with nothing copied between the
-stages (`shares`). Before anything is timed the results must be equal. The last table shows that what is kept
-does not grow with the list.
+Ridge regression on random features, five folds: stages carried out, wall and CPU time with and without the
+cache, against the floor of one execution per distinct prefix, and against the same with nothing copied
+between the stages (`shares`). Before anything is timed the results must be equal. The last table shows that
+what is kept does not grow with the list.
 
     python benchmarks/prefix_cache.py [--rows 2000] [--columns 40] [--turns 3]
 """
@@ -26,6 +26,7 @@ from hpometrics.evaluation.folds import fold_columns
 
 GRID = (3, 4, 5, 3)
 Results = list[list[tuple[float, float]]]
+Times = tuple[float, float]
 
 
 class Ridge(Engine):
@@ -85,13 +86,13 @@ def evaluate(cache: PrefixCache, candidates: Sequence[EngineParams]) -> Results:
     ]
 
 
-def timed(engine: Engine, candidates: Sequence[EngineParams], **how: Any) -> tuple[float, PrefixCache]:
-    """Wall seconds of one evaluation of all candidates, and its cache."""
+def timed(engine: Engine, candidates: Sequence[EngineParams], **how: Any) -> tuple[Times, PrefixCache]:
+    """Wall and CPU seconds of one evaluation of all candidates, and its cache."""
     cache = PrefixCache(engine, candidates, **how)
-    start = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     for params in candidates:
         cache.folds(params)
-    return time.perf_counter() - start, cache
+    return (time.perf_counter() - wall, time.process_time() - cpu), cache
 
 
 def check_agreement(engines: Sequence[Engine]) -> None:
@@ -115,21 +116,22 @@ def compare(engines: Sequence[Engine], turns: int) -> None:
         "with the cache": (engines[0], {}),
         "with it, nothing copied": (engines[1], {}),
     }
-    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    taken: dict[str, list[Times]] = {name: [] for name in contenders}
     caches = {}
     for _ in range(turns):
         for name, (engine, how) in contenders.items():
             seconds, caches[name] = timed(engine, candidates, **how)
             taken[name].append(seconds)
     stages = f"{'read':>6} {'prepare':>8} {'train':>6} {'serve':>6}"
-    print(f"{f'{len(candidates)} candidates':<26} {stages} {'seconds':>9} {'ratio':>7}")
+    print(f"{f'{len(candidates)} candidates':<26} {stages} {'wall s':>7} {'CPU s':>7} {'ratio':>7}")
     floor = [int(np.prod(GRID[: stage + 1])) for stage in range(4)]
     print(f"{'floor':<26} {floor[0]:>6} {floor[1]:>8} {floor[2]:>6} {floor[3]:>6}")
-    for name, seconds in taken.items():
-        ratio = statistics.median(a / b for a, b in zip(taken["without the cache"], seconds, strict=True))
+    for name, times in taken.items():
+        wall, cpu = (statistics.median(column) for column in zip(*times, strict=True))
+        ratio = statistics.median(a[1] / b[1] for a, b in zip(taken["without the cache"], times, strict=True))
         counts = [count.executed for count in caches[name].counts.values()]
         row = f"{name:<26} {counts[0]:>6} {counts[1]:>8} {counts[2]:>6} {counts[3]:>6}"
-        print(f"{row} {statistics.median(seconds):>9.2f} {ratio:>5.1f} x", flush=True)
+        print(f"{row} {wall:>7.2f} {cpu:>7.2f} {ratio:>5.1f} x", flush=True)
 
 
 def growth(engine: Engine) -> None:
