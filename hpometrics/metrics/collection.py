@@ -189,11 +189,13 @@ class MetricCollection:
         Raises:
             MetricInputError: the batch is no batch of this output, or not finite where that is refused.
         """
-        batch = Gate(self._gate.non_finite).admit(batch_of(self.output, **tensors))
+        given = batch_of(self.output, **tensors)
+        batch = Gate(self._gate.non_finite).admit(given)
         further = metric_of(metric, self.output)
-        if batch is None:
-            return "no row of the batch counts"
         try:
+            further.require(given)
+            if batch is None:  # no row of it counts, which any metric can measure
+                return None
             further.require(batch)
             for statistic in further.statistics().values():
                 statistic.prepare(batch)

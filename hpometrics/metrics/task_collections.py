@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError
+from ..exceptions import MetricInputError, NonFiniteError
 from .collection import MetricCollection, Named, metric_of
 from .features import OutputFeature, parse_feature
 from .gate import NonFinite
@@ -64,6 +64,8 @@ class TaskCollection:
             self._ways.setdefault(member.name, {}).update(self._way(member.name, place))
         self._unasked = tuple(unasked)
         self._live: dict[str | None, MetricCollection] = {}
+        self._spare: dict[tuple[str, ...], list[MetricCollection]] = {}
+        self._probes: dict[str, Metric] = {}
         self.reasons: dict[str, str] = {}
 
     @property
@@ -109,7 +111,7 @@ class TaskCollection:
         if len(parts) > 1:  # what may be refused is refused before any task has taken its rows
             self._prototype.fresh().update(**tensors)
         for name, rows in parts:
-            self._collection(name, rows).update(**rows)
+            self._take(name, rows)
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Measure: `task/name` of each task, `name` over all of them; `reasons` says why a value is nan.
@@ -145,13 +147,16 @@ class TaskCollection:
 
     def reset(self) -> None:
         """Forget everything measured, and every task."""
+        for live in self._live.values():  # to make one takes as long as a hundred updates
+            live.reset()
+            self._spare.setdefault(live.names, []).append(live)
         self._live = {}
         self.reasons = {}
 
     def fresh(self) -> Self:
         """Return the same with nothing measured."""
         copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__, _live={}, reasons={})
+        copy.__dict__.update(self.__dict__, _live={}, _spare={}, _probes={}, reasons={})
         return copy
 
     def state_dict(self) -> dict[str, Any]:
@@ -188,11 +193,34 @@ class TaskCollection:
         narrow.merge_state(narrow.part_of(live.state_dict()))
         return narrow
 
+    def _take(self, task: str | None, rows: Mapping[str, Any]) -> None:
+        """Add the rows of one task; what is measured unasked and cannot read them is measured no longer."""
+        live = self._collection(task, rows)
+        try:
+            live.update(**rows)
+        except NonFiniteError:
+            raise
+        except MetricInputError:
+            narrow = self._narrowed(live, self._readable(rows))
+            if narrow is live:
+                raise
+            narrow.update(**rows)
+            self._live[task] = narrow
+
+    def _readable(self, tensors: Mapping[str, Any]) -> list[str]:
+        """What of the metrics measured unasked could measure such a batch."""
+        if not self._probes:
+            probes = [metric_of(name, self.output) for name in self._unasked]
+            self._probes = {probe.name: probe for probe in probes}
+        refusal = self._prototype.refusal
+        return [name for name, probe in self._probes.items() if refusal(probe, **tensors) is None]
+
     def _collection(self, task: str | None, tensors: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:
             self._check_named(task)
-            further = [name for name in self._unasked if self._prototype.refusal(name, **tensors) is None]
-            self._live[task] = self._prototype.fresh(further)
+            further = self._readable(tensors)
+            spare = self._spare.get((*self._prototype.names, *further))
+            self._live[task] = spare.pop() if spare else self._prototype.fresh(further)
         return self._live[task]
 
     def _check_named(self, task: str | None) -> None:
