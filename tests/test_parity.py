@@ -116,7 +116,12 @@ def test_the_same_params_give_the_same_values_and_the_same_best(ray_cluster, tmp
 
 
 SHIFTS = [{"shift": shift} for shift in (0.0, 0.5, 2.0)]
-RANKED: dict[str, Any] = {"metric": "ndcg@10", "track": ["recall@20", "test:ndcg@10"], "epochs": 2}
+RANKED: dict[str, Any] = {
+    "metric": "ndcg@10",
+    "track": ["recall@20", "test:ndcg@10"],
+    "epochs": 2,
+    "defaults": False,
+}
 
 
 def make_recommender(calls: Path) -> Any:

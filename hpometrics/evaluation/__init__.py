@@ -9,11 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .adapters import as_engine
     from .cache import EvaluatedFold, PrefixCache
     from .engine import Engine, Fold, Pairs
     from .engine_params import EngineParams, params_list
     from .evaluation import Evaluation
     from .evaluator import MetricEvaluator
+    from .folds import fold_columns, fold_rows, split
     from .instance import EvaluationInstance
     from .registered_metric import registered
     from .result import MetricEvaluatorResult, MetricScores
@@ -51,8 +53,12 @@ _HOME_OF = {
     "SumMetric": "tuple_metrics",
     "TupleMetric": "tuple_metric",
     "ZeroMetric": "tuple_metrics",
+    "as_engine": "adapters",
+    "fold_columns": "folds",
+    "fold_rows": "folds",
     "params_list": "engine_params",
     "registered": "registered_metric",
+    "split": "folds",
 }
 
 __all__ = [
@@ -77,8 +83,12 @@ __all__ = [
     "SumMetric",
     "TupleMetric",
     "ZeroMetric",
+    "as_engine",
+    "fold_columns",
+    "fold_rows",
     "params_list",
     "registered",
+    "split",
 ]
 
 

@@ -183,25 +183,16 @@ class MetricCollection:
         members = [metric.alone() for metric in self._metrics.values()]
         return type(self)([*members, *further], self.output, non_finite=self._gate.non_finite)
 
-    def readable(self, metrics: Iterable[MetricName], **tensors: Any) -> tuple[MetricName, ...] | None:
-        """Those of further metrics that could measure batches such as this one; None if no row of it counts.
+    def readable(self, metrics: Iterable[MetricName], **tensors: Any) -> tuple[Metric, ...]:
+        """Make those of further metrics that could measure batches such as this one.
 
         Raises:
             MetricInputError: the batch is no batch of this output; rows that are not finite say nothing.
         """
-        batch = Gate("ignore").admit(batch_of(self.output, **tensors))
-        return None if batch is None else tuple(name for name in metrics if self._reads(name, batch))
-
-    def _reads(self, name: MetricName, batch: Outputs) -> bool:
-        further = metric_of(name, self.output)
-        try:
-            further.require(batch)
-            for statistic in further.statistics().values():
-                statistic.prepare(batch)
-                statistic.check(batch)
-        except MetricInputError:
-            return False
-        return True
+        given = batch_of(self.output, **tensors)
+        counted = Gate("ignore").admit(given)
+        every = (metric_of(name, self.output) for name in metrics)
+        return tuple(metric for metric in every if _reads(metric, given, counted))
 
     def merge(self, other: MetricCollection) -> None:
         """Take in what another collection of the same metrics has measured; the other one stays as it is.
@@ -346,6 +337,19 @@ def _told(batch: Outputs) -> tuple[str, ...]:
     """What the metrics are asked about, beside the outputs: weights, and soft labels alone."""
     weighted = ("sample_weight",) if batch.weight is not None else ()
     return (*weighted, "soft labels alone") if batch.target is batch.soft else weighted
+
+
+def _reads(metric: Metric, given: Outputs, counted: Outputs | None) -> bool:
+    """Whether a metric can measure a batch, by the rows that count; where there are none, by its form."""
+    try:
+        metric.require(given)
+        if counted is not None:
+            for statistic in metric.statistics().values():
+                statistic.prepare(counted)
+                statistic.check(counted)
+    except MetricInputError:
+        return False
+    return True
 
 
 def metric_of(metric: Named, output: OutputFeature | None) -> Metric:

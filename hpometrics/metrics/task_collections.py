@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError
+from ..exceptions import MetricInputError, NonFiniteError
 from .collection import MetricCollection, Named, metric_of
 from .features import OutputFeature, parse_feature
 from .gate import NonFinite
@@ -65,6 +65,7 @@ class TaskCollection:
             self._ways.setdefault(member.name, {}).update(self._way(member.name, place))
         self._unasked = tuple(unasked)
         self._by_form: dict[Form, MetricCollection] = {}
+        self._trial: MetricCollection | None = None
         self._live: dict[str | None, MetricCollection] = {}
         self._spare: dict[tuple[str, ...], list[MetricCollection]] = {}  # a reset is faster than a new one
         self.reasons: dict[str, str] = {}
@@ -110,9 +111,9 @@ class TaskCollection:
         """
         parts = list(by_task(task, tensors))
         if len(parts) > 1:  # what may be refused is refused before any task has taken its rows
-            self._prototype.fresh().update(**tensors)
+            self._try(tensors)
         for name, rows in parts:
-            self._collection(name, rows).update(**rows)
+            self._take(name, rows)
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Measure: `task/name` of each task, `name` over all of them; `reasons` says why a value is nan.
@@ -157,7 +158,7 @@ class TaskCollection:
     def fresh(self) -> Self:
         """Return the same with nothing measured."""
         copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__, _live={}, _spare={}, reasons={})
+        copy.__dict__.update(self.__dict__, _trial=None, _live={}, _spare={}, reasons={})
         return copy
 
     def state_dict(self) -> dict[str, Any]:
@@ -194,23 +195,40 @@ class TaskCollection:
         narrow.merge_state(narrow.part_of(live.state_dict()))
         return narrow
 
-    def _collection(self, task: str | None, tensors: Mapping[str, Any]) -> MetricCollection:
+    def _try(self, tensors: Mapping[str, Any]) -> None:
+        """Measure a batch for nobody: what would be refused raises."""
+        self._trial = self._trial or self._prototype.fresh()
+        self._trial.update(**tensors)
+        self._trial.reset()
+
+    def _take(self, task: str | None, rows: Mapping[str, Any]) -> None:
+        """Add the rows of one task; what is measured unasked and cannot read them is measured no longer."""
+        live = self._collection(task, rows)
+        try:
+            live.update(**rows)
+        except NonFiniteError:
+            raise
+        except MetricInputError:
+            further = self._prototype.readable(self._unasked, **rows)
+            narrow = self._narrowed(live, [metric.name for metric in further])
+            if narrow is live:
+                raise
+            narrow.update(**rows)
+            self._live[task] = narrow
+
+    def _collection(self, task: str | None, rows: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:
             self._check_named(task)
-            fitting = self._fitting(tensors)
+            fitting = self._fitting(rows)
             spare = self._spare.get(fitting.names)
             self._live[task] = spare.pop() if spare else fitting.fresh()
         return self._live[task]
 
-    def _fitting(self, tensors: Mapping[str, Any]) -> MetricCollection:
+    def _fitting(self, rows: Mapping[str, Any]) -> MetricCollection:
         """What measures batches of this form: the prototype, and what of the unasked can read them."""
-        if not self._unasked:
-            return self._prototype
-        form = form_of(tensors)
+        form = form_of(rows)
         if form not in self._by_form:
-            further = self._prototype.readable(self._unasked, **tensors)
-            if further is None:
-                return self._prototype
+            further = self._prototype.readable(self._unasked, **rows) if self._unasked else ()
             self._by_form[form] = self._prototype.fresh(further)
         return self._by_form[form]
 

@@ -29,11 +29,10 @@ def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tupl
     if task is None or isinstance(task, str):
         yield task if task is None else check_task(task), tensors
         return
-    places: dict[str, list[int]] = {}
-    for row, name in enumerate(task):
-        places.setdefault(check_task(name), []).append(row)
-    for name, rows in places.items():
-        yield name, {key: _rows(key, value, rows, len(task)) for key, value in tensors.items()}
+    places = _places(task)
+    told = {key: _rows(key, value, list(places.values()), len(task)) for key, value in tensors.items()}
+    for place, name in enumerate(places):
+        yield name, {key: rows[place] for key, rows in told.items()}
 
 
 def rows_of(tensors: Tensors) -> int:
@@ -57,10 +56,24 @@ def _kind(value: Any) -> Hashable:
     return type(value), type(value[0]) if isinstance(value, (list, tuple)) and value else None
 
 
-def _rows(name: str, value: Any, rows: list[int], total: int) -> Any:
-    """Those rows of one argument, of the kind that it came in."""
+def _places(task: Sequence[str]) -> dict[str, list[int]]:
+    """The rows of each task; every name is looked at once."""
+    if not (hasattr(task, "__len__") and hasattr(task, "__iter__")):
+        raise MetricInputError(
+            f"task= is the task of all rows, or a list with that of each; got {type(task).__name__}"
+        )
+    places: dict[str, list[int]] = {}
+    for row, name in enumerate(task):
+        if not isinstance(name, str) or name not in places:
+            check_task(name)
+        places.setdefault(name, []).append(row)
+    return places
+
+
+def _rows(name: str, value: Any, places: list[list[int]], total: int) -> list[Any]:
+    """The rows of one argument for each task, of the kind that it came in."""
     if value is None:
-        return None
+        return [None] * len(places)
     if not hasattr(value, "__len__") or len(value) != total:
         told = f"{len(value)} rows" if hasattr(value, "__len__") else type(value).__name__
         raise MetricInputError(
@@ -68,7 +81,7 @@ def _rows(name: str, value: Any, rows: list[int], total: int) -> Any:
             "task apart where they do not go by row"
         )
     if isinstance(value, torch.Tensor):
-        return value[torch.tensor(rows, device=value.device)]
+        return [value[torch.tensor(rows, device=value.device)] for rows in places]
     if isinstance(value, np.ndarray):
-        return value[rows]
-    return [value[row] for row in rows]
+        return [value[rows] for rows in places]
+    return [[value[row] for row in rows] for rows in places]

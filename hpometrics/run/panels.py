@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -52,6 +53,7 @@ class Panels:
         self.examples: tuple[Line, ...] = ()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self._tasks: list[str] = []
+        self._void: dict[str, str] = {}
         for split in spec.collections:
             self._split(split)
 
@@ -122,12 +124,11 @@ class Panels:
         """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
         values, reasons, logged = self._measure()
         watched, why = self.watches.close()
-        for what, more in (("watched", watched), ("logged", logged)):
-            if clash := sorted(values.keys() & more.keys()):
-                raise RunError(f"{', '.join(clash)}: {what}, and recorded otherwise too; name them apart")
-            values.update(more)
-        reasons.update(why)
         self._logged = {}
+        _check_apart(recorded=values, watched=watched, logged=logged)
+        values.update(watched)
+        reasons.update(why)
+        values.update(logged)
         self._combine(values, reasons)
         self._settle(values, reasons)
         return values, reasons
@@ -137,6 +138,7 @@ class Panels:
         reasons: Reasons = {}
         panels, counted, recorded, logged = self._over_all_ranks()
         self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
+        self._void = {split: panel.void for split, panel in panels.items() if panel.void is not None}
         self.per_user = _by_user(panels.values())
         void = {split for split, panel in self._splits.items() if panel.void}
         self.examples = () if self._examples is None else self._examples.close(void)
@@ -197,6 +199,7 @@ class Panels:
                 found = combined.value(values, task)
                 if found is None:
                     continue
+                _check_apart(combined={combined.at(task): found}, logged=values)
                 values[combined.at(task)], reason = found
                 if reason is not None:
                     reasons[combined.at(task)] = reason
@@ -219,6 +222,8 @@ class Panels:
             return f"was not measured in this epoch; it comes from {known.comes_from}"
         if self._spec.reported:
             return "was not logged in this epoch"
+        if self._spec.asked.split in self._void:
+            return self._void[self._spec.asked.split]
         task = self._spec.asked.task
         return f"no update of this epoch names the task {task!r}" if task else "was not measured"
 
@@ -227,6 +232,17 @@ class Panels:
             prototypes = self._spec.collections.get(split) or self._spec.collections.get(VALIDATION)
             self._splits[split] = SplitPanel(split, prototypes)
         return self._splits[split]
+
+
+def _check_apart(**kinds: Mapping[str, Any]) -> None:
+    """Refuse a name that values of two kinds have.
+
+    Raises:
+        RunError: naming it and both kinds.
+    """
+    for (one, values), (other, others) in combinations(kinds.items(), 2):
+        if clash := sorted(values.keys() & others.keys()):
+            raise RunError(f"{', '.join(clash)}: both {one} and {other}; name them apart")
 
 
 def _by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

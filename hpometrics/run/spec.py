@@ -164,7 +164,14 @@ def _named(features: Features) -> OutputFeature | Features | None:
 
 
 def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
-    found = {one.combined.name: one.combined for one in every if one.combined is not None}
+    found: dict[str, SettledCombined] = {}
+    for combined in (one.combined for one in every if one.combined is not None):
+        known = found.setdefault(combined.name, combined)
+        if known != combined:
+            raise RunError(
+                f"{combined.name} is {known.formula} ({known.objective.value}) and also {combined.formula} "
+                f"({combined.objective.value}); give one of them a name= of its own"
+            )
     return tuple(found.values())
 
 

@@ -56,3 +56,39 @@ def test_parts_that_differ_in_what_is_asked_or_named_are_refused():
     other.update(**DECIDED)
     with pytest.raises(MetricInputError, match="some updates name a task and some do not"):
         one.merge_state(other.state_dict())
+
+
+def test_what_nobody_asked_for_refuses_no_batch():
+    """The loss is left out once a batch cannot be read by it; what can stays, over the rows of both."""
+    measured = panel()
+    measured.update(task="a", **LIKELY)
+    measured.update(task="a", **DECIDED)
+    values = measured.compute()
+    assert values["a/accuracy"] == 0.75 and "a/f1" in values and "a/log_loss" not in values
+
+
+def test_a_first_batch_without_rows_leaves_out_nothing():
+    """What is measured unasked is then that of the rows that come after."""
+    measured = panel()
+    measured.update(task="a", probabilities=torch.tensor([]), target=torch.tensor([], dtype=torch.int64))
+    measured.update(task="a", **LIKELY)
+    assert {"a/f1", "a/log_loss"} <= measured.compute().keys()
+
+
+def test_after_a_reset_nothing_is_left_of_the_tasks_before():
+    """The values are those of the rows after it, of other tasks too."""
+    measured = panel()
+    for task in ("a", "b"):
+        measured.update(task=task, **LIKELY)
+    measured.reset()
+    measured.update(task="c", **DECIDED)
+    assert measured.compute()["accuracy"] == 0.75 and measured.tasks == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("task", "told"), [([], "each of 0 rows"), (7, "got int"), (iter("aaaa"), "got str")]
+)
+def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
+    """No row is dropped silently."""
+    with pytest.raises(MetricInputError, match=told):
+        panel().update(task=task, **DECIDED)

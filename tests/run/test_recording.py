@@ -180,7 +180,7 @@ def test_a_name_recorded_and_logged_ends_the_epoch_with_an_error():
     run = run_of(Reported("n", "minimize"))
     run.record_local("n", [SumMetric(1)], task="a")
     run.log(n=2)
-    with pytest.raises(RunError, match="n: logged, and recorded otherwise too"):
+    with pytest.raises(RunError, match="n: both recorded and logged"):
         run.close()
 
 
@@ -190,5 +190,32 @@ def test_what_a_watch_measures_is_not_logged_as_well():
     run = run_of()
     run.watch(model, torch.optim.SGD(model.parameters(), lr=0.5))
     run.log(lr=0.1)
-    with pytest.raises(RunError, match="lr: logged, and recorded otherwise too; name them apart"):
+    with pytest.raises(RunError, match="lr: both watched and logged; name them apart"):
         run.close()
+
+
+def test_a_value_that_is_watched_is_neither_logged_nor_recorded():
+    """Neither stands silently in the place of the other."""
+    for note in (lambda run: run.log(lr=7.0), lambda run: run.record_global("lr", AverageMetric(7))):
+        run = Run(metric="accuracy", output=Binary())
+        model = torch.nn.Linear(1, 1)
+        run.watch(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        run.update(predictions=torch.tensor([1]), target=torch.tensor([1]))
+        note(run)
+        with pytest.raises(RunError, match=r"lr: both .*watched"):
+            run.value  # noqa: B018  # reading it closes the epoch
+
+
+def test_two_combinations_of_one_name_are_refused():
+    """The tracked one does not take the place of the one that is optimised."""
+    with pytest.raises(RunError, match=r"combined\.score is accuracy .* and also 3 accuracy"):
+        Run(metric={"combine": {"accuracy": 1}}, track=[{"combine": {"accuracy": 3}}], output=Binary())
+
+
+def test_a_void_epoch_says_why_the_value_of_a_task_is_missing():
+    """It was updated, so that is not the reason."""
+    run = Run(metric="a/accuracy", output=Binary())
+    for epoch in run.epochs(1):
+        for task, first in (("b", float("nan")), ("a", 0.9)):
+            run.update(task=task, probabilities=torch.tensor([first]), target=torch.tensor([1 + epoch]))
+    assert "nan" in run.history[0].reasons["a/accuracy"]

@@ -159,7 +159,7 @@ class TextAccuracy(TextMetric):
         return _any_equal(batch, "normalised", normalised_words)
 
 
-@register_metric("f1", [TEXT], aliases=["unigram_f1", "nlg_f1"])
+@register_metric("f1", [TEXT], aliases=["f1_unigram", "unigram_f1", "nlg_f1"])
 class TextF1(TextMetric):
     """Mean over texts of the F1 of their words with those of the best reference, after normalisation.
 
