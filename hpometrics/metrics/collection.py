@@ -192,7 +192,7 @@ class MetricCollection:
         given = batch_of(self.output, **tensors)
         counted = Gate("ignore").admit(given)
         every = (metric_of(name, self.output) for name in metrics)
-        return tuple(metric for metric in every if _reads(metric, given, counted))
+        return tuple(metric.alone() for metric in every if _reads(metric, given, counted))
 
     def merge(self, other: MetricCollection) -> None:
         """Take in what another collection of the same metrics has measured; the other one stays as it is.

@@ -264,3 +264,14 @@ def test_a_batch_without_a_row_that_counts_decides_nothing():
     for epoch in run.epochs(2):
         run.update(probabilities=torch.tensor([[0.9, 0.1]]), target=torch.tensor([epoch - 1]))
     assert run.values["log_loss"] == pytest.approx(-math.log(0.9))
+
+
+def test_rows_with_weights_are_measured_by_the_default_group_too():
+    """What was tried on the first batch is measured from its first row on, with its weights."""
+    with Run(metric="brier", output=Binary()) as run:
+        run.update(
+            probabilities=torch.tensor([0.9, 0.9]),
+            target=torch.tensor([1, 0]),
+            sample_weight=torch.tensor([3.0, 1.0]),
+        )
+    assert run.values["accuracy"] == 0.75
