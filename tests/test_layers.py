@@ -15,7 +15,8 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "exceptions",
-            "objective",
+            "objective messages",
+            "target",
             "metrics search",
             "testing",
             "logs",
