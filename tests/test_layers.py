@@ -14,7 +14,7 @@ FLOORS = {
     room: floor
     for floor, rooms in enumerate(
         (
-            "exceptions",
+            "exceptions lazy",
             "objective messages",
             "target",
             "metrics search",
