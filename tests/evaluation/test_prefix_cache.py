@@ -110,7 +110,7 @@ def candidate(source, preparator, algorithms, serving) -> EngineParams:
     return EngineParams({"start": source}, {"add": preparator}, stages, {"times": serving})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(STAGES, min_size=1, max_size=8), st.booleans())
 def test_the_results_are_those_without_a_cache(rows, known):
     """Whatever is shared, repeated or known beforehand, and though every stage spoils what it is given."""
@@ -120,7 +120,7 @@ def test_the_results_are_those_without_a_cache(rows, known):
     assert [cache.folds(params) for params in candidates] == plain
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.permutations(range(24)))
 def test_the_order_of_the_candidates_does_not_matter(order):
     """Neither for what they are served nor for what is carried out."""
