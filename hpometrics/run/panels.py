@@ -12,10 +12,10 @@ import torch
 from ..exceptions import RunError
 from ..metrics.additive import Additive
 from ..metrics.diagnostics import diagnostic
-from ..metrics.keeper import world_size
 from ..metrics.names import MetricName
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
+from ..metrics.ranks import gathered, world_size
 from ..metrics.report import Report
 from ..metrics.task_rows import by_task
 from ..search.readings import shape_of
@@ -183,9 +183,8 @@ class Panels:
         logged: Values = {name: float(value) for name, value in self._logged.items()}
         if world_size() == 1:
             return self._splits, counted, recorded, logged
-        states: list[Any] = [None] * world_size()
         measured = {split: panel.state_dict() for split, panel in self._splits.items()}
-        torch.distributed.all_gather_object(states, (measured, counted, recorded, logged))
+        states = gathered((measured, counted, recorded, logged))
         *parts, numbers = zip(*states, strict=True)
         panels, *reports = (_by_split(part) for part in parts)
         merged = {split: self._split(split).over(parts) for split, parts in panels.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...exceptions import RecordError
-from ...metrics.keeper import process
+from ...metrics.ranks import process
 from ...search.atomic import atomic_write
 from ..picked_file import PickedFile
 from .lines import Line

@@ -11,9 +11,9 @@ from ...exceptions import RunError
 from ...metrics.batches import batch_of
 from ...metrics.collection import MetricCollection
 from ...metrics.gate import counting_rows
-from ...metrics.keeper import world_size
 from ...metrics.metric import Metric
 from ...metrics.outputs import Outputs
+from ...metrics.ranks import gathered, world_size
 from ...metrics.row_values import is_at_hand, is_mean_of_rows, measured_rows
 from .extremes import Example, Extremes, Place
 from .lines import Line, check_entries, entry_of, finite_or_none, host, lines_of
@@ -133,13 +133,12 @@ class Examples:
         """What all processes have found, each example with the number of its process; and what is void."""
         if world_size() == 1:
             return self._places, void
-        parts: list[Any] = [None] * world_size()
-        torch.distributed.all_gather_object(parts, (self._places, set(void)))
+        parts = gathered((self._places, set(void)))
         joined: dict[Place, Extremes] = {}
         for process, (places, _) in enumerate(parts):
             for place, kept in places.items():
                 for example in (*kept.worst, *kept.best, *kept.undefined):
-                    example.line = {"process": process, **example.line}
+                    example.line = {"process": process, **(example.line or {})}
                 joined.setdefault(place, Extremes()).join(self._plan, kept)
         return joined, set().union(*(void for _, void in parts))
 
