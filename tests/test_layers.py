@@ -14,8 +14,9 @@ FLOORS = {
     room: floor
     for floor, rooms in enumerate(
         (
-            "exceptions",
-            "objective",
+            "exceptions lazy",
+            "objective messages",
+            "target",
             "metrics search",
             "logs",
             "run",

@@ -226,6 +226,7 @@ class Run(Recording):
         max_norm: float | None = None,
         *,
         name: str | None = None,
+        every: int = 1,
     ) -> None:
         """Record with every epoch how its updates went and what they took, without slowing them down.
 
@@ -238,11 +239,13 @@ class Run(Recording):
             max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
                 does (do not call it too), and record `clip`; `gnorm` is that from before.
             name: of this watch, if it is not the only one: its values are `name.gnorm` ...
+            every: measure gradients at the first of so many steps. To read them costs some per cent of the
+                shortest steps; where they are clipped, each step reads them anyway.
 
         Raises:
-            RunError: a watch of that name is there already, or `max_norm` is not above 0.
+            RunError: a watch of that name is there already, or `max_norm` or `every` is out of range.
         """
-        watch = self._panels.watches.add(model, optimizer, max_norm, name)
+        watch = self._panels.watches.add(model, optimizer, max_norm, name, every)
         if self._progress.history:
             watch.go_on_after(self._progress.history[-1].values)
 

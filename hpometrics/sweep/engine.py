@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import ConfigError, missing_extra
+from ..exceptions import ConfigError
+from ..messages import one_line
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.places import check_output_name
 from ..run.spec import engine_facts
+from ..target import Kind, import_target
 from .outputs import Outputs
 from .plan import Plan, make_plan
-from .problems import Problem, SweepFileError, did_you_mean, one_line
+from .problems import Problem, SweepFileError
 
 Train = Callable[..., Any]
+FUNCTION = Kind("function train(params, run)", callable)
 
 
 class ImportedEngine:
@@ -33,8 +34,7 @@ class ImportedEngine:
 
     def __init__(self, target: str, folders: tuple[str, ...]) -> None:
         self.target, self.folders = target, folders
-        sys.path[:0] = [folder for folder in folders if folder not in sys.path]
-        self.train = _imported(target)
+        self.train: Train = import_target(target, FUNCTION, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
         """Train."""
@@ -99,30 +99,3 @@ def _at_target(plan: Plan) -> Iterator[None]:
     except ConfigError as err:
         path = ("engine", "target")
         raise SweepFileError([Problem(plan.document.mark(path), path, str(err))]) from err
-
-
-def _imported(target: str) -> Train:
-    module_name, _, name = target.partition(":")
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as err:
-        raise ConfigError(_not_there(module_name, err)) from err
-    except Exception as err:  # the module's own code may raise anything
-        raise ConfigError(f"importing {module_name} failed: {type(err).__name__}: {one_line(err)}") from err
-    train = getattr(module, name, None)
-    if train is None:
-        public = [key for key in vars(module) if not key.startswith("_")]
-        raise ConfigError(f"{module_name} has no {name!r}{did_you_mean(name, public)}")
-    if not callable(train):
-        raise ConfigError(f"{target} is a {type(train).__name__}, no function train(params, run)")
-    return train  # type: ignore[no-any-return]  # its signature is the user's matter
-
-
-def _not_there(module: str, err: ModuleNotFoundError) -> str:
-    """Say what is missing: the engine's own module, or a package that it imports."""
-    package = (err.name or "").partition(".")[0]
-    if package == "sklearn":
-        return str(missing_extra(f"the engine {module}", "scikit-learn (sklearn)", "examples"))
-    if not package or package == module.partition(".")[0]:
-        return f"importing {module} failed: {type(err).__name__}: {one_line(err)}"
-    return f"the engine {module} needs the package {package!r}, which is not installed"

@@ -7,12 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..messages import printable
 from ..search.dimensions import Choice, Dimension, Value
 from .directory import RunDirectory
 from .measures import Measure
 from .outputs import plain, shown
 from .plan import Plan, read_plan
-from .problems import Problem, SweepFileError, printable, show_path
+from .problems import Problem, SweepFileError, show_path
 from .resolved import resolved_config
 from .searched import LIST
 from .table import ARROWS, duration, exact

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from ..exceptions import HpometricsError
+from ..messages import one_line
 from ..search.selection import At
 from ..search.space import Space
 from .config import Draft, Sweep
@@ -17,7 +18,7 @@ from .loader import Document, read_document
 from .measures import Measure, outputs_of, read_measures
 from .outputs import UNSAID, Outputs, settled_output, types_of
 from .overrides import override
-from .problems import Path, one_line
+from .problems import Path
 from .searched import Points, first_points, read_space
 from .structure import read_config
 from .support import check_support

@@ -13,12 +13,13 @@ from warnings import catch_warnings
 
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..logs import loggers
+from ..messages import did_you_mean, one_line
 from ..objective import Objective
 from ..search.plugins import Table, find_class
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
-from .problems import Path, did_you_mean, one_line
+from .problems import Path
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {

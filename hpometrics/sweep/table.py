@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..messages import printable
 from ..objective import Objective
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
-from .problems import printable
 from .resolved import Resolved
 from .scalars import is_text
 
