@@ -30,7 +30,7 @@ class Evaluation:
 
     Args:
         engine: an engine, or its class.
-        metric, other_metrics, output: see `MetricEvaluator`.
+        metric, other_metrics, output: see `MetricEvaluator`; in their place one of these.
 
     Attributes:
         engine_metric: (engine, metric).
@@ -148,4 +148,5 @@ class Evaluation:
                 f"class with {', '.join(_FORMS)}"
             )
         ((name, (found, judged, *rest)),) = forms.items()
-        return found, judged if name == "engine_evaluator" else (judged, *(rest or [()]))
+        evaluator = name == "engine_evaluator" or isinstance(judged, MetricEvaluator)
+        return found, judged if evaluator else (judged, *(rest or [()]))

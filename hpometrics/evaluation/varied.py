@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import RunError
+from ..metrics.names import MetricName
 from ..run.run import Run
 from ..run.spec import Reported, RunSpec, engine
 from ..search.selection import Best
@@ -17,6 +18,7 @@ from .cache import PrefixCache
 from .engine_params import EngineParams
 from .evaluator import location
 from .files import BEST_FILE, variant, write_json
+from .tuple_metric import TupleMetric
 from .value_names import value_names, values_of
 from .variable import check_varied
 
@@ -65,6 +67,11 @@ class Varied:
                         run.log(**{called: value})
                     else:
                         run.undefined(**{called: reason})
+
+    @property
+    def measured(self) -> tuple[tuple[MetricName, TupleMetric], ...]:
+        """The metrics, each with the name of its value, the optimised one first."""
+        return tuple(zip(self._names, self._panel.all, strict=True))
 
     def engine_params(self, params: Mapping[str, Any]) -> EngineParams:
         """Make the engine params of a trial's params, such as those of `objective.best(study)`.
