@@ -75,7 +75,10 @@ class Evaluation:
         directory: Path | str | None = None,
         tell: Tell | None = None,
         cache: bool | None = None,
+        seed: int | None = None,
+        workers: int | None = None,
         engine_factory: str = "",
+        evaluation_class: str = "",
         generator_class: str = "",
         batch: str = "",
     ) -> MetricEvaluatorResult:
@@ -86,8 +89,11 @@ class Evaluation:
             directory: in the place of the evaluator's own, see `MetricEvaluator`.
             tell: in the place of the evaluator's own.
             cache: in the place of the evaluator's own.
+            seed: in the place of the evaluator's own.
+            workers: in the place of the evaluator's own.
             engine_factory: for `best.json`, where the engine comes from; default: its class.
-            generator_class: for the record, where the list comes from.
+            evaluation_class: for the record, where the evaluation comes from; default: its class.
+            generator_class: and where the list comes from.
             batch: the user's own words for the record.
 
         Raises:
@@ -99,12 +105,13 @@ class Evaluation:
             raise EngineError(
                 f"{type(self).__qualname__} has no engine_params_list of its own; give the list to evaluate"
             )
-        used = self.evaluator.changed(directory=directory, tell=tell, cache=cache)
+        used = self.evaluator.changed(directory=directory, cache=cache, seed=seed, workers=workers, tell=tell)
+        own_class = location(type(self)) if type(self) is not Evaluation else ""
         return used.evaluate(
             self.engine,
             candidates,
             engine_factory=engine_factory,
-            evaluation_class=location(type(self)) if type(self) is not Evaluation else "",
+            evaluation_class=evaluation_class or own_class,
             generator_class=generator_class,
             batch=batch,
         )
