@@ -79,7 +79,10 @@ class Evaluation:
         directory: Path | str | None = None,
         tell: Tell | None = None,
         cache: bool | None = None,
+        seed: int | None = None,
+        workers: int | None = None,
         engine_factory: str = "",
+        evaluation_class: str = "",
         generator_class: str = "",
         batch: str = "",
     ) -> MetricEvaluatorResult:
@@ -90,8 +93,11 @@ class Evaluation:
             directory: in the place of the evaluator's own, see `MetricEvaluator`.
             tell: in the place of the evaluator's own.
             cache: in the place of the evaluator's own.
+            seed: in the place of the evaluator's own.
+            workers: in the place of the evaluator's own.
             engine_factory: for `best.json`, where the engine comes from; default: its class.
-            generator_class: for the record, where the list comes from.
+            evaluation_class: for the record, where the evaluation comes from; default: its class.
+            generator_class: and where the list comes from.
             batch: the user's own words for the record.
 
         Raises:
@@ -103,12 +109,12 @@ class Evaluation:
             raise EngineError(
                 f"{type(self).__qualname__} has no engine_params_list of its own; give the list to evaluate"
             )
-        used = self.evaluator.changed(directory=directory, tell=tell, cache=cache)
+        used = self.evaluator.changed(directory=directory, cache=cache, seed=seed, workers=workers, tell=tell)
         return used.evaluate(
             self.engine,
             candidates,
             engine_factory=engine_factory,
-            evaluation_class=self.origin,
+            evaluation_class=evaluation_class or self.origin,
             generator_class=generator_class,
             batch=batch,
         )
