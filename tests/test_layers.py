@@ -15,7 +15,7 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "exceptions lazy",
-            "objective messages",
+            "objective messages versions",
             "target",
             "metrics search",
             "logs",
