@@ -28,7 +28,8 @@ class Resolved:
     """What a sweep is about.
 
     `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
-    `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others.
+    `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others;
+    `file` is the sweep file as it was named.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Resolved:
     versions: Mapping[str, str]
     config: Mapping[str, Any]
     formulas: Mapping[str, str] = field(default_factory=dict)
+    file: str | None = None
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
@@ -119,6 +121,7 @@ def resolve(plan: Plan) -> Resolved:
         versions=installed_versions(),
         config=resolved_config(plan),
         formulas={m.name: m.formula for m in (best, *plan.track) if m.formula is not None},
+        file=str(plan.file),
     )
 
 
