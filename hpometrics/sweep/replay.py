@@ -79,7 +79,7 @@ class TrialReplay:
     def compare(self, again: TrialRecord) -> Replayed:
         """Put what was recorded beside what came out."""
         versions = {**self.resolved.versions, **self.record.versions}
-        failed = again.state is TrialState.FAILED and self.record.state is TrialState.COMPLETE
+        failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
         failure = again.reason if failed else None
         return Replayed(self._facts(self.record), self._facts(again), versions, failure)
 
@@ -126,10 +126,10 @@ def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> Trial
     if record is None:
         there = ", ".join(str(record.number) for record in records)
         raise ConfigError(f"{home.path}: has no trial {number}; there are {there or 'none'}")
-    if record.state not in (TrialState.COMPLETE, TrialState.FAILED):
+    if record.state is TrialState.PRUNED or not record.state.finished:
         raise ConfigError(
             f"{home.path}: trial {number} is {record.state.value}, and its end was not its own; a trial that "
-            "is complete or has failed can be replayed"
+            "came to its end can be replayed"
         )
     return record
 
