@@ -51,7 +51,7 @@ class OptunaObjective:
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
         self._study: optuna.Study | None = None
 
     @property

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
-import torch
-
 from ..exceptions import RunError
 from ..metrics.additive import Additive
 from ..metrics.diagnostics import diagnostic
@@ -22,6 +20,7 @@ from ..search.readings import shape_of
 from .examples.extremes import Place
 from .examples.finder import Examples
 from .examples.lines import Line
+from .logged import Logged, State
 from .recorded import Recorded, reading, together
 from .spec import RunSpec
 from .split_panel import Reasons, SplitPanel, Values, called_of, check_split
@@ -46,7 +45,7 @@ class Panels:
         self._spec = spec
         self._splits: dict[str, SplitPanel] = {}
         self._recorded: dict[str, Recorded] = {}
-        self._logged: dict[str, Any] = {}
+        self._logged = Logged()
         self._tallies = Tallies()
         self.watches = Watches()
         self.per_user: PerUser | None = None
@@ -118,22 +117,33 @@ class Panels:
         """
         for name, value in values.items():
             self.refuse_measured(name)
-            self._logged[name] = _number(name, value)
+            self._logged.take(name, value)
+
+    def undefined(self, reasons: Mapping[str, str]) -> None:
+        """Keep that values are nan and why, until the epoch closes.
+
+        Raises:
+            RunError: a reason is no text, or its name is measured here.
+        """
+        for name, reason in reasons.items():
+            self.refuse_measured(name)
+            self._logged.undefined(name, reason)
 
     def close(self) -> tuple[Values, Reasons]:
         """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
         values, reasons, logged = self._measure()
         watched, why = self.watches.close()
-        self._logged = {}
+        self._logged.reset()
         _check_apart(recorded=values, watched=watched, logged=logged)
         values.update(watched)
         reasons.update(why)
-        values.update(logged)
+        values.update({name: value for name, (value, _) in logged.items()})
+        reasons.update({name: reason for name, (_, reason) in logged.items() if reason is not None})
         self._combine(values, reasons)
         self._settle(values, reasons)
         return values, reasons
 
-    def _measure(self) -> tuple[Values, Reasons, Values]:
+    def _measure(self) -> tuple[Values, Reasons, State]:
         values: Values = {}
         reasons: Reasons = {}
         panels, counted, recorded, logged = self._over_all_ranks()
@@ -173,14 +183,14 @@ class Panels:
             if reason is not None:
                 reasons[called] = reason
 
-    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told, Values]:
+    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told, State]:
         """What all processes measured, counted, recorded and logged, gathered at once, whatever each met.
 
         Logged numbers cannot be added: the first process that has one says it, so that all stop as one.
         """
         counted = self._tallies.state(self.watches.laps)
         recorded = {split: recorded.state() for split, recorded in self._recorded.items()}
-        logged: Values = {name: float(value) for name, value in self._logged.items()}
+        logged = self._logged.state()
         if world_size() == 1:
             return self._splits, counted, recorded, logged
         measured = {split: panel.state_dict() for split, panel in self._splits.items()}
@@ -263,14 +273,3 @@ def _read_additive(value: Additive) -> tuple[float, str | None]:
     except OverflowError:  # such as that of a perplexity
         return math.nan, f"{value!r} is too large for a number"
     return number, f"{value!r} is undefined" if math.isnan(number) else None
-
-
-def _number(name: str, value: Any) -> Any:
-    """Accept what is one number; a tensor stays where it is until the epoch closes."""
-    if type(value) is float:
-        return value
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
-        return value.detach()
-    if isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "size", 0) == 1):
-        return float(value)
-    raise RunError(f"log({name}=...) takes one number, got {type(value).__name__} {str(value)[:60]}")

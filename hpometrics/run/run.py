@@ -200,6 +200,19 @@ class Run(Recording):
         self._panels.log(values)
         self._open = True
 
+    def undefined(self, **reasons: str) -> None:
+        """Record that values of this epoch are undefined and why: each is nan with its reason.
+
+        `run.undefined(recall="no row is positive")` stands where `run.log(recall=...)` would.
+
+        Raises:
+            RunError: a reason is no text, the name is one the run measures itself, or the last epoch is over.
+        """
+        if not self._looping:
+            self._check_not_over("undefined")
+        self._panels.undefined(reasons)
+        self._open = True
+
     def _begin(self, what: str) -> None:
         """Take something into the epoch, unless the last one is over."""
         if not self._looping:

@@ -42,6 +42,10 @@ class Measure:
     formula: str | None = None
 
 
+OWN = Measure("as the engine says", None, "run")
+"""What a file optimises that leaves it to its engine, an evaluation."""
+
+
 def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool = False) -> list[Measure]:
     """Look up what the file names: a metric, a combination, or each metric of a group.
 
