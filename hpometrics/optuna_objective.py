@@ -125,6 +125,6 @@ class OptunaObjective:
             )
 
     def _check(self, study: optuna.Study) -> None:
-        facts = {"space": self.space.fingerprint()}
+        facts = {"space": self.space.fingerprint(), "constraints": self.trials.spec.bounded}
         check_study(study, self.trials.spec.name, self.direction, facts)
         self._study = study

@@ -21,6 +21,7 @@ import torch
 
 from ..exceptions import NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike, check_logger
+from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import Reporter
@@ -111,7 +112,8 @@ def attempt(
         error = err
     failure = _failure(run, error, reporter.stops)
     seconds = round(time.perf_counter() - began, 6)
-    record = replace(record, seconds=seconds, **_ending(run, failure, reporter.stops))
+    ended = replace(record, seconds=seconds, **_ending(run, failure, reporter.stops))
+    record = judged(ended, spec.bounds)
     if directory is not None:
         write_trial(directory, record)
         if run is not None and record.state.finished:

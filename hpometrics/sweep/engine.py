@@ -112,8 +112,8 @@ def check_space(plan: Plan, engine: ImportedEngine | StagedEngine, spec: RunSpec
     except HpometricsError as err:
         text = one_line(err)
         name = next((name for name in plan.space.params if text.startswith(f"{name}: ")), "")
-        section = ("engine", "params") if name in plan.config.engine.params else ("space",)
-        path = (*section, name) if name else section
+        fixed = name in plan.config.engine.params
+        path = (*(("engine", "params") if fixed else ("space",)), *([name] if name else []))
         problem = Problem(plan.document.mark(path), path, text.removeprefix(f"{name}: "))
         raise SweepFileError([problem]) from err
 

@@ -97,7 +97,7 @@ def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> M
     try:
         placed = place(name, types)
     except UnknownMetricError as err:
-        if stated is not None and not _is_registered(name):
+        if stated is not None and not is_registered(name):
             return Measure(str(name), stated, "stated", reported=True)
         raise MeasureError(_unknown(name, err, steers)) from None
     if settle and types == UNSAID and not path:
@@ -194,7 +194,7 @@ def _check_clear(found: FoundMetric) -> None:
         )
 
 
-def _is_registered(name: MetricName) -> bool:
+def is_registered(name: MetricName) -> bool:
     """Say whether any output feature has the metric, so that it cannot be a name of the engine's own."""
     try:
         find_metric(name.bare)
@@ -207,4 +207,4 @@ def _is_registered(name: MetricName) -> bool:
 
 def _unknown(name: MetricName, err: UnknownMetricError, steers: bool) -> str:
     own = f"; if the engine reports it, state {{metric: {name}, direction: ...}}"
-    return one_line(err) + (own if steers and not _is_registered(name) else "")
+    return one_line(err) + (own if steers and not is_registered(name) else "")

@@ -70,6 +70,7 @@ def _plan_facts(plan: Plan, done: int) -> dict[str, Any]:
         "output": plain(plan.output),
         "optimize": _measure_facts(plan.optimize),
         "track": [_measure_facts(measure) for measure in plan.track],
+        "constraints": [str(bound.constraint) for bound in plan.bounds],
         "at": plan.at.value,
         "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
         "trials": plan.trials,
@@ -96,6 +97,8 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     yield "at", f"the {plan.at.value} epoch"
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
+    for bound in plan.bounds:
+        yield "constraint", f"{bound.constraint}   reads {_reads(bound.measure)}"
     for measure in (best, *plan.track):
         if measure.formula is not None:
             yield "formula", f"{measure.name} = {measure.formula}"

@@ -12,6 +12,7 @@ from ..exceptions import HpometricsError
 from ..messages import one_line
 from ..search.selection import At
 from ..search.space import Space
+from .bounds import Bound, read_bound
 from .config import Draft, Sweep
 from .forms import Metric
 from .loader import Document, read_document
@@ -40,6 +41,7 @@ class Plan:
     output: Outputs | None
     optimize: Measure
     track: tuple[Measure, ...]
+    bounds: tuple[Bound, ...]
     space: Space
     points: Points = ()
 
@@ -118,13 +120,19 @@ def make_plan(
     _check_budget(config, document)
     output = settled_output(None if config.engine is None else config.engine.output, engine_output, document)
     measures = list(measures) or _measures(config, output, settle, document)
+    bounds = _bounds(config, output, settle, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
     document.raise_problems()
     whole = cast(Sweep, config)  # nothing is wrong, so nothing is missing
     optimize, *track = measures
+    known = {measure.name for measure in measures}
+    bounded = {bound.measure.name: bound.measure for bound in bounds if bound.measure.name not in known}
+    track += bounded.values()
     directory = pathlib.Path(whole.results.dir or f"runs/{name}")
-    return Plan(document, whole, name, directory, output, optimize, tuple(track), cast(Space, space), points)
+    return Plan(
+        document, whole, name, directory, output, optimize, tuple(track), bounds, cast(Space, space), points
+    )
 
 
 def _name(config: Draft, document: Document) -> str:
@@ -171,6 +179,16 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
             if types == UNSAID and first is not None:
                 _check_together(first, measure, path, document)
     return list(found.values())
+
+
+def _bounds(config: Draft, output: Outputs | None, settle: bool, document: Document) -> tuple[Bound, ...]:
+    found = []
+    for index, text in enumerate(config.metrics.constraints if config.metrics else ()):
+        try:
+            found.append(read_bound(text, types_of(output, settle), settle))
+        except HpometricsError as err:
+            document.add(("metrics", "constraints", index), one_line(err))
+    return tuple(found)
 
 
 def _check_together(optimized: Measure, tracked: Measure, path: Path, document: Document) -> None:

@@ -47,7 +47,6 @@ _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "engine.command": ((None,), "a command as engine"),
-    "metrics.constraints": (([],), "a constraint"),
     "backend.optuna.workers": ((1,), "more than one worker on optuna"),
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),
