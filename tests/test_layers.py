@@ -18,7 +18,7 @@ FLOORS = {
             "objective messages versions",
             "target",
             "metrics search",
-            "logs",
+            "logs replayed",
             "run",
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",
