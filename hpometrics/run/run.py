@@ -35,8 +35,10 @@ class Run(Recording):
 
     Args:
         host: where the values go: an Optuna trial, `TuneReporter()`, any `Reporter`; None keeps them here.
+            In a process group the first rank's is told; the others have none, `Run(None, ...)`.
         spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
-        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing.
+        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
+            alone writes.
         params: what the run was given, for whoever asks `run.params`.
         fsync: see `EpochLog`.
         loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
@@ -324,10 +326,11 @@ class Run(Recording):
         """Measure the epoch over all ranks; the first writes it, tells its host, and decides for all."""
         self._check_not_stopped()
         record, random = self._measure()
+        self._open = False
         decision = self._ranks.from_first(lambda: self._lead(record, random, final))
         if not self._ranks.leads:
             self._follow(record, decision)
-        self._open = self._holding = False
+        self._holding = False
         self._began = time.perf_counter()
         self._obey(decision)
 
@@ -349,7 +352,6 @@ class Run(Recording):
         """
         self._progress.take(self._traces.append(record))
         self._traces.follow(record.epoch, self._progress.picked, self._panels, random)
-        self._open = False
         if self._loggers:
             self._loggers.epoch(self._standing())
         return self._report(final)
