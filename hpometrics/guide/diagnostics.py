@@ -47,6 +47,7 @@ def _facts(known: Diagnostic) -> Iterator[tuple[str, str]]:
     yield "unit", known.unit
     yield "direction", known.objective.value if known.objective else "no direction"
     yield "of", _scope(known)
+    yield "over tasks", _over_tasks(known)
     yield "over ranks", _OVER_RANKS[known.over_ranks]
     yield "comes from", known.comes_from
     yield "in YAML", f"metrics: {{optimize: {{metric: {known}{stated}}}}}"
@@ -54,3 +55,9 @@ def _facts(known: Diagnostic) -> Iterator[tuple[str, str]]:
 
 def _scope(known: Diagnostic) -> str:
     return "each task" if known.per_task else "the run"
+
+
+def _over_tasks(known: Diagnostic) -> str:
+    if not known.per_task:
+        return ""
+    return "the sum of the tasks" if known.over_ranks == "sum" else "the mean of the tasks' values"

@@ -15,6 +15,7 @@ from hpometrics.exceptions import (
     MetricNameError,
     NoFiniteValueError,
     RunError,
+    UnknownMetricError,
 )
 from hpometrics.metrics.combined import Combined
 from hpometrics.metrics.features import Binary, Category, Number, Text
@@ -321,6 +322,14 @@ def test_a_combination_that_makes_no_sense_is_refused(terms, text):
     """A weight below 0 would flip a direction, which is the metric's own."""
     with pytest.raises(HpometricsError, match=text):
         RunSpec({"combine": terms}, output=Binary())
+
+
+def test_an_unknown_metric_says_how_a_value_of_the_engine_is_named():
+    """In a sentence of its own."""
+    with pytest.raises(
+        UnknownMetricError, match=r"lists all \d+\. If the engine reports it by run\.log, state"
+    ):
+        RunSpec("cost", output=Binary())
 
 
 def test_a_combination_with_an_undefined_term_is_nan():
