@@ -50,8 +50,8 @@ def _reported(verbose: bool = False) -> Iterator[None]:
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 all is well; 2 a file or a setting is wrong and nothing was run; 3 no trial is complete;
-    130 interrupted, run it again and it goes on.
+    Exit codes: 0 all is well; 2 a file, a name or a setting is wrong and nothing was run; 3 no trial is
+    complete, no score is finite; 130 interrupted, a sweep that is run again goes on.
     """
 
 
@@ -108,6 +108,41 @@ def _check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
     click.echo(json.dumps(facts, indent=1))
     if not facts["ok"]:
         sys.exit(CONFIG_ERROR)
+
+
+@main.command("eval")
+@click.argument("evaluation", metavar="MODULE:EVALUATION")
+@click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
+@click.option("--dir", "directory", type=_FILE, help="Where the results go.  [runs/NAME]")
+@click.option("--batch", default="", metavar="TEXT", help="Your own words for the record.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, its progress to stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
+@click.option("--no-cache", is_flag=True, help="Carry out every stage for every engine params.")
+@click.option("--workers", type=click.IntRange(min=1), help="Engine params at the same time.  [1]")
+@click.option("--seed", type=int, help="Of what the stages draw.  [0]")
+@click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
+def evaluate(
+    evaluation: str,
+    engine_params: str | None,
+    directory: Path | None,
+    batch: str,
+    as_json: bool,
+    quiet: bool,
+    no_cache: bool,
+    workers: int | None,
+    seed: int | None,
+    verbose: bool,
+) -> None:
+    """Evaluate a list of engine params and print which is the best.
+
+    The list may be left out where the evaluation has its own.
+    """
+    with _reported(verbose):
+        from .evaluation.command import Options, eval_command
+
+        cache = False if no_cache else None
+        options = Options(directory, batch, as_json, quiet, cache, workers, seed)
+        sys.exit(eval_command(evaluation, engine_params, options))
 
 
 @main.command()

@@ -15,6 +15,14 @@ class NoFiniteValueError(HpometricsError, ValueError):
     """There is no finite value to choose from."""
 
 
+class NoFeasibleTrialError(NoFiniteValueError):
+    """Every complete trial breaks a constraint; the message names the one that breaks them least."""
+
+
+class ConstraintError(HpometricsError, ValueError):
+    """A constraint is not well formed, or is about what cannot be bounded."""
+
+
 class MetricNameError(HpometricsError, ValueError):
     """A metric's name does not follow the grammar, or its parameters do not fit the metric."""
 

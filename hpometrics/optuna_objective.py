@@ -53,7 +53,7 @@ class OptunaObjective:
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
         self._study: optuna.Study | None = None
 
     @property
@@ -168,7 +168,7 @@ class OptunaObjective:
             )
 
     def _check(self, study: optuna.Study) -> None:
-        facts = {"space": self.space.fingerprint()}
+        facts = {"space": self.space.fingerprint(), "constraints": self.trials.spec.bounded}
         check_study(study, self.trials.spec.name, self.direction, facts)
         self._study = study
 

@@ -14,15 +14,16 @@ FLOORS = {
     room: floor
     for floor, rooms in enumerate(
         (
-            "exceptions",
-            "objective",
+            "exceptions lazy",
+            "objective messages versions",
+            "target",
             "metrics search",
-            "testing",
             "logs",
             "run",
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",
             "sweep",
+            "testing",
             "guide measure",
             "cli",
             "__init__ __main__",

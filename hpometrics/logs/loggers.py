@@ -136,7 +136,11 @@ class Loggers:
             try:
                 tell(logger)
             except Exception as err:  # whatever it is, the other loggers come first
-                failed = failed or _failure(logger, err, run.history[-1].epoch)
+                failure = _failure(logger, err, run.history[-1].epoch)
+                if failed is None:
+                    failed = failure
+                else:
+                    failed.add_note(str(failure))
         if failed is not None:
             raise failed
 

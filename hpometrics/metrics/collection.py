@@ -15,11 +15,11 @@ from .features import OutputFeature, parse_feature
 from .gate import Gate, NonFinite
 from .gathering import Gathering
 from .groups import expand
-from .keeper import world_size
 from .metric import Metric, overrides_update
 from .names import MetricName
 from .outputs import Outputs
 from .ranking.per_user import PerUser
+from .ranks import gathered, world_size
 from .registry import get_metric, registered_types
 from .statistics.statistic import Statistic
 from .statistics.user_values import UserValues
@@ -315,10 +315,8 @@ class MetricCollection:
         return values
 
     def _over_all_ranks(self) -> Self:
-        states: list[Any] = [None] * world_size()
-        torch.distributed.all_gather_object(states, self.state_dict())
         merged = self.fresh()
-        for state in states:
+        for state in gathered(self.state_dict()):
             merged.merge_state(state)
         return merged
 

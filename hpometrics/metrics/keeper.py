@@ -15,6 +15,7 @@ from torchmetrics.utilities.data import dim_zero_mean
 from ..exceptions import StateError
 from .gate import Gate
 from .gathering import Gathering
+from .ranks import gathered, world_size
 from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
@@ -238,22 +239,9 @@ class Keeper(torchmetrics.Metric):
             self._kept = own
 
 
-def world_size() -> int:
-    """The number of ranks of the default process group; 1 without one."""
-    distributed = torch.distributed
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
-
-
-def process() -> int:
-    """The rank of this process in the default process group; 0 without one."""
-    return torch.distributed.get_rank() if world_size() > 1 else 0
-
-
 def merged_over_ranks(statistic: S) -> S:
     """Gather a statistic from every rank of the default process group and merge; all ranks get the same."""
-    states: list[Any] = [None] * world_size()
-    torch.distributed.all_gather_object(states, statistic.state())
     merged = statistic.fresh()
-    for state in states:
+    for state in gathered(statistic.state()):
         merged.merge_state(state)
     return merged

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
@@ -14,12 +13,12 @@ from .collection import MetricCollection, Named, metric_of
 from .features import OutputFeature, parse_feature
 from .gate import NonFinite
 from .groups import expand
-from .keeper import world_size
 from .metric import Metric
 from .names import OVER_TASKS, MetricName, parse_import_path
 from .over_tasks import OverTasks
 from .places import ALL_TASKS
 from .ranking.per_user import PerUser
+from .ranks import gathered, world_size
 from .task_rows import Form, by_task, form_of
 
 
@@ -280,10 +279,8 @@ class TaskCollection:
         return {str(called): over} if over else {**own, str(called): None}
 
     def _over_all_ranks(self) -> Self:
-        states: list[Any] = [None] * world_size()
-        torch.distributed.all_gather_object(states, self.state_dict())
         merged = self.fresh()
-        for state in states:
+        for state in gathered(self.state_dict()):
             merged.merge_state(state)
         return merged
 

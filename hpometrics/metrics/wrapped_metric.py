@@ -10,8 +10,8 @@ import torchmetrics
 from torch import Tensor
 
 from ..exceptions import MetricInputError, StateError
-from .keeper import world_size
 from .metric import Metric
+from .ranks import gathered, world_size
 from .wrapped import Wrapped
 
 Part = dict[str, dict[str, Any]]
@@ -121,9 +121,7 @@ class WrappedMetric(Wrapped):
         own: list[Part] = self.own_state()["parts"]
         if world_size() == 1 or not self._to_sync:
             return own
-        ranks: list[Any] = [None] * world_size()
-        torch.distributed.all_gather_object(ranks, own)
-        return [part for parts in ranks for part in parts]
+        return [part for parts in gathered(own) for part in parts]
 
 
 def _metrics_in(inner: torchmetrics.Metric) -> Iterator[tuple[str, torchmetrics.Metric]]:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import torch
-
 from ..exceptions import RunError
 from ..metrics.additive import Additive
 from ..metrics.names import MetricName
@@ -19,6 +17,7 @@ from .epoch_values import EpochValues, Reasons, Values, value_named
 from .examples.extremes import Place
 from .examples.finder import Examples
 from .examples.lines import Line
+from .logged import Logged
 from .rank_state import Additives, RankState, added_up, by_split, first_of
 from .ranks import Ranks
 from .recorded import Recorded, reading
@@ -47,7 +46,7 @@ class Panels:
         self._ranks = ranks
         self._splits: dict[str, SplitPanel] = {}
         self._recorded: dict[str, Recorded] = {}
-        self._logged: dict[str, Any] = {}
+        self._logged = Logged()
         self._tallies = Tallies()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches = Watches()
@@ -119,7 +118,17 @@ class Panels:
         """
         for name, value in values.items():
             self.refuse_measured(name)
-            self._logged[name] = _number(name, value)
+            self._logged.take(name, value)
+
+    def undefined(self, reasons: Mapping[str, str]) -> None:
+        """Keep that values are nan and why, until the epoch closes.
+
+        Raises:
+            RunError: a reason is no text, or its name is measured here.
+        """
+        for name, reason in reasons.items():
+            self.refuse_measured(name)
+            self._logged.undefined(name, reason)
 
     def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:
         """Give all values of the epoch, over all ranks by one collective, and begin the next.
@@ -148,7 +157,7 @@ class Panels:
             self._tallies.state(self.watches.laps),
             {split: recorded.state() for split, recorded in self._recorded.items()},
             self.watches.close(),
-            {name: float(value) for name, value in self._logged.items()},
+            self._logged.state(),
             None if self._examples is None else self._examples.found(void),
         )
 
@@ -165,7 +174,7 @@ class Panels:
         self._reset()
         epoch.take("recorded", values, reasons)
         epoch.take("watched", *over_ranks([state.watched for state in states]))
-        epoch.take("logged", first_of(state.logged for state in states), {})
+        epoch.take("logged", *first_of(state.logged for state in states))
         return epoch
 
     def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitPanel]:
@@ -193,7 +202,7 @@ class Panels:
 
     def _reset(self) -> None:
         """Begin the next epoch."""
-        self._logged = {}
+        self._logged.reset()
         self._tallies.reset()
         for panel in self._splits.values():
             panel.reset()
@@ -239,14 +248,3 @@ def _read_additive(value: Additive) -> tuple[float, str | None]:
     except OverflowError:  # such as that of a perplexity
         return math.nan, f"{value!r} is too large for a number"
     return number, f"{value!r} is undefined" if math.isnan(number) else None
-
-
-def _number(name: str, value: Any) -> Any:
-    """Accept what is one number; a tensor stays where it is until the epoch closes."""
-    if type(value) is float:
-        return value
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
-        return value.detach()
-    if isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "size", 0) == 1):
-        return float(value)
-    raise RunError(f"log({name}=...) takes one number, got {type(value).__name__} {str(value)[:60]}")

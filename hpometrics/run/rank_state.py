@@ -8,6 +8,7 @@ from typing import Any
 
 from ..metrics.report import Report
 from .examples.finder import FoundExamples
+from .logged import State as Logged
 from .recorded import together
 from .watched_ranks import Told as Watched
 
@@ -26,7 +27,7 @@ class RankState:
     counted: Additives
     recorded: Additives
     watched: Watched
-    logged: Mapping[str, float]
+    logged: Logged
     examples: FoundExamples | None
 
 
@@ -42,6 +43,8 @@ def by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {split: [state[split] for state in states if split in state] for split in splits}
 
 
-def first_of(logged: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def first_of(logged: Iterable[Logged]) -> tuple[dict[str, float], dict[str, str]]:
     """Logged numbers cannot be added: the first process that has one says it, so that all stop as one."""
-    return {name: value for each in reversed(list(logged)) for name, value in each.items()}
+    told = {name: value for each in reversed(list(logged)) for name, value in each.items()}
+    reasons = {name: reason for name, (_, reason) in told.items() if reason is not None}
+    return {name: value for name, (value, _) in told.items()}, reasons

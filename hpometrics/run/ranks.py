@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
 from ..exceptions import RankError, RunError
-from ..metrics.keeper import process, world_size
+from ..metrics.ranks import process, world_size
 
 T = TypeVar("T")
 
@@ -22,13 +22,13 @@ class Decision:
     """What the first rank has decided at the end of an epoch, for all to do alike.
 
     Attributes:
-        value: the optimised value as the first rank has it.
+        steering: the optimised value, and those that constraints bound, as the first rank has them.
         over: no epoch follows.
         ended: the epoch was reported as the final one.
         stop: the host's stop.
     """
 
-    value: float
+    steering: Mapping[str, float]
     over: bool
     ended: bool
     stop: BaseException | None = None

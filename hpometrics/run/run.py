@@ -211,6 +211,19 @@ class Run(Recording):
         self._panels.log(values)
         self._open = True
 
+    def undefined(self, **reasons: str) -> None:
+        """Record that values of this epoch are undefined and why: each is nan with its reason.
+
+        `run.undefined(recall="no row is positive")` stands where `run.log(recall=...)` would.
+
+        Raises:
+            RunError: a reason is no text, the name is one the run measures itself, or the last epoch is over.
+        """
+        if not self._looping:
+            self._check_not_over("undefined")
+        self._panels.undefined(reasons)
+        self._open = True
+
     def _begin(self, what: str) -> None:
         """Take something into the epoch, unless the last one is over."""
         if not self._looping:
@@ -224,6 +237,7 @@ class Run(Recording):
         max_norm: float | None = None,
         *,
         name: str | None = None,
+        every: int = 1,
     ) -> None:
         """Record with every epoch how its updates went and what they took, without slowing them down.
 
@@ -236,11 +250,13 @@ class Run(Recording):
             max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
                 does (do not call it too), and record `clip`; `gnorm` is that from before.
             name: of this watch, if it is not the only one: its values are `name.gnorm` ...
+            every: measure gradients at the first of so many steps. To read them costs some per cent of the
+                shortest steps; where they are clipped, each step reads them anyway.
 
         Raises:
-            RunError: a watch of that name is there already, or `max_norm` is not above 0.
+            RunError: a watch of that name is there already, or `max_norm` or `every` is out of range.
         """
-        watch = self._panels.watches.add(model, optimizer, max_norm, name)
+        watch = self._panels.watches.add(model, optimizer, max_norm, name, every)
         if self._progress.history:
             watch.go_on_after(self._progress.history[-1].values)
 
@@ -358,21 +374,24 @@ class Run(Recording):
 
     def _follow(self, record: EpochRecord, decision: Decision) -> None:
         """Take the epoch as the first rank has it."""
-        self._progress.take(record.with_number(self._name, decision.value))
+        self._progress.take(record.with_numbers(decision.steering))
         self._traces.follow(record.epoch, self._progress.picked, self._panels)
 
     def _report(self, final: bool) -> Decision:
         """Tell the host the last epoch."""
-        record, name = self._progress.history[-1], self._name
+        record = self._progress.history[-1]
         over = final or self.finished
         ended = over or len(self._progress.history) == self.spec.epochs
-        told = record.number(name), self._progress.value, numbers_of(record.values), ended
+        numbers = numbers_of(record.values)
         stop = None
         try:
-            self._reporter.report(record.epoch, *told)
+            self._reporter.report(
+                record.epoch, record.number(self._name), self._progress.value, numbers, ended
+            )
         except self._reporter.stops as err:
             stop = err if self._ranks.alone else sendable(err)
-        return Decision(record.number(name), over, ended, stop)
+        steering = {name: numbers[name] for name in self.spec.steering if name in numbers}
+        return Decision(steering, over, ended, stop)
 
     def _obey(self, decision: Decision) -> None:
         """Do what the first rank has decided.

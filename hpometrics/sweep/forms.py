@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
 from pydantic_core import PydanticCustomError
 
+from ..messages import did_you_mean
 from ..metrics.combined import Combined
 from ..metrics.names import MetricName
 from ..metrics.places import COMBINED, check_output_name
-from .problems import did_you_mean
+from ..target import TARGET, is_target
 
 _SLUG = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}"
-_TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PARAM_LENGTH = 128
@@ -90,7 +90,7 @@ def _param(value: str) -> str:
 
 
 def _target(value: Any) -> Any:
-    if isinstance(value, str) and (not re.fullmatch(_TARGET, value) or "__" in value):
+    if isinstance(value, str) and not is_target(value):
         raise wrong(f"{value!r} is no target; write module:function, as in examples.digits:train")
     return value
 
@@ -114,7 +114,7 @@ def _read_as(check: Callable[[Any], Any], shape: Any) -> BeforeValidator:
 
 
 Name = Annotated[str, BeforeValidator(_name), _matching(_SLUG)]
-Target = Annotated[str, BeforeValidator(_target), _matching(_TARGET)]
+Target = Annotated[str, BeforeValidator(_target), _matching(TARGET)]
 ParamName = Annotated[str, BeforeValidator(_param)]
 Params = dict[ParamName, Any]
 Scalar = Annotated[Any, _read_as(_scalar, PlainScalar)]

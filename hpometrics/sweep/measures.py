@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
+from ..messages import one_line
 from ..metrics.combined import Combined, check_split
 from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
 from ..metrics.lookup import FoundMetric, is_registered
@@ -15,7 +16,6 @@ from ..metrics.registry import all_entries, find_metric, import_metric
 from ..objective import Objective
 from .forms import Metric
 from .outputs import UNSAID
-from .problems import one_line
 
 
 class MeasureError(HpometricsError, ValueError):
@@ -40,6 +40,10 @@ class Measure:
     group: bool = False
     combined: Combined | None = None
     formula: str | None = None
+
+
+OWN = Measure("as the engine says", None, "run")
+"""What a file optimises that leaves it to its engine, an evaluation."""
 
 
 def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool = False) -> list[Measure]:

@@ -8,7 +8,7 @@
 A law draws its own data and raises `LawBroken` with what was expected and what came.
 """
 
-from .draws import OUTPUTS, Batch, Draw, cut, draw, rows_of, size_of
+from ..metrics.draws import OUTPUTS, Batch, Draw, cut, draw, rows_of, size_of
 from .laws import (
     LAWS,
     LawBroken,

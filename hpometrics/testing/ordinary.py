@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from ..metrics.draws import OUTPUTS, Batch, draw
 from ..metrics.features import (
     AUDIO,
     IMAGE,
@@ -18,7 +19,6 @@ from ..metrics.features import (
     OutputFeature,
     Ranking,
 )
-from .draws import OUTPUTS, Batch, draw
 
 _NOISE = 0.3
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from torch import Tensor
 
+from ..metrics.draws import OUTPUTS, Batch, Draw, draw, draw_of
 from ..metrics.facts import Param
 from ..metrics.features import FEATURES, OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName, Scalar
 from ..metrics.registry import MetricEntry, all_entries, find_metric, get_metric
-from .draws import OUTPUTS, Batch, Draw, draw
 
 
 @dataclass(frozen=True)
@@ -74,23 +73,6 @@ def subjects_of(
 def all_subjects(feature_type: str | None = None) -> tuple[Subject, ...]:
     """Every use of every registered metric; of one feature when asked."""
     return tuple(subject for entry in all_entries(feature_type) for subject in subjects_of(entry))
-
-
-def draw_of(cls: type[Metric]) -> Draw:
-    """Where batches for a metric come from: its own static method `draw_batch`, or the usual `draw`."""
-    own = getattr(cls, "draw_batch", None)
-    return draw if own is None else _seeded(own)
-
-
-@cache
-def _seeded(own: Callable[..., Batch]) -> Draw:
-    """One draw for all metrics that share a method, so that they can be told to measure the same batches."""
-
-    def drawn(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
-        batch: Batch = own(output, rows, noise, torch.Generator().manual_seed(seed))
-        return batch
-
-    return drawn
 
 
 def _entries_named(name: str, feature_type: str | None) -> tuple[MetricEntry, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...exceptions import RunError
 from ...metrics.collection import MetricCollection
+from ...metrics.draws import OUTPUTS, Draw, draw, draw_of
 from ...metrics.features import AUDIO, BINARY, CATEGORY, FEATURES, IMAGE, MASK, PREDICTIONS, RANKING, SET
 from ...metrics.groups import DEFAULT, WORDS, members_of
 from ...metrics.metric import Metric
@@ -16,8 +17,6 @@ from ...metrics.names import MetricName
 from ...metrics.registry import get_metric
 from ...metrics.row_values import is_mean_of_rows
 from ...objective import Objective
-from ...testing.draws import OUTPUTS, Draw, draw
-from ...testing.subjects import draw_of
 
 KEPT = 20  # at either end, unless said otherwise
 _TRIED, _FEW = 40, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long

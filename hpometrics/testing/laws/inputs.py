@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ...metrics.batches import batch_of
+from ...metrics.draws import cut
 from ...metrics.features import RANKING
-from ..draws import cut
 from ..subjects import Subject, fed, value_of
 from .forms import MODEL_OUTPUTS, cast, has_floats, over_tensors, spoiled
 from .verdict import LawBroken, require_same, require_undefined

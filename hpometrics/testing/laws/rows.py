@@ -10,8 +10,8 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ...metrics.batches import batch_of
 from ...metrics.derivations import class_dim
+from ...metrics.draws import cut, rows_of, size_of
 from ...metrics.outputs import Outputs
-from ..draws import cut, rows_of, size_of
 from ..subjects import Subject, value_of
 from .verdict import LawBroken, require_same
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from ...metrics.collection import MetricCollection
+from ...metrics.draws import Batch, Draw, cut, rows_of
 from ...metrics.features import OutputFeature
 from ...metrics.names import MetricName
-from ..draws import Batch, Draw, cut, rows_of
 from ..subjects import Subject, all_subjects, fed, value_of
 from .verdict import require_same, require_undefined
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
-from ..metrics.features import (
+from .features import (
     BINARY,
     CATEGORY,
     CLUSTERS,
@@ -32,6 +33,7 @@ from ..metrics.features import (
     Timeseries,
     Vector,
 )
+from .metric import Metric
 
 Batch = dict[str, Any]
 Draw = Callable[[OutputFeature, int, float, int], Batch]
@@ -81,6 +83,23 @@ def draw(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) ->
             f"no batch can be drawn for a {output.type} output; give Subject(..., draw=) of your own"
         )
     return recipe(output, rows, noise, torch.Generator().manual_seed(seed))
+
+
+def draw_of(cls: type[Metric]) -> Draw:
+    """Where batches for a metric come from: its own static method `draw_batch`, or the usual `draw`."""
+    own = getattr(cls, "draw_batch", None)
+    return draw if own is None else _seeded(own)
+
+
+@cache
+def _seeded(own: Callable[..., Batch]) -> Draw:
+    """One draw for all metrics that share a method, so that they can be told to measure the same batches."""
+
+    def drawn(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
+        batch: Batch = own(output, rows, noise, torch.Generator().manual_seed(seed))
+        return batch
+
+    return drawn
 
 
 def size_of(batch: Batch) -> int:
