@@ -53,15 +53,15 @@ class Crew:
         if error is not None:
             for worker in self._workers:
                 worker.terminate()
-        for worker, listener in zip(self._workers, self._listeners, strict=True):
-            worker.wait()
+        for listener in self._listeners:
             listener.join()
 
     def _listen(self, worker: subprocess.Popen[str]) -> None:
-        for line in worker.stdout or ():
-            record = read_trial(self._job.directory.trial(int(line)))
-            if record is not None:
-                self._job.note(record)
+        with worker:  # closes the pipe and waits
+            for line in worker.stdout or ():
+                record = read_trial(self._job.directory.trial(int(line)))
+                if record is not None:
+                    self._job.note(record)
 
 
 def _started(command: list[str]) -> subprocess.Popen[str]:

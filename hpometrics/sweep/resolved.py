@@ -30,7 +30,7 @@ class Resolved:
 
     `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
     `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others;
-    `constraints` are bounds under the names of `track`; `file` is the sweep file.
+    `constraints` are bounds under the names of `track`; `file` is the sweep file, beside which the engine is.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Resolved:
     config: Mapping[str, Any]
     formulas: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
-    file: str = ""
+    file: str | None = None
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
@@ -98,8 +98,9 @@ def resolved_config(plan: Plan) -> dict[str, Any]:
     """Give the sweep file with every default spelled out."""
     told = plan.config.model_dump(by_alias=True, exclude_none=True)
     told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
-    told["search"].setdefault("sampler", plan.sampler)
-    told["search"].setdefault("pruner", plan.pruner)
+    if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
+        told["search"].setdefault("sampler", plan.sampler)
+        told["search"].setdefault("pruner", plan.pruner)
     told["engine"]["seed"] = plan.engine_seed
     return told
 

@@ -10,11 +10,8 @@ from ..search.record import TrialRecord
 from .command import INTERRUPTED, OK, make_job, terminated_as_interrupted
 from .directory import RunDirectory
 from .in_process import run_in_process
-from .loader import parse_document
-from .overrides import override
-from .plan import Plan, make_plan
+from .planned_again import planned_again
 from .progress import Progress
-from .writer import dump_yaml
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,9 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
     Raises:
         HpometricsError: it is no run directory, or its engine cannot be had here.
     """
-    job = make_job(_plan(path, options.seconds), extend=True)  # whoever made the directory has checked it
+    left = [] if options.seconds is None else [f"budget.time={options.seconds}"]
+    plan = planned_again(RunDirectory(path), [f"results.dir={json.dumps(str(path))}", *left])
+    job = make_job(plan, extend=True)  # whoever made the directory has checked it
     progress = Progress(job.resolved, [], options.quiet or options.hired, job.directory)
     job.tell = _tell_number if options.hired else progress.tell
     progress.say(f"{job.plan.name}  {job.directory.path}  joined")
@@ -52,15 +51,6 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
             return OK
     progress.say(f"ended {job.ended} trials; none is left. See: hpometrics best {path}")
     return OK
-
-
-def _plan(path: Path, seconds: float | None) -> Plan:
-    """Plan the sweep of a run directory again, from all that was settled when it was made."""
-    resolved = RunDirectory(path).read()
-    document = parse_document(dump_yaml(resolved.config), resolved.file)
-    time = [] if seconds is None else [f"budget.time={seconds}"]
-    override(document, [f"results.dir={json.dumps(str(path))}", *time])
-    return make_plan(document)
 
 
 def _tell_number(record: TrialRecord) -> None:
