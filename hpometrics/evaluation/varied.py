@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import RunError
 from ..metrics.names import MetricName
+from ..objective import Objective
 from ..run.run import Run
 from ..run.spec import Reported, RunSpec, engine
 from ..search.readings import numbers_of
@@ -22,8 +23,8 @@ from .evaluator import location
 from .files import BEST_FILE, variant, write_json
 from .provenance import Provenance
 from .score import finite
-from .tuple_metric import TupleMetric
-from .value_names import value_names, values_of
+from .tuple_metric import TupleMetric, objective_of
+from .value_names import value_names, values_of, with_folds
 from .variable import check_varied
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class Varied:
         if base is not None and evaluator.cache:
             hash(base)
         self.cache = PrefixCache(evaluation.engine, cache=evaluator.cache, keep=keep, seed=evaluator.seed)
-        engine(metric=Reported(str(self._names[0]), self._panel.objective), epochs=1)(self)
+        first, *others = [Reported(name, objective) for name, objective in self._recorded()]
+        engine(metric=first, track=tuple(others), epochs=1)(self)
 
     def __call__(self, params: Mapping[str, Any], run: Run) -> None:
         """Evaluate the engine params of one trial."""
@@ -105,6 +107,12 @@ class Varied:
         path = Path(directory) / BEST_FILE
         write_json(path, {**told, "evaluation": self._provenance(best, evaluation).to_json()})
         return path
+
+    def _recorded(self) -> Iterator[tuple[str, Objective | None]]:
+        """Every name that a trial's record may have, with its direction; a deviation has none."""
+        for name, metric in self.measured:
+            objective = objective_of(metric)
+            yield from zip(with_folds(name), (objective, objective, None), strict=False)
 
     def _provenance(self, best: Best, evaluation: str) -> Provenance:
         numbers = numbers_of(best.values)

@@ -178,6 +178,17 @@ def test_failed_and_undefined_candidates_have_their_reasons():
     assert (best.trial, best.value) == (3, 0.5)
 
 
+def test_constraints_bound_what_is_recorded():
+    """Registered names and metrics of tuples, their means and deviations over the folds too."""
+    evaluation = Evaluation(Classification(), Accuracy(), [Precision(1.0), "accuracy"], output=Category(2))
+    bounds = ["Precision(label=1.0) >= 0.8", "accuracy <= 0.9", "Accuracy(folds=deviation) <= 0.5"]
+    objective = ListObjective(evaluation.vary(BASE), LAMBDAS, constraints=bounds)
+    records = objective.run()
+    infeasible = TrialState.INFEASIBLE
+    assert [record.state for record in records] == [TrialState.COMPLETE, infeasible, infeasible]
+    assert objective.best(records).params == LAMBDAS[0]
+
+
 class Counted(Engine):
     """Four stages that count themselves."""
 
