@@ -21,6 +21,7 @@ from .cache import PrefixCache
 from .engine_params import EngineParams
 from .evaluator import location
 from .files import BEST_FILE, variant, write_json
+from .prefixes import Prefixes
 from .provenance import Provenance
 from .score import finite
 from .tuple_metric import TupleMetric, objective_of
@@ -58,7 +59,7 @@ class Varied:
         self._names = value_names(self._panel.all)
         self._keep, self._id = keep, uuid.uuid4().hex
         if base is not None and evaluator.cache:
-            hash(base)
+            Prefixes.of(base)  # refuses what has no structure
         self.cache = PrefixCache(evaluation.engine, cache=evaluator.cache, keep=keep, seed=evaluator.seed)
         first, *others = [Reported(name, objective) for name, objective in self._recorded()]
         engine(metric=first, track=tuple(others), epochs=1)(self)
@@ -127,7 +128,7 @@ class Varied:
             params: each param that a trial may be given, with the values it can have; none of a range.
 
         Raises:
-            RunError: another metric is to be optimised than the evaluation's.
+            RunError: another metric is to be optimised or measured than the evaluation's.
             EngineParamsError: a path leads nowhere; the message has those there are.
             EngineError: the engine knows no stage of a name.
         """
@@ -135,6 +136,12 @@ class Varied:
             raise RunError(
                 f"the evaluation is by {self._names[0]}, but metric= says {spec.name}; leave metric= out, or "
                 "evaluate by another metric"
+            )
+        if spec.collections:
+            measured = ", ".join(str(name) for name in self._names)
+            raise RunError(
+                f"the evaluation measures {measured}; leave output= and track= out, bound what it "
+                "measures, or give it other metrics too"
             )
         check_varied(params, self.base, self.evaluation.engine)
 

@@ -277,15 +277,26 @@ def test_a_list_is_checked_beforehand():
         )
 
 
-def test_another_metric_than_the_evaluations_is_refused():
-    """What is optimised is said once."""
-    with pytest.raises(
-        RunError, match="the evaluation is by Accuracy, but metric= says mae; leave metric= out"
-    ):
-        OptunaObjective(
-            Evaluation(Classification(), Accuracy()).vary(BASE), {LAMBDA: Float(1, 2)}, metric="mae",
-            output="number",
-        )  # fmt: skip
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (
+            {"metric": "mae", "output": "number"},
+            "evaluation is by Accuracy, but metric= says mae; leave metric=",
+        ),
+        ({"output": Category(2)}, "the evaluation measures Accuracy; leave output= and track= out"),
+        ({"track": ["psnr"]}, "the evaluation measures Accuracy; leave output= and track= out"),
+        (
+            {"constraints": ["psnr <= 2"]},
+            "measures Accuracy; .* bound what it measures, or give it other metrics",
+        ),
+    ],
+)
+def test_other_metrics_than_the_evaluations_are_refused(facts, message):
+    """What is optimised and measured is said once."""
+    varied = Evaluation(Classification(), Accuracy()).vary(BASE)
+    with pytest.raises(RunError, match=message):
+        OptunaObjective(varied, {LAMBDA: Float(1, 2)}, **facts)
 
 
 class Adds:
