@@ -19,9 +19,11 @@ PRINTS = {
     "custom_metric.py": r"maximize padded_token_accuracy: (0\.\d+)",
     "define_by_run.py": r"roc_auc (0\.\d+)",
     "optuna_study.py": r"maximize f1\(average=macro\): (0\.\d+)",
+    "ray_own_tuner.py": r"f1\(average=macro\) (0\.\d+)",
     "ray_tuner.py": r"maximize f1\(average=macro\): (0\.\d+)",
     "with_ignite.py": r"f1\(average=macro\) (0\.\d+)",
     "with_lightning.py": r"f1\(average=macro\) (0\.\d+)",
+    "with_sklearn.py": r"f1\(average=macro\) (0\.\d+)",
     "with_transformers.py": r"f1\(average=macro\) (0\.\d+)",
 }
 A_WORKING_SEARCH = 0.85  # what each of them passes by far; a broken one stays near 0.5 or 0.1
