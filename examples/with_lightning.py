@@ -33,9 +33,9 @@ class Digits(pl.LightningModule):
         return loss
 
     def validation_step(self, batch: Any, index: int) -> dict[str, Tensor]:
-        """Return the keywords of `run.update`."""
+        """Give what was predicted, and the truth."""
         x, y = batch
-        return {"logits": self.network(x), "target": y}
+        return {"logits": self.network(x), "target": y}  # the keywords of run.update
 
     def configure_optimizers(self) -> Any:
         """Adam, a little slower with each epoch."""

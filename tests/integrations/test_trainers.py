@@ -18,6 +18,7 @@ from hpometrics.run import Reported, Run, RunSpec
 from hpometrics.run.checkpoint import load_checkpoint
 from hpometrics.run.trial import run_trial
 from hpometrics.search.optuna_backend import OptunaReporter
+from hpometrics.search.ray_backend import StoppedByTune
 from hpometrics.search.record import TrialState
 from hpometrics.search.reporter import ListReporter
 
@@ -79,6 +80,26 @@ def test_the_hosts_stop_ends_training(trainer, fits):
     assert (record.state, len(record.epochs)) == (TrialState.PRUNED, 2)
     assert "stopped trial 0 after epoch 1" in record.reason
     assert len(study.trials[0].intermediate_values) == 2
+
+
+class Exits(ListReporter):
+    """Stops the run after epoch 1 as Ray Tune does, by an exit."""
+
+    def report(self, epoch: int, *told: Any) -> None:
+        super().report(epoch, *told)
+        if epoch == 1:
+            raise StoppedByTune("enough")
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_stop_that_is_an_exit_ends_training(trainer, fits):
+    """No trainer takes it for an interrupt or an error of its own, and the run does not go on after it."""
+    run = Run(Exits(stops=(StoppedByTune,)), **FACTS)
+    with pytest.raises(StoppedByTune, match="enough"):
+        fits[trainer](run, 4)
+    assert len(run.history) == 2
+    with pytest.raises(StoppedByTune, match="enough"):
+        next(run.epochs(4))
 
 
 @pytest.mark.parametrize("facts", [{"epochs": 2}, {"patience": 1, "tol": 9.0}, {"target": 0.0}], ids=str)
