@@ -27,6 +27,7 @@ _NAMES_BY_HOME = {
         "NonFiniteError",
         "NotYetError",
         "ObjectiveError",
+        "RankError",
         "RecordError",
         "RegistrationError",
         "RunError",

@@ -48,6 +48,7 @@ def test_the_package_itself_loads_none_of_its_hosts():
         ("--version",),
         ("run", "--help"),
         ("eval", "--help"),
+        ("replay", "--help"),
         ("compare", "--help"),
         ("epochs", "--help"),
         ("check", str(CONFIG)),

@@ -11,14 +11,12 @@ from typing import Any
 
 import click
 
-from ..exceptions import NoFiniteValueError
 from ..target import Kind, import_target
 from .evaluation import Evaluation
 from .evaluator import Tell
 from .files import BEST_FILE, RESULTS_FILE, RESULTS_FORMS
 from .instance import INSTANCE_FILE
 
-OK, NOTHING_FINITE = 0, 3
 _FILES = (BEST_FILE, *(f"{RESULTS_FILE}.{form}" for form in RESULTS_FORMS), INSTANCE_FILE)
 
 
@@ -38,8 +36,8 @@ class Options:
     seed: int | None = None
 
 
-def eval_command(target: str, generator: str | None, options: Options) -> int:
-    """Evaluate a list of engine params; print every score and the best, and return the exit code.
+def eval_command(target: str, generator: str | None, options: Options) -> None:
+    """Evaluate a list of engine params; print every score and the best.
 
     Args:
         target: the evaluation, `package.module:Name`.
@@ -48,33 +46,29 @@ def eval_command(target: str, generator: str | None, options: Options) -> int:
 
     Raises:
         ConfigError, EngineError, EngineParamsError: what was named is something else.
+        NoFiniteValueError: no engine params has a finite score.
     """
     evaluation = import_evaluation(target)
     params = None if generator is None else import_target(generator, LIST, here())
     directory = options.directory or evaluation.evaluator.directory or Path("runs", target.partition(":")[2])
-    try:
-        result = evaluation.evaluate(
-            params,
-            directory=directory,
-            tell=_tell(options),
-            cache=options.cache,
-            seed=options.seed,
-            workers=options.workers,
-            engine_factory=_name_of(evaluation.engine, target),
-            evaluation_class=target,
-            generator_class=generator or "",
-            batch=options.batch,
-        )
-    except NoFiniteValueError as err:
-        click.echo(str(err), err=True)
-        return NOTHING_FINITE
+    result = evaluation.evaluate(
+        params,
+        directory=directory,
+        tell=_tell(options),
+        cache=options.cache,
+        seed=options.seed,
+        workers=options.workers,
+        engine_factory=_name_of(evaluation.engine, target),
+        evaluation_class=target,
+        generator_class=generator or "",
+        batch=options.batch,
+    )
     if options.as_json:
         click.echo(json.dumps(result.to_json(), indent=1, allow_nan=False))
-        return OK
+        return
     if options.quiet:
         click.echo(str(result))
     click.echo(f"saved {', '.join(_FILES)} in {directory}")
-    return OK
 
 
 def import_evaluation(target: str) -> Evaluation:

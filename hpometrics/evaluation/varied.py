@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,14 @@ from ..exceptions import RunError
 from ..metrics.names import MetricName
 from ..run.run import Run
 from ..run.spec import Reported, RunSpec, engine
+from ..search.readings import numbers_of
 from ..search.selection import Best
 from .cache import PrefixCache
 from .engine_params import EngineParams
 from .evaluator import location
 from .files import BEST_FILE, variant, write_json
+from .provenance import Provenance
+from .score import finite
 from .tuple_metric import TupleMetric
 from .value_names import value_names, values_of
 from .variable import check_varied
@@ -84,27 +88,28 @@ class Varied:
     def write_best(
         self, best: Best, directory: Path | str, *, engine_factory: str = "", evaluation_class: str = ""
     ) -> Path:
-        """Write the engine params of the best trial as `best.json`, and return its path.
+        """Write the engine params of the best trial and what they scored as `best.json`; return its path.
 
         Args:
             best: what an objective's `best` gives.
             directory: where.
             engine_factory: where the engine comes from; default: its class.
-            evaluation_class: where the evaluation comes from; default: its class.
+            evaluation_class: where the evaluation comes from; default: its class, or as the engine.
 
         Raises:
             EngineParamsError: a value has no form in JSON.
         """
         factory = engine_factory or location(type(self.evaluation.engine))
-        told = variant(
-            self.engine_params(best.params),
-            evaluation_class or self.evaluation.origin or factory,
-            factory,
-            datetime.now(UTC),
-        )
+        evaluation = evaluation_class or self.evaluation.origin or factory
+        told = variant(self.engine_params(best.params), evaluation, factory, datetime.now(UTC))
         path = Path(directory) / BEST_FILE
-        write_json(path, told)
+        write_json(path, {**told, "evaluation": self._provenance(best, evaluation).to_json()})
         return path
+
+    def _provenance(self, best: Best, evaluation: str) -> Provenance:
+        numbers = numbers_of(best.values)
+        scores = {metric.header: finite(numbers.get(str(name), math.nan)) for name, metric in self.measured}
+        return Provenance(evaluation, best.objective.value, scores, self.evaluation.evaluator.seed)
 
     def check_search(self, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
         """Refuse what would fail in every trial.

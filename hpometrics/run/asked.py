@@ -14,13 +14,14 @@ from ..exceptions import (
     RunError,
     UnknownMetricError,
 )
-from ..metrics.combined import Combined, SettledCombined
+from ..metrics.combined import Combined
 from ..metrics.diagnostics import diagnostic, direction_of
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.places import COMBINED, VALIDATION, Types, group_of, members, place
 from ..metrics.registry import import_metric
+from ..metrics.settled_combined import SettledCombined
 from ..objective import MINIMIZE, Objective
 from ..search.constraints import Constraint
 
@@ -163,7 +164,7 @@ def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
         if stated is not None:
             return Asked(str(name), stated)
         raise UnknownMetricError(
-            f"{err} If the engine reports it by run.log, state its direction: "
+            f"{err}. If the engine reports it by run.log, state its direction: "
             f"Reported({str(name)!r}, 'minimize')"
         ) from None
     at, objective = placed.name, placed.found.objective
@@ -172,7 +173,7 @@ def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
 
 def _of_combined(combined: Combined, types: Types) -> Asked:
     settled = combined.settled(types)
-    return Asked(settled.name, settled.objective, combined=settled)
+    return Asked(settled.name, settled.objective, task=settled.task, combined=settled)
 
 
 def _of_path(path: str, features: Features) -> Asked:

@@ -21,6 +21,7 @@ import torch
 
 from ..exceptions import NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike, check_logger
+from ..metrics.ranks import process
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
@@ -97,6 +98,7 @@ def attempt(
         started=datetime.now(UTC).replace(microsecond=0),
         versions=versions(),
     )
+    directory = directory if process() == 0 else None  # in a process group the first rank writes
     _begin(directory, record)
     began = time.perf_counter()
     run: Run | None = None
@@ -110,9 +112,10 @@ def attempt(
                 train(deepcopy(dict(params)), run)
     except BaseException as err:  # every end is recorded; the caller decides what goes on
         error = err
-    failure = _failure(run, error, reporter.stops)
+    stops = reporter.stops if run is None else run.stops
+    failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - began, 6)
-    ended = replace(record, seconds=seconds, **_ending(run, failure, reporter.stops))
+    ended = replace(record, seconds=seconds, **_ending(run, failure, stops))
     record = judged(ended, spec.bounds)
     if directory is not None:
         write_trial(directory, record)

@@ -123,8 +123,11 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
             print(evaluated(records))
         return NOTHING_COMPLETE
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
-    if isinstance(job.trials.train, StagedEngine):
-        job.trials.train.write_best(best, home.path)
+    engine = job.trials.train
+    if isinstance(engine, StagedEngine):
+        engine.write_best(best, home.path)
+        if engine.stages:
+            progress.say(engine.stages)
     if not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)

@@ -30,7 +30,7 @@ class Resolved:
 
     `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
     `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others;
-    `constraints` are bounds under the names of `track`.
+    `constraints` are bounds under the names of `track`; `file` is the sweep file as it was named.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Resolved:
     config: Mapping[str, Any]
     formulas: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
+    file: str | None = None
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
@@ -128,6 +129,7 @@ def resolve(plan: Plan) -> Resolved:
         config=resolved_config(plan),
         formulas={m.name: m.formula for m in (best, *plan.track) if m.formula is not None},
         constraints=tuple(str(bound.constraint) for bound in plan.bounds),
+        file=str(plan.file),
     )
 
 

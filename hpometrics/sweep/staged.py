@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -71,7 +72,8 @@ class StagedEngine:
 
     def __init__(self, target: str, folders: Folders, stated: Stated) -> None:
         self.target, self._folders, self._stated = target, folders, stated
-        self.train = _varied(import_target(target, STAGED, folders), stated, folders)
+        self._found = import_target(target, STAGED, folders)
+        self.train = _varied(self._found, stated, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> None:
         """Evaluate the engine params of one trial."""
@@ -100,9 +102,24 @@ class StagedEngine:
             for name, metric in self.train.measured
         )
 
+    @property
+    def stages(self) -> str:
+        """Say what the trials of this process have shared; nothing where there were none."""
+        asked = sum(count.asked for count in self.train.cache.counts.values())
+        return f"Stages: {self.train.cache}" if asked else ""
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Where the engine and the evaluation come from, as far as the file names them."""
+        if isinstance(self._found, Varied):
+            return {}
+        if not _is_kind(self._found, Evaluation):
+            return {"engine_factory": self.target}
+        return {} if self._stated.optimize else {"evaluation_class": self.target}
+
     def write_best(self, best: Best, directory: Path) -> Path:
         """Write `best.json`, which says where the engine comes from."""
-        return self.train.write_best(best, directory, engine_factory=self.target)
+        return self.train.write_best(best, directory, **self.origins)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (self.target, self._folders, self._stated)
@@ -116,23 +133,21 @@ def _arrived(target: str, folders: Folders, stated: Stated) -> StagedEngine:
 
 def is_staged(found: Any) -> bool:
     """Say whether an object is an engine of stages or an evaluation, or the class of one."""
-    kinds = (Engine, Evaluation)
-    return issubclass(found, kinds) if isinstance(found, type) else isinstance(found, (*kinds, Varied))
+    return _is_kind(found, Engine, Evaluation) or isinstance(found, Varied)
 
 
-def _is_metric(found: Any) -> bool:
-    kinds = (TupleMetric, Metric)
+def _is_kind(found: Any, *kinds: type) -> bool:
     return issubclass(found, kinds) if isinstance(found, type) else isinstance(found, kinds)
 
 
 STAGED = Kind("engine of stages", is_staged)
-METRIC = Kind("metric", _is_metric)
+METRIC = Kind("metric", lambda found: _is_kind(found, TupleMetric, Metric))
 
 
 def _varied(found: Any, stated: Stated, folders: Folders) -> Varied:
     if isinstance(found, Varied):
-        if stated.optimize is not None or stated.output is not None:
-            raise ConfigError("states its own metrics and output; leave those of the file out")
+        if stated != Stated():
+            raise ConfigError("states its own metrics, output and seed; leave those of the file out")
         return found
     made = found() if isinstance(found, type) else found
     if stated.optimize is not None:
@@ -142,7 +157,9 @@ def _varied(found: Any, stated: Stated, folders: Folders) -> Varied:
             "is an engine without an evaluation, so the file says what is optimised, as in "
             "metrics: {optimize: accuracy}"
         )
-    return made.vary()
+    seeded = copy(made)
+    seeded.evaluator = made.evaluator.changed(seed=stated.seed)
+    return seeded.vary()
 
 
 def _judged(made: Engine | Evaluation, stated: Stated, folders: Folders) -> Evaluation:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -57,6 +58,7 @@ def test_a_sweep_over_engine_params(sweep, folder):
         assert record.picked_values["Distance"] == record.value
         assert {"mae(folds=mean)", "rmse", "rmse(folds=deviation)"} <= record.picked_values.keys()
     assert (folder / "reads").read_text() == "read\n"
+    assert "Stages: 12 of 20 stages carried out (data_source 1/5, preparator 1/5, " in result.stderr
     assert "  mae: 3.33333       (minimize)\n" in result.stdout
     assert "  algorithms.once.guess: 4.0\n" in result.stdout
     assert result.stdout.endswith("saved best.yaml, best.json, trials.csv, study.db in runs/sweep\n")
@@ -73,6 +75,8 @@ def test_both_files_hold_the_best(sweep, folder):
     assert told["engine"] == "toy_stages:Guesser"
     written = (home / "best.json").read_text()
     assert '"engineFactory": "toy_stages:Guesser"' in written
+    scores = {"mae": told["value"], "Distance": told["value"], "rmse": told["values"]["rmse"]}
+    assert json.loads(written)["evaluation"]["scores"] == scores
     assert EngineParams.from_json(written) == EngineParams.of_values(told["params"])
 
 
@@ -104,6 +108,8 @@ def test_an_evaluation_has_its_own_metrics(sweep, folder):
     }
     resolved = read_document(folder / "runs" / "sweep" / "sweep.resolved.yaml").data
     assert (resolved["metric"], resolved["objective_from"]) == ("Distance", "engine")
+    written = json.loads((folder / "runs" / "sweep" / "best.json").read_text())
+    assert written["evaluation"]["class"] == "toy_stages:GuessEvaluation"
 
 
 def test_a_file_may_judge_an_evaluation_by_other_metrics(sweep, folder):
@@ -144,7 +150,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "mae",
             "toy_stages:Guesser",
-            "toy_stages:Guesser is a type, no metric; it has Near, Distance, near_by",
+            "toy_stages:Guesser is a class, no metric; it has Near, Distance, near_",
         ),
         (
             "mae",
@@ -161,7 +167,11 @@ def test_a_target_may_have_a_base(sweep, folder):
             "",
             "metrics: 'mae' is measured by the registry, which must know what the engine",
         ),
-        ("Guesser,", "based,", "metrics: states its own metrics and output; leave those of the file out"),
+        (
+            "Guesser,",
+            "based,",
+            "metrics: states its own metrics, output and seed; leave those of the file out",
+        ),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_the_first_trial(sweep, folder, old, new, message):
