@@ -16,6 +16,7 @@ from hpometrics.guide.markdown import with_table
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXCERPTS = re.findall(r"```py\n# (\S+)\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.ray
@@ -26,6 +27,13 @@ def test_the_code_runs(tmp_path):
     ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     assert "1.0" in ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("path", "excerpt"), EXCERPTS, ids=[path for path, _ in EXCERPTS])
+def test_an_excerpt_is_of_its_file(path, excerpt):
+    """Each line stands in the example that it names, in this order; the example runs in the tests."""
+    lines = iter((ROOT / path).read_text(encoding="utf8").splitlines())
+    assert all(line in lines for line in excerpt.splitlines())
 
 
 def test_the_sweep_is_the_quickstart():
