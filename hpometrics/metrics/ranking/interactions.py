@@ -122,6 +122,10 @@ class Interactions:
         """Return the same entries under other numbers, (entries,), without those below 0."""
         return Interactions(self.offsets, items, self.grades).where(items >= 0)
 
+    def ungraded(self) -> Interactions:
+        """Return the same entries, each of which counts 1."""
+        return Interactions(self.offsets, self.items)
+
     def packed(self) -> Interactions:
         """Return the same on the host."""
         return self.to("cpu")
