@@ -11,7 +11,7 @@ from ..metrics.collection import MetricCollection
 from ..metrics.features import OutputFeature
 from ..metrics.names import SPLITS
 from ..metrics.places import VALIDATION
-from ..metrics.ranking.per_user import Column
+from ..metrics.ranking.per_user import PerUser
 from ..metrics.task_collections import TaskCollection
 from ..search.readings import Reading
 
@@ -86,13 +86,12 @@ class SplitPanel:
             reasons = dict.fromkeys(values, self.void)
         return values, reasons
 
-    def by_user(self) -> dict[str, Column] | None:
+    def by_user(self) -> PerUser | None:
         """The values by user; None unless an output keeps them."""
         tables = [table for live in self._live.values() if (table := live.per_user()) is not None]
         if not tables:
             return None
-        void = self.void is not None
-        return {self.called(name): column for table in tables for name, column in table.items() if not void}
+        return PerUser({}) if self.void is not None else PerUser.joined(tables).called(self.called)
 
     def collection(self, feature: str | None, task: str | None) -> MetricCollection:
         """What measures one task of an output that has been updated in this epoch."""
