@@ -19,7 +19,11 @@ _LEVELS = 10  # eleven levels of recall, 0.0 to 1.0
 Norm = Literal["min", "n", "hits"]
 
 
-@register_metric("mrr", [RANKING], aliases=["mean_reciprocal_rank", "retrieval_mrr", "recip_rank"])
+@register_metric(
+    "mrr",
+    [RANKING],
+    aliases=["MRR", "mean_reciprocal_rank", "retrieval_mrr", "recip_rank", "reciprocal_rank"],
+)
 class MeanReciprocalRank(ListMetric):
     """Mean over users of 1 over the rank of the first relevant item, 0 where it lies behind k.
 
@@ -52,6 +56,7 @@ class MeanReciprocalRank(ListMetric):
     "map",
     [RANKING],
     aliases={
+        "MAP": "map",
         "mean_average_precision": "map",
         "retrieval_map": "map(norm=hits)",
         "map_cut": "map(norm=n)",
@@ -92,7 +97,7 @@ class MeanAveragePrecision(ListMetric):
         return total / (cut.relevant if self.norm == "n" else cut.best_found)
 
 
-@register_metric("mar", [RANKING], aliases=["mean_average_recall"])
+@register_metric("mar", [RANKING], aliases=["MAR", "mean_average_recall"])
 class MeanAverageRecall(ListMetric):
     """Mean over users of the recall at the ranks of their relevant items.
 
