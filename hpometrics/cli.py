@@ -207,17 +207,22 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
 @click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
 @click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
 @click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this one, such as ndcg@10.")
-def compare(directory: Path, first: int, second: int, names: tuple[str, ...]) -> None:
+@click.option(
+    "--by",
+    type=click.Choice(["group", "popularity"]),
+    help="Compare the users of each group, or of each third by how popular what they like is.",
+)
+def compare(directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None) -> None:
     """Compare two trials of a run directory user by user, each at its picked epoch.
 
     Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
     that of a paired bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several
-    metrics; the effect is the difference in standard deviations of the users' differences.
+    metrics or strata; the effect is the difference in standard deviations of the users' differences.
     """
     with _reported():
         from .sweep.comparing import compare_text
 
-        click.echo(compare_text(directory, first, second, names))
+        click.echo(compare_text(directory, first, second, names, by))
 
 
 @main.command()
