@@ -118,14 +118,15 @@ class TaskCollection:
             self.take(name, rows)
 
     def check(self, **tensors: Any) -> None:
-        """Measure a batch for nobody.
+        """Measure a batch for nobody; one that is like the last of these is only glanced at.
 
         Raises:
             MetricInputError: it would be refused.
         """
         self._trial = self._trial or self._prototype.fresh()
-        self._trial.update(**tensors)
-        self._trial.reset()
+        if not self._trial.would_take(**tensors):
+            self._trial.reset()
+            self._trial.update(**tensors)
 
     def take(self, task: str | None, rows: Mapping[str, Any]) -> None:
         """Add the rows of one task; what is measured unasked and cannot read them is measured no longer.
