@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -109,11 +108,11 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
     replayed = replay.compare(first)
     tell(str(replayed))
     if seeds > 1:
-        every = [first]
+        every = []
         for repeat in range(seeds):
-            every += [replay.run(repeat)] if repeat else []
+            every.append(replay.run(repeat) if repeat else first)
             tell(f"  seed {replay.seed(repeat)}: {_ended(every[-1])}")
-        tell(_spread(replay.resolved.metric, [record.value for record in every]))
+        tell(_spread(replay.resolved.metric, every))
     return replayed.code
 
 
@@ -144,14 +143,14 @@ def _named_in(path: Path) -> int | None:
 
 
 def _ended(record: TrialRecord) -> str:
-    return f"failed: {record.reason}" if record.value is None else str(record.value)
+    return f"failed: {record.reason}" if record.state is TrialState.FAILED else str(record.value)
 
 
-def _spread(metric: str, values: Sequence[float | None]) -> str:
-    finite = [value for value in values if value is not None and math.isfinite(value)]
-    head = f"{metric} over {len(values)} seeds"
-    if len(finite) < len(values):
-        head += f", of which {len(values) - len(finite)} failed"
-    if len(finite) < 2:
+def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
+    ended = [record.value for record in records if record.state is not TrialState.FAILED]
+    values = [value for value in ended if value is not None]
+    failed = len(records) - len(values)
+    head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
+    if len(values) < 2:
         return f"{head}: too few values for a deviation"
-    return f"{head}: mean {fmean(finite)}, deviation {stdev(finite)}"
+    return f"{head}: mean {fmean(values)}, deviation {stdev(values)}"
