@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from . import __version__
-from .exceptions import HpometricsError, NoFiniteValueError
+from .exceptions import ConfigError, HpometricsError, NoFiniteValueError
 
 CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
 _FILE = click.Path(path_type=Path)
@@ -111,7 +111,7 @@ def _check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
 
 
 @main.command("eval")
-@click.argument("evaluation", metavar="MODULE:EVALUATION")
+@click.argument("evaluation", metavar="MODULE:EVALUATION|FILE")
 @click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
 @click.option("--dir", "directory", type=_FILE, help="Where the results go.  [runs/NAME]")
 @click.option("--batch", default="", metavar="TEXT", help="Your own words for the record.")
@@ -135,14 +135,22 @@ def evaluate(
 ) -> None:
     """Evaluate a list of engine params and print which is the best.
 
-    The list may be left out where the evaluation has its own.
+    The list may be left out where the evaluation has its own. A sweep file over an engine of stages is
+    evaluated if its candidates are a list or a grid; the results go to results.dir with -eval at its end.
     """
     with _reported(verbose):
         from .evaluation.command import Options, eval_command
 
         cache = False if no_cache else None
         options = Options(directory, batch, as_json, quiet, cache, workers, seed)
-        eval_command(evaluation, engine_params, options)
+        if not Path(evaluation).is_file():
+            eval_command(evaluation, engine_params, options)
+            return
+        if engine_params is not None:
+            raise ConfigError(f"{evaluation} has its own list; leave {engine_params} out")
+        from .sweep.evaluating import eval_file
+
+        eval_file(Path(evaluation), options)
 
 
 @main.command()
@@ -199,17 +207,22 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
 @click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
 @click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
 @click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this one, such as ndcg@10.")
-def compare(directory: Path, first: int, second: int, names: tuple[str, ...]) -> None:
+@click.option(
+    "--by",
+    type=click.Choice(["group", "popularity"]),
+    help="Compare the users of each group, or of each third by how popular what they like is.",
+)
+def compare(directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None) -> None:
     """Compare two trials of a run directory user by user, each at its picked epoch.
 
     Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
     that of a paired bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several
-    metrics; the effect is the difference in standard deviations of the users' differences.
+    metrics or strata; the effect is the difference in standard deviations of the users' differences.
     """
     with _reported():
         from .sweep.comparing import compare_text
 
-        click.echo(compare_text(directory, first, second, names))
+        click.echo(compare_text(directory, first, second, names, by))
 
 
 @main.command()

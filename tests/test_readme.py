@@ -16,6 +16,7 @@ from hpometrics.guide.markdown import with_table
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXCERPTS = re.findall(r"```py\n# (\S+)\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.ray
@@ -28,10 +29,24 @@ def test_the_code_runs(tmp_path):
     assert "1.0" in ran.stdout.splitlines()
 
 
+@pytest.mark.parametrize(("path", "excerpt"), EXCERPTS, ids=[path for path, _ in EXCERPTS])
+def test_an_excerpt_is_of_its_file(path, excerpt):
+    """Each line stands in the example that it names, in this order; the example runs in the tests."""
+    lines = iter((ROOT / path).read_text(encoding="utf8").splitlines())
+    assert all(line in lines for line in excerpt.splitlines())
+
+
 def test_the_sweep_is_the_quickstart():
     """The file shown is `configs/quickstart.yaml`, but for its comments."""
     shown = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
     shipped = (ROOT / "configs/quickstart.yaml").read_text(encoding="utf8")
+    assert yaml.safe_load(shown) == yaml.safe_load(shipped)
+
+
+def test_the_search_of_engine_params_is_the_shipped_one():
+    """The second file shown is `configs/engine_params.yaml`."""
+    shown = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
+    shipped = (ROOT / "configs/engine_params.yaml").read_text(encoding="utf8")
     assert yaml.safe_load(shown) == yaml.safe_load(shipped)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from torch import Tensor
@@ -171,13 +172,11 @@ class TaskCollection:
     def per_user(self) -> PerUser | None:
         """The value of each user by metric and task, of this process; None unless the output keeps them."""
         keeping = {task: live for task, live in self._live.items() if live.keeps_users}
-        columns = {
-            self._called(task, key): column
+        tables = [
+            live.per_user(synchronize=False).met().called(partial(self._called, task))
             for task, live in keeping.items()
-            for key, column in live.per_user(synchronize=False).items()
-            if len(column[0])
-        }
-        return PerUser(columns) if keeping else None
+        ]
+        return PerUser.joined(tables) if keeping else None
 
     def reset(self) -> None:
         """Forget everything measured, and every task."""

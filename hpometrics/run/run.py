@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -129,8 +129,10 @@ class Run(Closing):
         """The state at the end of the picked epoch, if one was kept."""
         return self._traces.checkpoint_of(self._progress.picked)
 
-    def epochs(self, n: int | None = None) -> Iterator[int]:
+    def epochs(self, n: int | None = None) -> Generator[int]:
         """Count the epochs from 0, or from where a restored run goes on; measure and report the end of each.
+
+        A trainer that owns its loop advances it by hand, see `integrations.trainer_loop`.
 
         Args:
             n: epochs in all; the spec's `epochs` caps it, and is taken where `n` is not given.
@@ -275,7 +277,7 @@ class Run(Closing):
         finally:
             self._release()
 
-    def _loop(self, total: int) -> Iterator[int]:
+    def _loop(self, total: int) -> Generator[int]:
         self._began = time.perf_counter()
         self._looped = True
         self._check_not_stopped()

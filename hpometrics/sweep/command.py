@@ -12,7 +12,7 @@ from functools import partial
 
 from ..exceptions import NoFiniteValueError
 from ..logs.loggers import LOGGERS
-from ..run.spec import RunSpec, engine_facts
+from ..run.spec import RunSpec
 from ..run.trial import Trials
 from ..search.record import TrialRecord
 from ..search.selection import best_of
@@ -73,9 +73,7 @@ def _job(plan: Plan, options: Options) -> Job:
     engine = import_engine(plan)
     plan = settle(plan, engine)
     home = RunDirectory(plan.directory)
-    measured = spec_facts(plan, engine_facts(engine.train))
-    if isinstance(engine, StagedEngine):
-        measured |= {"output": None, "defaults": False}  # scores come as numbers: nothing is updated
+    measured = spec_facts(plan, engine)
     spec = RunSpec(**measured)
     check_space(plan, engine, spec)
     trials = Trials(

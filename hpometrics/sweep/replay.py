@@ -10,7 +10,7 @@ from typing import Any
 
 from ..exceptions import ConfigError, RecordError
 from ..replayed import Replayed
-from ..run.spec import RunSpec, engine_facts
+from ..run.spec import RunSpec
 from ..run.trial import attempt
 from ..search.readings import to_json
 from ..search.record import TrialRecord, TrialState
@@ -49,7 +49,7 @@ class TrialReplay:
         plan = _plan(home, self.resolved)
         self._engine = import_engine(plan)
         self._plan = settle(plan, self._engine)
-        facts = spec_facts(self._plan, engine_facts(self._engine.train))
+        facts = spec_facts(self._plan, self._engine)
         self._spec = RunSpec(**{**facts, "threads": self.record.threads})
 
     def __str__(self) -> str:

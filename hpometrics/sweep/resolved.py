@@ -101,6 +101,8 @@ def resolved_config(plan: Plan) -> dict[str, Any]:
     told["search"].setdefault("sampler", plan.sampler)
     told["search"].setdefault("pruner", plan.pruner)
     told["engine"]["seed"] = plan.engine_seed
+    if not plan.config.metrics.optimize:
+        del told["metrics"]["optimize"]  # the engine says it
     return told
 
 
