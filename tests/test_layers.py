@@ -15,7 +15,7 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "exceptions lazy",
-            "objective messages",
+            "objective messages pages",
             "target",
             "metrics search",
             "logs",
