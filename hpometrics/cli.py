@@ -127,6 +127,18 @@ def best(directory: Path, form: str) -> None:
 
 @main.command()
 @click.argument("directory", type=_FILE)
+@click.option("-o", "--output", type=_FILE, help="Write to this file.  [report.html in DIRECTORY]")
+@click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
+def report(directory: Path, output: Path | None, form: str) -> None:
+    """Write a run directory's report: one page, offline, or one text; from its record."""
+    with _reported():
+        from .sweep.report.writing import write_report
+
+        click.echo(f"saved {write_report(directory, form, output)}")
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
 @click.argument("trial", type=click.IntRange(min=0))
 @click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
 @click.option("--all", "every", is_flag=True, help="All epochs.")
