@@ -20,6 +20,7 @@ from . import __version__
 from .exceptions import HpometricsError, NoFiniteValueError
 
 CONFIG_ERROR, NOTHING_COMPLETE, INTERRUPTED = 2, 3, 130
+_STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 _FILE = click.Path(path_type=Path)
 _SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -123,6 +124,35 @@ def best(directory: Path, form: str) -> None:
         except NoFiniteValueError as err:
             click.echo(str(err), err=True)
             sys.exit(NOTHING_COMPLETE)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+def status(directory: Path) -> None:
+    """Say how far a sweep is, what is best so far and what its open trials do.
+
+    Exit code 3: no trial is complete yet.
+    """
+    with _reported():
+        from .sweep.status import status_text
+
+        told, complete = status_text(directory)
+        click.echo(told)
+        if not complete:
+            sys.exit(NOTHING_COMPLETE)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
+@click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these.")
+@click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table")
+def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> None:
+    """List the trials of a run directory with the values of their picked epochs."""
+    with _reported():
+        from .sweep.listing import trials_text
+
+        click.echo(trials_text(directory, form, sort, states))
 
 
 @main.command()
