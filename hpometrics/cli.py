@@ -57,6 +57,16 @@ def main() -> None:
 
 
 @main.command()
+@click.argument("directory", type=_FILE, default=Path())
+def init(directory: Path) -> None:
+    """Write a sweep file to start from, its engine and the schema for editors; check and run take them."""
+    with _reported():
+        from .sweep.init import write_starter
+
+        click.echo(write_starter(directory))
+
+
+@main.command()
 @click.argument("file", type=_FILE)
 @_SET
 @click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
