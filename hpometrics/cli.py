@@ -179,6 +179,17 @@ def report(directory: Path, output: Path | None, form: str) -> None:
 
 @main.command()
 @click.argument("directory", type=_FILE)
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
+def dashboard(directory: Path, port: int) -> None:
+    """Show the study of a run directory in optuna-dashboard, on this machine only."""
+    with _reported():
+        from .sweep.dashboard import serve_dashboard
+
+        serve_dashboard(directory, port, click.echo)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
 @click.argument("trial", type=click.IntRange(min=0))
 @click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
 @click.option("--all", "every", is_flag=True, help="All epochs.")
