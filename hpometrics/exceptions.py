@@ -66,6 +66,10 @@ class LoggerError(RunError):
     """A logger failed at an epoch that the record has."""
 
 
+class RankError(RunError):
+    """Another rank of the process group has failed, or is gone."""
+
+
 class EngineParamsError(HpometricsError, ValueError):
     """Engine params are not well formed, or hold a value that says nothing of what it is."""
 

@@ -46,7 +46,7 @@ class RayObjective:
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
         self.study: optuna.Study | None = None
 
     @property

@@ -54,7 +54,8 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
         hint = did_you_mean(attribute, (key for key in vars(module) if not key.startswith("_")))
         raise ConfigError(f"{name} has no {attribute!r}{hint or _there(module, kind)}")
     if not kind.fits(found):
-        raise ConfigError(f"{target} is a {type(found).__name__}, no {kind.name}{_there(module, kind)}")
+        what = "class" if isinstance(found, type) else type(found).__name__
+        raise ConfigError(f"{target} is a {what}, no {kind.name}{_there(module, kind)}")
     return found
 
 

@@ -15,10 +15,10 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "exceptions lazy",
-            "objective messages pages",
+            "objective messages versions pages",
             "target",
             "metrics search",
-            "logs",
+            "logs replayed",
             "run",
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",

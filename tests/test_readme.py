@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from hpometrics.guide.markdown import with_table
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXCERPTS = re.findall(r"```py\n# (\S+)\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.ray
@@ -27,6 +29,13 @@ def test_the_code_runs(tmp_path):
     assert "1.0" in ran.stdout.splitlines()
 
 
+@pytest.mark.parametrize(("path", "excerpt"), EXCERPTS, ids=[path for path, _ in EXCERPTS])
+def test_an_excerpt_is_of_its_file(path, excerpt):
+    """Each line stands in the example that it names, in this order; the example runs in the tests."""
+    lines = iter((ROOT / path).read_text(encoding="utf8").splitlines())
+    assert all(line in lines for line in excerpt.splitlines())
+
+
 def test_the_sweep_is_the_quickstart():
     """The file shown is `configs/quickstart.yaml`, but for its comments."""
     shown = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
@@ -34,6 +43,30 @@ def test_the_sweep_is_the_quickstart():
     assert yaml.safe_load(shown) == yaml.safe_load(shipped)
 
 
+def test_the_search_of_engine_params_is_the_shipped_one():
+    """The second file shown is `configs/engine_params.yaml`."""
+    shown = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
+    shipped = (ROOT / "configs/engine_params.yaml").read_text(encoding="utf8")
+    assert yaml.safe_load(shown) == yaml.safe_load(shipped)
+
+
 def test_the_table_is_printed_from_the_registry():
     """`make index` has been run since the last change of a metric."""
     assert with_table(README) == README
+
+
+def test_the_evaluation_prints_what_is_shown(tmp_path):
+    """The lines of `hpometrics eval`, but for the id of the run."""
+    shown = re.search(r"```text\n(Starting evaluation.*?)```", README, re.DOTALL)[1].splitlines()
+    targets = [f"examples.engine_params:{name}" for name in ("PrecisionEvaluation", "LAMBDAS")]
+    command = [sys.executable, "-m", "hpometrics", "eval", *targets]
+    ran = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [line.rstrip() for line in ran.stdout.splitlines()][1:] == shown[1:]

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from ..objective import Objective
 from ..pages.page import page
+from .differences import differences
 from .engine_params import EngineParams
 from .score import Number, Score, finite
 
@@ -155,7 +156,8 @@ class MetricEvaluatorResult:
 
     def to_html(self) -> str:
         """Give one page that needs nothing beside itself: a row per engine params, opened by a click."""
-        return page("evaluation", "result.html", result=self, decimals=_decimals)
+        told = differences([params for params, _ in self.engine_params_scores])
+        return page("evaluation", "result.html", result=self, decimals=_decimals, differences=told)
 
 
 def evaluated(scores: Sequence[MetricScores]) -> str:

@@ -67,6 +67,10 @@ class Gathering:
         """The number of rows of a small batch that at a glance is like the first of its kind; else 0."""
         return 0 if self._likeness is None else self._likeness.rows_of(named, self._most // 2)
 
+    def would_take(self, named: Mapping[str, Any]) -> bool:
+        """Whether `take` would take it, and no statistic could refuse it."""
+        return not self._direct and self.alike(named) > 0
+
     def check(self, batch: Outputs) -> None:
         """Ask every statistic whether the batch fits; those that regroup once for a kind.
 

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
 from ..exceptions import LoggerError, NoFiniteValueError, RunError
-from ..logs.logger import Standing
-from ..logs.loggers import LoggerLike, Loggers
+from ..logs.loggers import LoggerLike
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import Fsync
-from ..search.readings import Reading, numbers_of
+from ..search.readings import Reading
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
-from .checkpoint import Stateful
+from .checkpoint import Stateful, put_states, set_random_states
+from .closing import Closing
 from .examples.lines import Line
-from .panels import Panels
-from .progress import Progress
-from .recording import Recording
 from .spec import RunSpec
-from .traces import Traces
 
 
-class Run(Recording):
+class Run(Closing):
     """One training run with one set of params.
 
     Args:
         host: where the values go: an Optuna trial, `TuneReporter()`, any `Reporter`; None keeps them here.
+            In a process group the first rank's is told; the others have none, `Run(None, ...)`.
         spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
-        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing.
+        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
+            alone writes.
         params: what the run was given, for whoever asks `run.params`.
         fsync: see `EpochLog`.
         loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
@@ -70,20 +67,11 @@ class Run(Recording):
     ) -> None:
         if (spec is None) == (not facts):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
-        self.spec = spec or RunSpec(**facts)
-        self._name = self.spec.name
-        self._reporter = as_reporter(host)
-        self._reporter.check(self.spec.name, self.spec.objective)
-        self._params = params
-        super().__init__(Panels(self.spec))
-        self._progress = Progress(self.spec)
+        settled = spec or RunSpec(**facts)
+        reporter = as_reporter(host)
+        reporter.check(settled.name, settled.objective)
         home = None if directory is None else Path(directory)
-        self._loggers = Loggers(loggers, home)
-        self._traces = Traces(home, fsync)
-        self._open = self._looping = self._looped = False
-        self._began = time.perf_counter()
-        self.ended = False
-        self.stopped: BaseException | None = None
+        super().__init__(settled, reporter, params, home, fsync, loggers)
 
     def __enter__(self) -> Self:
         return self
@@ -93,15 +81,10 @@ class Run(Recording):
             self.close()
             return
         try:
-            self._end_loggers(complete=self.ended and isinstance(error, self._reporter.stops))
+            self._end_loggers(complete=self.ended and isinstance(error, self.stops))
         except LoggerError as err:  # what ended the run comes first
             error.add_note(str(err))
         self._release()
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """A copy of the params that this run was given, or that its host has drawn so far."""
-        return deepcopy(dict(self._params or self._reporter.params or {}))
 
     @property
     def history(self) -> tuple[EpochRecord, ...]:
@@ -120,11 +103,6 @@ class Run(Recording):
         if not math.isfinite(self._progress.value):
             raise NoFiniteValueError(self._progress.why_no_value())
         return self._progress.value
-
-    @property
-    def finished(self) -> bool:
-        """Whether patience or the target has ended the run."""
-        return self._progress.finished
 
     @property
     def best_epoch(self) -> int | None:
@@ -151,8 +129,10 @@ class Run(Recording):
         """The state at the end of the picked epoch, if one was kept."""
         return self._traces.checkpoint_of(self._progress.picked)
 
-    def epochs(self, n: int | None = None) -> Iterator[int]:
+    def epochs(self, n: int | None = None) -> Generator[int]:
         """Count the epochs from 0, or from where a restored run goes on; measure and report the end of each.
+
+        A trainer that owns its loop advances it by hand, see `integrations.trainer_loop`.
 
         Args:
             n: epochs in all; the spec's `epochs` caps it, and is taken where `n` is not given.
@@ -200,10 +180,17 @@ class Run(Recording):
         self._panels.log(values)
         self._open = True
 
-    def _begin(self, what: str) -> None:
-        """Take something into the epoch, unless the last one is over."""
+    def undefined(self, **reasons: str) -> None:
+        """Record that values of this epoch are undefined and why: each is nan with its reason.
+
+        `run.undefined(recall="no row is positive")` stands where `run.log(recall=...)` would.
+
+        Raises:
+            RunError: a reason is no text, the name is one the run measures itself, or the last epoch is over.
+        """
         if not self._looping:
-            self._check_not_over(what)
+            self._check_not_over("undefined")
+        self._panels.undefined(reasons)
         self._open = True
 
     def watch(
@@ -243,9 +230,12 @@ class Run(Recording):
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
         self._traces.hold(objects)
+        self._holding = self._keeps
 
     def restore(self, **objects: Stateful) -> int:
         """Go on after the latest checkpoint: states, random streams and history; epochs are reported anew.
+
+        In a process group every rank calls it, and goes on from what the first has stored.
 
         Returns:
             The number of epochs already done; 0 on a fresh run, which is left as it is.
@@ -255,14 +245,20 @@ class Run(Recording):
         """
         if self._progress.history or self._open:
             raise RunError("restore comes before the first epoch")
-        done, random = self._traces.restore(objects)
-        for record in done:
-            self._progress.take(record)
-            self._report(final=False)
-        if done:
-            self._panels.watches.go_on_after(done[-1].values)
-            self._traces.go_on(self._progress.picked, random)
-        return len(done)
+        stored, decision = self._ranks.from_first(self._resume)
+        if decision is None:
+            return 0
+        put_states(objects, stored.states)
+        if not self._ranks.leads:
+            for record in stored.done:
+                self._progress.take(record)
+        self._panels.watches.go_on_after(stored.done[-1].values)
+        self._traces.go_on(self._progress.picked)
+        random = self._ranks.own_of(stored.random)
+        if random is not None:
+            set_random_states(random)
+        self._obey(decision)
+        return len(stored.done)
 
     def export_per_user(self) -> None:
         """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
@@ -281,84 +277,16 @@ class Run(Recording):
         finally:
             self._release()
 
-    def _loop(self, total: int) -> Iterator[int]:
+    def _loop(self, total: int) -> Generator[int]:
         self._began = time.perf_counter()
         self._looped = True
         self._check_not_stopped()
         self._panels.watches.restart()
-        while len(self._progress.history) < total and not self.finished:
+        self._over = len(self._progress.history) >= total or self.finished
+        while not self._over:
             self._looping = True
             try:
                 yield len(self._progress.history)
             finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
                 self._looping = False
             self._close_epoch(final=len(self._progress.history) + 1 >= total)
-
-    def _close_epoch(self, final: bool) -> None:
-        """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
-
-        In this order a run that is killed in between can go on.
-        """
-        self._check_not_stopped()
-        record = self._measure()
-        self._progress.take(self._traces.append(record))
-        self._traces.follow(record.epoch, self._progress.picked, self._panels)
-        self._open = False
-        if self._loggers:
-            self._loggers.epoch(self._standing())
-        self._began = time.perf_counter()
-        self._report(final)
-
-    def _measure(self) -> EpochRecord:
-        self._collect()
-        values, reasons = self._panels.close()
-        seconds = round(time.perf_counter() - self._began, 6)
-        return EpochRecord(len(self._progress.history), values, reasons, seconds)
-
-    def _report(self, final: bool) -> None:
-        record = self._progress.history[-1]
-        self.ended = final or self.finished or len(self._progress.history) == self.spec.epochs
-        try:
-            self._reporter.report(
-                record.epoch,
-                record.number(self._name),
-                self._progress.value,
-                numbers_of(record.values),
-                self.ended,
-            )
-        except self._reporter.stops as stop:
-            self.stopped = None if self.ended else stop
-            raise
-
-    def _end_loggers(self, complete: bool) -> None:
-        if self._loggers:
-            self._loggers.end(self._standing(complete))
-
-    def _standing(self, complete: bool = False) -> Standing:
-        return Standing(
-            metric=self._name,
-            params=self.params,
-            directory=self._traces.directory,
-            history=tuple(self._progress.history),
-            picks=tuple(self._progress.picks),
-            impatience=self._progress.impatience,
-            complete=complete,
-        )
-
-    def _check_not_stopped(self) -> None:
-        if self.stopped is not None:  # whoever swallowed it gets it again
-            raise self.stopped
-
-    def _check_not_over(self, what: str) -> None:
-        """Refuse what would open an epoch behind the last; one that a break left open still takes it."""
-        if self._open or self.stopped is not None or not (self.ended or self._looped):
-            return
-        raise RunError(
-            f"run.{what}(...) comes after the last epoch, whose values are reported already; "
-            "put it into the loop, `for epoch in run.epochs(n):`"
-        )
-
-    def _release(self) -> None:
-        self._panels.watches.detach()
-        self._traces.close()
-        self._end_loggers(complete=False)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..exceptions import RunError
-from ..metrics.combined import SettledCombined
 from ..metrics.features import Output, OutputFeature, parse_feature
-from ..metrics.places import VALIDATION, check_output_name
+from ..metrics.places import ALL_TASKS, VALIDATION, check_output_name
+from ..metrics.settled_combined import SettledCombined
 from ..metrics.task_collections import TaskCollection
 from ..objective import Objective
 from ..search.constraints import Constraint
@@ -93,8 +93,10 @@ class RunSpec:
     def __post_init__(self) -> None:
         features = _features(self.output)
         asked = settle(self.metric, features, self.direction)
-        bounded = dict(constrained(tuple(self.constraints), features))
-        every = [asked, *tracked(tuple(self.track), features), *bounded.values()]
+        named = [asked, *tracked(tuple(self.track), features)]
+        reported = {one.name for one in named if one.measured is None and one.combined is None}
+        bounded = dict(constrained(tuple(self.constraints), features, reported))
+        every = [*named, *bounded.values()]
         self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
         self._set(output=_named(features), track=tuple(self.track), features=features)
         self._set(asked=asked, name=asked.name, objective=asked.objective, combined=_combined(every))
@@ -117,6 +119,17 @@ class RunSpec:
     def reported(self) -> bool:
         """Whether the engine reports the value itself."""
         return self.asked.measured is None and self.asked.combined is None
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """What is to be there that no metric measures: the value that steers, and terms of combinations."""
+        terms = [term for combined in self.combined for term in combined.terms if term.placed is None]
+        return tuple(dict.fromkeys([*self.steering, *(str(term.name) for term in terms)]))
+
+    @property
+    def steering(self) -> tuple[str, ...]:
+        """The value that is optimised, and those that constraints bound."""
+        return self.name, *(bound.name for bound in self.bounds)
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -178,9 +191,13 @@ def _named(features: Features) -> OutputFeature | Features | None:
 
 
 def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
+    """Every combination once, of all tasks and of each; `all/combined.loss` is called that as well."""
     found: dict[str, SettledCombined] = {}
-    for combined in (one.combined for one in every if one.combined is not None):
+    for asked in (one.combined for one in every if one.combined is not None):
+        combined = asked.of_every_task
         known = found.setdefault(combined.name, combined)
+        if asked.task == ALL_TASKS:
+            found[asked.name] = asked
         if known != combined:
             raise RunError(
                 f"{combined.name} is {known.formula} ({known.objective.value}) and also {combined.formula} "
@@ -200,8 +217,9 @@ def _collections(
     for one in every:
         if one.measured is not None:
             wanted[one.split][one.feature].append(one.measured)
-        for term, _ in one.combined.terms if one.combined else ():
-            wanted[VALIDATION][term.name.feature].append(term.measured)
+        for term in one.combined.terms if one.combined else ():
+            if term.placed is not None:
+                wanted[VALIDATION][term.name.feature].append(term.placed.measured)
     found: dict[str, dict[str | None, TaskCollection]] = {}
     for split, by_feature in wanted.items():
         for name, metrics in by_feature.items():

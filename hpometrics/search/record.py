@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -69,6 +69,10 @@ class EpochRecord:
         """The value of a metric that has one number."""
         value = self.values[name]
         return math.nan if isinstance(value, list) else value
+
+    def with_numbers(self, numbers: Mapping[str, float]) -> EpochRecord:
+        """The same but for these values."""
+        return replace(self, values={**self.values, **numbers})
 
     @classmethod
     def from_line(cls, line: str) -> EpochRecord:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..exceptions import UnknownMetricError
+from ..metrics.lookup import is_registered
 from ..metrics.names import MetricName
 from ..metrics.places import VALIDATION, Types, group_of
 from ..search.constraints import Constraint
 from .forms import Metric
-from .measures import Measure, MeasureError, is_registered, read_measures
+from .measures import Measure, MeasureError, read_measures
 
 
 @dataclass(frozen=True)

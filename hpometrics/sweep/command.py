@@ -12,19 +12,20 @@ from functools import partial
 
 from ..exceptions import NoFiniteValueError
 from ..logs.loggers import LOGGERS
-from ..run.spec import RunSpec, engine_facts
+from ..run.spec import RunSpec
 from ..run.trial import Trials
 from ..search.record import TrialRecord
 from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
-from .engine import import_engine, settle
+from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
 from .plan import Plan
 from .progress import Progress
 from .report.writing import write_report
 from .resolved import resolve
+from .staged import StagedEngine
 from .table import evaluated, optimal, result_table
 from .writer import write_text
 
@@ -73,10 +74,12 @@ def _job(plan: Plan, options: Options) -> Job:
     engine = import_engine(plan)
     plan = settle(plan, engine)
     home = RunDirectory(plan.directory)
-    measured = spec_facts(plan, engine_facts(engine.train))
+    measured = spec_facts(plan, engine)
+    spec = RunSpec(**measured)
+    check_space(plan, engine, spec)
     trials = Trials(
         engine,
-        RunSpec(**measured),
+        spec,
         home.path.absolute(),
         plan.engine_seed,
         plan.config.results.fsync,
@@ -115,11 +118,17 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
         best = best_of(records, resolved.metric, resolved.objective)
     except NoFiniteValueError as err:
         home.best.unlink(missing_ok=True)
+        home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
             print(evaluated(records))
         return NOTHING_COMPLETE
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
+    engine = job.trials.train
+    if isinstance(engine, StagedEngine):
+        engine.write_best(best, home.path)
+        if engine.stages:
+            progress.say(engine.stages)
     if not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
@@ -128,7 +137,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
 
 def _saved(job: Job) -> str:
     home, report = job.directory, job.plan.config.results.report
-    kept = (home.best, home.table, home.study, home.report(report))
+    kept = (home.best, home.engine_params, home.table, home.study, home.report(report))
     return ", ".join(path.name for path in kept if path.exists())
 
 

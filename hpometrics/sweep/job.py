@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..metrics.combined import Combined
-from ..run.spec import Reported
+from ..run.spec import Reported, engine_facts
 from ..run.trial import Trials
 from ..search.record import TrialRecord, TrialState
 from .directory import RunDirectory
+from .engine import ImportedEngine
 from .measures import Measure
 from .plan import Plan
 from .resolved import Resolved
+from .staged import StagedEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at")
 
@@ -70,8 +72,12 @@ class Job:
         return not self.resolved.objective.better(target, record.value)
 
 
-def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle."""
+def spec_facts(plan: Plan, engine: ImportedEngine | StagedEngine) -> dict[str, Any]:
+    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle.
+
+    Where an engine of stages is evaluated nothing is updated: its scores come as numbers.
+    """
+    facts = engine_facts(engine.train)
     best, own_words = plan.optimize, ("epochs", "patience", "target")
     given: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in own_words}
     given |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
@@ -81,7 +87,7 @@ def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         told["track_examples"] = examples.model_dump(exclude_none=True)
     told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
-    return {
+    measured = {
         **own,
         **told,
         "metric": _as_asked(best),
@@ -90,6 +96,8 @@ def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
     }
+    staged = isinstance(engine, StagedEngine)
+    return measured | {"output": None, "defaults": False, "track": facts["track"]} if staged else measured
 
 
 def _as_asked(measure: Measure) -> str | Combined | Reported:

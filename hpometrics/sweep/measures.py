@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
 from ..messages import one_line
-from ..metrics.combined import Combined
+from ..metrics.combined import Combined, check_split
 from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
-from ..metrics.lookup import FoundMetric
+from ..metrics.lookup import FoundMetric, is_registered
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.places import COMBINED, VALIDATION, Placed, Types, group_of, members, place
 from ..metrics.registry import all_entries, find_metric, import_metric
@@ -40,6 +40,10 @@ class Measure:
     group: bool = False
     combined: Combined | None = None
     formula: str | None = None
+
+
+OWN = Measure("as the engine says", None, "run")
+"""What a file optimises that leaves it to its engine, an evaluation."""
 
 
 def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool = False) -> list[Measure]:
@@ -129,13 +133,13 @@ def _of_a_run(name: MetricName, known: Diagnostic, stated: Objective | None, ste
 
 def _combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
     settled = combined.settled(types)
-    terms = [term for term, _ in settled.terms]
+    measured = [term.placed.found for term in settled.terms if term.placed is not None]
     if settle and types == UNSAID:
-        for term in terms:
-            _check_clear(term.found)
-    one_way = len({term.found.objective for term in terms}) == 1
+        for found in measured:
+            _check_clear(found)
+    one_way = len({term.objective for term in settled.terms}) == 1
     origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
-    inputs = ", ".join(dict.fromkeys(term.found.inputs.value for term in terms))
+    inputs = ", ".join(dict.fromkeys(found.inputs.value for found in measured)) or None
     return Measure(
         settled.name, settled.objective, origin, inputs, combined=combined, formula=settled.formula
     )
@@ -146,8 +150,10 @@ def _over_all_outputs(
 ) -> Measure:
     """Read `combined.loss`; what it is made of is open where the outputs are."""
     if types is None:
+        check_split(name)
         found = find_metric(name.bare)
-        measure = Measure(f"{COMBINED}.{name.metric}", found.objective, "registry", found.inputs.value)
+        called = str(MetricName(name.metric, feature=COMBINED, task=name.task))
+        measure = Measure(called, found.objective, "registry", found.inputs.value)
     else:
         measure = _combined(Combined.of_all_outputs(name, types), types, settle)
     if measure.objective is not None:
@@ -188,17 +194,6 @@ def _check_clear(found: FoundMetric) -> None:
             f"{found.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
             f"nor the engine says which it is; say engine.output, as in output: {example}"
         )
-
-
-def is_registered(name: MetricName) -> bool:
-    """Say whether any output feature has the metric, so that it cannot be a name of the engine's own."""
-    try:
-        find_metric(name.bare)
-    except UnknownMetricError:
-        return False
-    except MetricNameError:
-        return True
-    return True
 
 
 def _unknown(name: MetricName, err: UnknownMetricError, steers: bool) -> str:

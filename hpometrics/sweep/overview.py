@@ -23,6 +23,7 @@ _WORDS = {
     "registry": "<- registry",
     "stated": "<- this file",
     "mixed": "<- terms of both directions",
+    "engine": "<- the engine",
     "run": "<- settled by run",
 }
 _DEFAULTS = {

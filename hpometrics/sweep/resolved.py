@@ -8,13 +8,12 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, RecordError
 from ..objective import Objective
 from ..search.constraints import Constraint
+from ..versions import installed_versions
 from .loader import read_document
 from .outputs import plain
 from .writer import dump_yaml
@@ -22,7 +21,6 @@ from .writer import dump_yaml
 if TYPE_CHECKING:
     from .plan import Plan  # with pydantic, which readers of results need not load
 
-_PACKAGES = ("hpometrics", "torch", "torchmetrics", "optuna", "ray", "numpy")
 _HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
 
 
@@ -32,7 +30,7 @@ class Resolved:
 
     `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
     `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others;
-    `constraints` are bounds under the names of `track`.
+    `constraints` are bounds under the names of `track`; `file` is the sweep file as it was named.
     """
 
     name: str
@@ -50,6 +48,7 @@ class Resolved:
     config: Mapping[str, Any]
     formulas: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
+    file: str | None = None
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
@@ -102,6 +101,8 @@ def resolved_config(plan: Plan) -> dict[str, Any]:
     told["search"].setdefault("sampler", plan.sampler)
     told["search"].setdefault("pruner", plan.pruner)
     told["engine"]["seed"] = plan.engine_seed
+    if not plan.config.metrics.optimize:
+        del told["metrics"]["optimize"]  # the engine says it
     return told
 
 
@@ -126,10 +127,11 @@ def resolve(plan: Plan) -> Resolved:
         trials=plan.trials,
         seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},
         space=plan.space.fingerprint(),
-        versions=versions(),
+        versions=installed_versions(),
         config=resolved_config(plan),
         formulas={m.name: m.formula for m in (best, *plan.track) if m.formula is not None},
         constraints=tuple(str(bound.constraint) for bound in plan.bounds),
+        file=str(plan.file),
     )
 
 
@@ -148,17 +150,6 @@ def read_resolved(path: pathlib.Path) -> Resolved:
         return Resolved(**{**told, "objective": Objective.parse(told["objective"]), "track": objectives})
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
         raise RecordError(f"{path}: does not read back as a resolved sweep: {err}") from err
-
-
-def versions() -> dict[str, str]:
-    """Give the versions of what values depend on; nothing is imported."""
-    found = {"python": python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,11 @@ class Interactions:
         """Return values (entries,), with `behind` for entries that only fill up, of which there are none."""
         return values
 
+    def means(self, facts: Tensor) -> Tensor:
+        """The mean of facts (items,) over the items of each row, (rows,) float64; nan without any."""
+        none = torch.zeros(len(self), dtype=torch.float64, device=self.items.device)
+        return none.index_add(0, self.row_of, self.real(facts.double()[self.items])) / self.counts
+
     def side_by_side(self, values: Tensor, behind: float) -> Tensor:
         """Put values of each entry, (entries,), side by side: (rows, most), with `behind` behind them."""
         filled = torch.arange(self.most, device=values.device) < self.counts.unsqueeze(1)
@@ -121,6 +126,10 @@ class Interactions:
     def named(self, items: Tensor) -> Interactions:
         """Return the same entries under other numbers, (entries,), without those below 0."""
         return Interactions(self.offsets, items, self.grades).where(items >= 0)
+
+    def ungraded(self) -> Interactions:
+        """Return the same entries, each of which counts 1."""
+        return Interactions(self.offsets, self.items)
 
     def packed(self) -> Interactions:
         """Return the same on the host."""

@@ -145,7 +145,7 @@ class Report:
         """What gives these results again: a command and what it does."""
         return [
             (f"hpometrics best {self.directory}", "the optimal engine params again"),
-            (f"hpometrics run {self.directory / 'sweep.yaml'} --fresh", "the whole sweep, anew"),
+            (f"hpometrics replay {self.directory}", "train the best trial again: does its value come out?"),
         ]
 
 

@@ -1,0 +1,134 @@
+"""Lightning: a callback by which `fit` reports, prunes and picks as a loop over `run.epochs()` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..exceptions import RunError, missing_extra
+from ..run.checkpoint import Stateful
+from ..run.run import Run
+from .trainer_loop import TrainerLoop
+
+try:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+except ImportError as err:
+    raise missing_extra("hpometrics.integrations.lightning", "lightning", "lightning") from err
+
+__all__ = ["RunCallback"]
+
+
+class RunCallback(Callback):
+    """Measures the validation of each epoch: `Trainer(callbacks=[RunCallback(run)], ...)`.
+
+    `validation_step` returns the keywords of `run.update`, as in `{"logits": logits, "target": y}`; what it
+    logs by `self.log`, and `training_step` too, is recorded with the epoch and can be what is optimised:
+    `Run(trial, metric=Reported("val_loss", "minimize"))`. An epoch closes at its end, after its validation
+    and before the module's own `on_train_epoch_end`. The host's stop leaves `fit` as an exception; patience,
+    the target and the spec's `epochs` end it.
+
+    Where the run has a directory, every epoch leaves a checkpoint of the module, the optimizers and the
+    schedulers, and a run that was killed goes on after its latest: `fit` begins with the next epoch. What
+    else Lightning keeps does not come back: `global_step`, the state of other callbacks and of a gradient
+    scaler.
+
+    Args:
+        run: what is updated.
+        read: makes the keywords of `run.update` of what `validation_step` returns; unless given that is the
+            mapping itself. None is no batch, of a module that updates the run on its own.
+    """
+
+    def __init__(self, run: Run, read: Callable[[Any], Any] | None = None) -> None:
+        self.run = run
+        self._read = read
+        self._loop = TrainerLoop(run)
+        self._before: dict[str, Any] = {}
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse a fit that does not validate once per epoch.
+
+        Raises:
+            RunError: it does not.
+        """
+        if not trainer.enable_validation:
+            raise RunError(
+                "a run measures the validation of each epoch, and this fit has none; give validation_step "
+                "and val_dataloaders"
+            )
+        often, interval = trainer.check_val_every_n_epoch, trainer.val_check_interval
+        if often != 1 or interval != 1.0 or isinstance(interval, int):  # 1 is one batch, 1.0 one epoch
+            raise RunError(
+                f"a run measures one validation per epoch; check_val_every_n_epoch={often} and "
+                f"val_check_interval={interval} are to be 1 and 1.0"
+            )
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begin: go on after the latest checkpoint, if there is one."""
+        limit = trainer.max_epochs
+        done = self._loop.begin(None if limit in (None, -1) else limit, _objects(trainer, pl_module))
+        if done:
+            _step_on_plateau(trainer, pl_module, done, self.run.history[-1].values)
+            counts = dict.fromkeys(("ready", "started", "processed", "completed"), done)
+            trainer.fit_loop.epoch_progress.current.load_state_dict(counts)
+        self._stop_after_the_last(trainer)
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Take what is measured from here on: the sanity check is over."""
+        self._loop.start_epoch()
+        self._before = dict(trainer.callback_metrics)
+
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Update the run."""
+        self._loop.update(outputs if self._read is None else self._read(outputs))
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Close the epoch.
+
+        Raises:
+            BaseException: the host's stop.
+        """
+        logged = trainer.callback_metrics.items()  # of all epochs
+        self._loop.log({name: value for name, value in logged if value is not self._before.get(name)})
+        self._loop.end_epoch(trainer.current_epoch + 1, _objects(trainer, pl_module))
+        self._stop_after_the_last(trainer)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """End the loop, however the fit ended."""
+        self._loop.leave()
+
+    def _stop_after_the_last(self, trainer: Trainer) -> None:
+        if self._loop.over:
+            trainer.should_stop = True
+
+
+def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful]:
+    """What a checkpoint holds; of several optimizers each has a number."""
+    schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
+    return {
+        "model": pl_module,
+        **_numbered("optimizer", trainer.optimizers),
+        **_numbered("scheduler", schedulers),
+    }
+
+
+def _step_on_plateau(
+    trainer: Trainer, pl_module: LightningModule, done: int, values: Mapping[str, Any]
+) -> None:
+    """Make the step of those schedulers that Lightning steps behind the hook in which states were copied."""
+    if not pl_module.automatic_optimization:
+        return
+    for config in trainer.lr_scheduler_configs:
+        if config.reduce_on_plateau and config.interval == "epoch" and done % config.frequency == 0:
+            pl_module.lr_scheduler_step(config.scheduler, values[str(config.monitor)])
+
+
+def _numbered(name: str, things: list[Any]) -> dict[str, Stateful]:
+    return {name: things[0]} if len(things) == 1 else {f"{name}_{i}": thing for i, thing in enumerate(things)}

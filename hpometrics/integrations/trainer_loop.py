@@ -1,0 +1,130 @@
+"""TrainerLoop: the epochs of a run inside a trainer that owns the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from ..exceptions import RunError
+from ..run.checkpoint import Stateful
+from ..run.run import Run
+
+Objects = Mapping[str, Stateful]
+"""What a checkpoint holds, by name: `{"model": model, "optimizer": optimizer}`."""
+
+
+class TrainerLoop:
+    """Advances `run.epochs()` at the events of a trainer: `for epoch in run.epochs(n)`, step by step.
+
+    It is what the callbacks of Lightning, Transformers and Ignite have in common, and all that one for
+    another trainer needs. What a trainer measures outside of an epoch counts for nothing: a sanity check
+    before the first, a test after the last.
+
+    Args:
+        run: what is updated, reported, pruned and picked.
+
+    >>> from hpometrics import Reported
+    >>> run = Run(metric=Reported("loss", "minimize"), epochs=2)
+    >>> loop = TrainerLoop(run)
+    >>> loop.begin(10, {})  # of which none is done yet
+    0
+    >>> for count in range(1, 11):
+    ...     loop.start_epoch()
+    ...     loop.log({"loss": 0.3 / count})
+    ...     loop.end_epoch(count, {})
+    ...     if loop.over:  # two are all, the spec says
+    ...         break
+    >>> count, run.value
+    (2, 0.15)
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._epochs: Generator[int] | None = None
+        self._done = 0
+        self._epoch: int | None = None
+        self._open = False
+
+    @property
+    def over(self) -> bool:
+        """Whether no epoch is left."""
+        return self._epoch is None
+
+    def begin(self, n: int | None, objects: Objects) -> int:
+        """Restore the objects if the run was killed before, and see how many epochs are left.
+
+        Args:
+            n: how many epochs the trainer means to train; None if it does not know.
+            objects: whose states a checkpoint has.
+
+        Returns:
+            The number of epochs already done.
+
+        Raises:
+            RunError: neither the trainer nor the spec says how many epochs there are, or the run has begun.
+        """
+        self._done = self._run.restore(**objects)
+        self._epochs = self._run.epochs(n)
+        self._epoch = next(self._epochs, None)
+        return self._done
+
+    def start_epoch(self) -> None:
+        """Take what is measured and logged from here on."""
+        self._open = not self.over
+
+    def update(self, outputs: Any) -> None:
+        """Give the run a batch, as a mapping with the keywords of `run.update`; None has none to give.
+
+        A run that measures nothing, as its value is logged, takes none.
+
+        Raises:
+            RunError: it is something else.
+            MetricInputError: the batch is not what the metrics read.
+        """
+        if not self._open or outputs is None or not self._run.spec.collections:
+            return
+        if not isinstance(outputs, Mapping):
+            raise RunError(
+                "a run is updated by keywords, {'logits': logits, 'target': target}, got "
+                f"{type(outputs).__name__}; return such a mapping, or say how to make one of it"
+            )
+        self._run.update(**outputs)
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Let the run record values of this epoch.
+
+        Raises:
+            RunError: a value is no number, or its name is one the run measures itself.
+        """
+        if self._open:
+            self._run.log(**values)
+
+    def end_epoch(self, count: int, objects: Objects) -> None:
+        """Checkpoint the objects, measure and report the epoch.
+
+        Args:
+            count: the epoch as the trainer counts them, from 1, those already done included.
+            objects: as in `begin`.
+
+        Raises:
+            RunError: the trainer is at another epoch than the run.
+            BaseException: the host's stop.
+        """
+        if (
+            self._epochs is None or self._epoch is None or count == self._done
+        ):  # after the last, or before the first
+            return
+        if count != self._epoch + 1:
+            raise RunError(
+                f"a run measures one validation per epoch; here one ends in epoch {count} of the trainer, "
+                f"and the run is at epoch {self._epoch + 1}"
+            )
+        self._run.checkpoint(**objects)
+        self._open, self._epoch = False, None  # and so they stay where the host stops the run
+        self._epoch = next(self._epochs, None)
+
+    def leave(self) -> None:
+        """End the loop where the trainer does, however it ends."""
+        self._open, self._epoch = False, None
+        if self._epochs is not None:
+            self._epochs.close()

@@ -1,0 +1,136 @@
+"""Transformers: a callback by which `train` reports, prunes and picks as a loop over `run.epochs()` does."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..exceptions import RunError, missing_extra
+from ..run.checkpoint import Stateful
+from ..run.run import Run
+from .trainer_loop import TrainerLoop
+
+try:
+    from transformers import EvalPrediction, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers.trainer_utils import IntervalStrategy
+except ImportError as err:
+    raise missing_extra("hpometrics.integrations.transformers", "transformers", "transformers") from err
+
+__all__ = ["RunCallback"]
+
+
+class RunCallback(TrainerCallback):
+    """Measures the evaluation of each epoch; it comes with its own `compute_metrics`.
+
+    `Trainer(callbacks=[callback], compute_metrics=callback.compute_metrics, ...)`, with arguments that say
+    `eval_strategy="epoch"`. All predictions of a pass update the run at once, or batch by batch with
+    `batch_eval_metrics=True`: the values are the same. What the trainer logs (`loss`, `eval_loss`) is
+    recorded with the epoch and can be what is optimised:
+    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The host's stop leaves `train` as an exception;
+    patience, the target and the spec's `epochs` end it. An evaluation before or after training counts for
+    nothing.
+
+    Where the run has a directory, every epoch leaves a checkpoint of the model, the optimizer and the
+    schedule, and a run that was killed goes on after its latest: `train` trains the epochs that are left.
+    What else the trainer keeps does not come back: it counts steps and epochs from 0 and shuffles as in its
+    first epochs. `resume_from_checkpoint` is refused: it would restore twice.
+
+    Args:
+        run: what is updated.
+        read: makes the keywords of `run.update` of an `EvalPrediction`; unless given its predictions are
+            logits and its labels the target.
+    """
+
+    def __init__(self, run: Run, read: Callable[[EvalPrediction], Any] | None = None) -> None:
+        self.run = run
+        self._read = read or _logits
+        self._loop = TrainerLoop(run)
+        self._done = 0
+        self._updating = False
+
+    def compute_metrics(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
+        """Update the run; the values are the run's, so there are none to give.
+
+        In a process group every process is given all rows, and the first one updates.
+        """
+        if self._updating:
+            self._loop.update(self._read(prediction))
+        return {}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Begin: go on after the latest checkpoint, if there is one.
+
+        Raises:
+            RunError: the trainer does not evaluate once per epoch, or has restored a checkpoint of its own.
+        """
+        if args.eval_strategy != IntervalStrategy.EPOCH:
+            raise RunError(
+                "a run measures one evaluation per epoch; give eval_strategy='epoch', not "
+                f"{IntervalStrategy(args.eval_strategy).value!r}"
+            )
+        if state.global_step:
+            raise RunError("a run goes on from its own checkpoint; leave resume_from_checkpoint= out")
+        epochs = state.num_train_epochs
+        self._updating = state.is_world_process_zero
+        self._done = self._loop.begin(None if epochs == sys.maxsize else epochs, _objects(kwargs))
+        self._stop_after_the_last(control)
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Take what is measured from here on: `eval_on_start` is over."""
+        self._loop.start_epoch()
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Record what the trainer logs."""
+        self._loop.log({name: value for name, value in (logs or {}).items() if name != "epoch"})
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Close the epoch.
+
+        Raises:
+            BaseException: the host's stop.
+        """
+        self._loop.end_epoch(self._done + math.ceil(state.epoch or 0), _objects(kwargs))
+        self._stop_after_the_last(control)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """End the loop."""
+        self._loop.leave()
+
+    def _stop_after_the_last(self, control: TrainerControl) -> None:
+        if self._loop.over:
+            control.should_training_stop = True
+
+
+def _logits(prediction: EvalPrediction) -> dict[str, Any]:
+    if isinstance(prediction.predictions, tuple):
+        raise RunError(
+            f"the model gives {len(prediction.predictions)} outputs; say by read= which is what, as in "
+            "lambda prediction: {'logits': prediction.predictions[0], 'target': prediction.label_ids}"
+        )
+    return {"logits": prediction.predictions, "target": prediction.label_ids}
+
+
+def _objects(given: Mapping[str, Any]) -> dict[str, Stateful]:
+    """What a checkpoint holds, of what the trainer hands to its callbacks."""
+    return {
+        "model": given["model"],
+        "optimizer": given["optimizer"],
+        "scheduler": given["lr_scheduler"],
+    }

@@ -1,0 +1,173 @@
+"""What holds of every trainer that there is a callback for, and of the plain loop: one law, one test."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import optuna
+import pytest
+import torch
+from small_fits import Fit, Killed, hugging_face, ignite, lightning, plain
+from torch import nn
+
+from hpometrics.exceptions import RunError
+from hpometrics.metrics.features import Category
+from hpometrics.objective import MINIMIZE
+from hpometrics.run import Reported, Run, RunSpec
+from hpometrics.run.checkpoint import load_checkpoint
+from hpometrics.run.trial import run_trial
+from hpometrics.search.optuna_backend import OptunaReporter
+from hpometrics.search.ray_backend import StoppedByTune
+from hpometrics.search.record import TrialState
+from hpometrics.search.reporter import ListReporter
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning"),  # torch's, of Lightning
+    pytest.mark.filterwarnings("ignore:.*does not have many workers"),  # Lightning's advice for larger data
+]
+
+TRAINERS = ["lightning", "transformers", "ignite"]
+FACTS: dict[str, Any] = {
+    "metric": "f1(average=macro)",
+    "output": Category(3),
+    "track": ["accuracy", "roc_auc", "ece", "log_loss"],
+}
+MEASURED = ["f1(average=macro)", "accuracy", "roc_auc", "ece"]
+
+
+@pytest.fixture
+def fits(tmp_path) -> dict[str, Fit]:
+    """Each way to train the same network."""
+    return {
+        "plain": plain,
+        "lightning": lightning,
+        "transformers": partial(hugging_face, directory=tmp_path / "transformers"),
+        "ignite": ignite,
+    }
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_the_same_model_and_seed_give_the_same_reported_values(trainer, fits):
+    """To the last digit what is counted or ranked; a mean over rows but for the order of its sum."""
+    want, got = ListReporter(), ListReporter()
+    right = fits["plain"](Run(want, **FACTS), 4)
+    model = fits[trainer](Run(got, **FACTS), 4)
+    assert len(want.reports) == len({report.value for report in want.reports}) == 4
+    for one, other in zip(want.reports, got.reports, strict=True):
+        assert (other.epoch, other.value, other.picked, other.final) == (
+            one.epoch, one.value, one.picked, one.final,
+        )  # fmt: skip
+        assert [other.values[name] for name in MEASURED] == [one.values[name] for name in MEASURED]
+        assert other.values["log_loss"] == pytest.approx(one.values["log_loss"], rel=1e-12)
+    assert all(map(torch.equal, weights(right), weights(model)))
+
+
+def weights(model: nn.Module | dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """All weights in order, whatever the trainer calls them."""
+    return list((model if isinstance(model, dict) else model.state_dict()).values())
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_the_hosts_stop_ends_training(trainer, fits):
+    """The pruner says so after epoch 1 of 4: it is raised out of the trainer, and the trial is pruned."""
+    study = optuna.create_study(
+        direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=2.0, n_warmup_steps=1)
+    )
+    record = run_trial(
+        lambda params, run: fits[trainer](run, 4), {}, RunSpec(**FACTS), OptunaReporter(study.ask())
+    )
+    assert (record.state, len(record.epochs)) == (TrialState.PRUNED, 2)
+    assert "stopped trial 0 after epoch 1" in record.reason
+    assert len(study.trials[0].intermediate_values) == 2
+
+
+class Exits(ListReporter):
+    """Stops the run after epoch 1 as Ray Tune does, by an exit."""
+
+    def report(self, epoch: int, *told: Any) -> None:
+        super().report(epoch, *told)
+        if epoch == 1:
+            raise StoppedByTune("enough")
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_stop_that_is_an_exit_ends_training(trainer, fits):
+    """No trainer takes it for an interrupt or an error of its own, and the run does not go on after it."""
+    run = Run(Exits(stops=(StoppedByTune,)), **FACTS)
+    with pytest.raises(StoppedByTune, match="enough"):
+        fits[trainer](run, 4)
+    assert len(run.history) == 2
+    with pytest.raises(StoppedByTune, match="enough"):
+        next(run.epochs(4))
+
+
+@pytest.mark.parametrize("facts", [{"epochs": 2}, {"patience": 1, "tol": 9.0}, {"target": 0.0}], ids=str)
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_budget_patience_and_target_end_training(trainer, facts, fits):
+    """As they end the loop: with the same epochs, the last of them told as final."""
+    want, got = ListReporter(), ListReporter()
+    right = fits["plain"](Run(want, **FACTS, **facts), 4)
+    model = fits[trainer](Run(got, **FACTS, **facts), 4)
+    assert len(want.reports) < 4
+    assert [(r.epoch, r.value, r.final) for r in got.reports] == [
+        (r.epoch, r.value, r.final) for r in want.reports
+    ]
+    assert all(map(torch.equal, weights(right), weights(model)))  # not a step more
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_the_checkpoint_is_of_the_picked_epoch(trainer, fits, tmp_path):
+    """Its weights are those of a training that ended with that epoch."""
+    with Run(directory=tmp_path / "run", **FACTS) as run:
+        fits[trainer](run, 6)
+    assert run.best_epoch is not None and run.best_epoch < 5
+    stored = load_checkpoint(run.best_checkpoint)["states"]
+    assert stored["optimizer"]["state"]
+    right = fits["plain"](Run(**FACTS), run.best_epoch + 1)
+    assert all(map(torch.equal, weights(right), weights(stored["model"])))
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_run_that_was_killed_goes_on(trainer, fits, tmp_path):
+    """Weights and momentum come back: the same values as without, and no epoch twice."""
+    want, got = ListReporter(), ListReporter()
+    fits["plain"](Run(want, **FACTS), 4)
+    home = tmp_path / "run"
+    with pytest.raises(KeyError, match="killed"), Run(Killed(), directory=home, **FACTS) as run:
+        fits[trainer](run, 4)
+    with Run(got, directory=home, **FACTS) as run:
+        fits[trainer](run, 4)
+    assert [(r.epoch, r.value, r.final) for r in got.reports] == [
+        (r.epoch, r.value, r.final) for r in want.reports
+    ]
+    assert [record.attempt for record in run.history] == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("trainer", ["lightning", "transformers"])
+def test_what_is_logged_can_be_optimised(trainer, fits):
+    """A run that measures nothing reads no batch, and the trainer's own loss steers it."""
+    name = {"lightning": "val_loss", "transformers": "eval_loss"}[trainer]
+    run = Run(metric=Reported(name, MINIMIZE))
+    fits[trainer](run, 3)
+    measured = Run(metric="log_loss", output=Category(3))
+    fits["plain"](measured, 3)
+    assert run.value == pytest.approx(measured.value, rel=1e-6)  # theirs are sums in float32
+    logged = {"lightning": "train_loss", "transformers": "loss"}[trainer]
+    assert len({record.values[logged] for record in run.history}) == 3
+
+
+@pytest.mark.parametrize(
+    ("trainer", "settings", "text"),
+    [
+        ("lightning", {"check_val_every_n_epoch": 2}, "check_val_every_n_epoch=2 and val_check_interval=1.0"),
+        ("lightning", {"val_check_interval": 1}, "val_check_interval=1 are to be 1 and 1.0"),
+        ("lightning", {"limit_val_batches": 0}, "this fit has none; give validation_step"),
+        ("transformers", {"eval_strategy": "steps", "eval_steps": 2}, "eval_strategy='epoch', not 'steps'"),
+        ("ignite", {"passes": 2}, "one ends in epoch 1 of the trainer, and the run is at epoch 2"),
+    ],
+)
+def test_a_run_measures_one_validation_per_epoch(trainer, settings, text, fits):
+    """Another rhythm is refused, and the error says which it is."""
+    with pytest.raises(RunError, match=text):
+        fits[trainer](Run(**FACTS), 4, **settings)

@@ -1,0 +1,80 @@
+"""What is Transformers' own: whole passes or batches, models with several outputs, its checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from small_fits import VALID, Labelled, hf_trainer, hugging_face, table
+
+from hpometrics.exceptions import RunError
+from hpometrics.integrations.transformers import RunCallback
+from hpometrics.metrics.features import Category
+from hpometrics.run import Run
+
+FACTS: dict[str, Any] = {"metric": "f1(average=macro)", "output": Category(3), "track": ["ece"]}
+
+
+def test_a_pass_at_once_or_batch_by_batch_is_the_same(tmp_path):
+    """The F1 of a pass is that of its rows, not a mean over batches."""
+    whole, batches = Run(**FACTS), Run(**FACTS)
+    hugging_face(whole, 2, tmp_path)
+    hugging_face(batches, 2, tmp_path, batch_eval_metrics=True)
+    measured = [
+        [(record.values["f1(average=macro)"], record.values["ece"]) for record in run.history]
+        for run in (whole, batches)
+    ]
+    assert measured[0] == measured[1]
+
+
+class Verbose(Labelled):
+    """Gives its hidden states beside the logits."""
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {**super().forward(x, labels), "hidden": self.network[0](x)}
+
+
+def test_of_several_outputs_the_user_says_which(tmp_path):
+    """Nothing is guessed: the error shows how to say it."""
+    with pytest.raises(RunError, match=r"gives 2 outputs; say by read= which is what, as in lambda"):
+        hf_trainer(RunCallback(Run(**FACTS)), 1, tmp_path, Verbose()).train()
+    run, plain = Run(**FACTS), Run(**FACTS)
+    callback = RunCallback(
+        run, lambda prediction: {"logits": prediction.predictions[0], "target": prediction.label_ids}
+    )
+    hf_trainer(callback, 1, tmp_path, Verbose()).train()
+    hugging_face(plain, 1, tmp_path)
+    assert run.value == plain.value
+
+
+def test_two_sets_to_evaluate_are_refused(tmp_path):
+    """The second would count for the next epoch."""
+    trainer = hf_trainer(
+        RunCallback(Run(**FACTS)), 2, tmp_path, Labelled(), eval_dataset=dict.fromkeys("ab", table(VALID))
+    )
+    with pytest.raises(RunError, match="one ends in epoch 1 of the trainer, and the run is at epoch 2"):
+        trainer.train()
+
+
+def test_a_checkpoint_of_the_trainer_is_refused(tmp_path):
+    """Both would be restored; the run's own says which epochs are reported."""
+    hugging_face(Run(**FACTS), 1, tmp_path, save_strategy="epoch")
+    trainer = hf_trainer(RunCallback(Run(**FACTS)), 2, tmp_path, Labelled())
+    with pytest.raises(RunError, match="from its own checkpoint; leave resume_from_checkpoint= out"):
+        trainer.train(resume_from_checkpoint=True)
+
+
+def test_a_training_that_the_trainer_ends_early_is_whole(tmp_path):
+    """No epoch is opened behind the last one by the trainer's closing words."""
+    run = Run(**FACTS)
+    trainer = hf_trainer(
+        RunCallback(run), 9, tmp_path, Labelled(), metric_for_best_model="eval_loss", greater_is_better=False,
+        load_best_model_at_end=True, save_strategy="epoch", save_total_limit=1,
+    )  # fmt: skip
+    trainer.add_callback(transformers.EarlyStoppingCallback(1, early_stopping_threshold=9.0))
+    trainer.train()
+    run.close()
+    assert len(run.history) == 2
+    assert run.value == max(record.values["f1(average=macro)"] for record in run.history)
