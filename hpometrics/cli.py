@@ -20,6 +20,7 @@ from . import __version__
 from .exceptions import ConfigError, HpometricsError, NoFiniteValueError
 
 CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
+_STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 _FILE = click.Path(path_type=Path)
 _SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -53,6 +54,16 @@ def main() -> None:
     Exit codes: 0 all is well; 2 a file, a name or a setting is wrong and nothing was run; 3 no trial is
     complete, no score is finite; 130 interrupted, a sweep that is run again goes on.
     """
+
+
+@main.command()
+@click.argument("directory", type=_FILE, default=Path())
+def init(directory: Path) -> None:
+    """Write a sweep file to start from, its engine and the schema for editors; check and run take them."""
+    with _reported():
+        from .sweep.init import write_starter
+
+        click.echo(write_starter(directory))
 
 
 @main.command()
@@ -204,6 +215,58 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
             sys.exit(replay_trial(path, trial, seeds or 1, click.echo))
         sys.exit(replay_best(file, evaluation, click.echo))
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+def status(directory: Path) -> None:
+    """Say how far a sweep is, what is best so far and what its open trials do.
+
+    Exit code 3: no trial is complete yet.
+    """
+    with _reported():
+        from .sweep.status import status_text
+
+        told, complete = status_text(directory)
+        click.echo(told)
+        if not complete:
+            sys.exit(NOTHING_FINITE)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
+@click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these.")
+@click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table")
+def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> None:
+    """List the trials of a run directory with the values of their picked epochs."""
+    with _reported():
+        from .sweep.listing import trials_text
+
+        click.echo(trials_text(directory, form, sort, states))
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("-o", "--output", type=_FILE, help="Write to this file.  [report.html in DIRECTORY]")
+@click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
+def report(directory: Path, output: Path | None, form: str) -> None:
+    """Write a run directory's report: one page, offline, or one text; from its record."""
+    with _reported():
+        from .sweep.report.writing import write_report
+
+        click.echo(f"saved {write_report(directory, form, output)}")
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
+def dashboard(directory: Path, port: int) -> None:
+    """Show the study of a run directory in optuna-dashboard, on this machine only."""
+    with _reported():
+        from .sweep.dashboard import serve_dashboard
+
+        serve_dashboard(directory, port, click.echo)
 
 
 @main.command()

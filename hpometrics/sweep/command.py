@@ -23,6 +23,7 @@ from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
 from .plan import Plan
 from .progress import Progress
+from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
 from .table import evaluated, optimal, result_table
@@ -121,6 +122,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
     home, resolved = job.directory, job.resolved
     records = home.records()
     write_text(home.table, trials_csv(records, resolved))
+    if (kind := job.plan.config.results.report) != "none" and not quiet:
+        write_report(home.path, kind)
     try:
         best = best_of(records, resolved.metric, resolved.objective)
     except NoFiniteValueError as err:
@@ -143,8 +146,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
 
 
 def _saved(job: Job) -> str:
-    home = job.directory
-    kept = (home.best, home.engine_params, home.table, home.study)
+    home, report = job.directory, job.plan.config.results.report
+    kept = (home.best, home.engine_params, home.table, home.study, home.report(report))
     return ", ".join(path.name for path in kept if path.exists())
 
 

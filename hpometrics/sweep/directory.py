@@ -35,6 +35,10 @@ class RunDirectory:
         """Give the directory of a trial."""
         return self.trials / f"{number:04d}"
 
+    def report(self, kind: str) -> pathlib.Path:
+        """Give the file of a report, `html` or `md`."""
+        return self.path / f"report.{kind}"
+
     def records(self) -> list[TrialRecord]:
         """Read the record of every trial that has begun, by number.
 

@@ -179,6 +179,8 @@ def _results(plan: Plan) -> Iterator[str]:
     yield f"on disk after every {results.fsync}"
     if results.loggers:
         yield f"loggers {' '.join(logger.name for logger in results.loggers)}"
+    if results.report != "none":
+        yield f"report.{results.report}"
 
 
 def _plural(count: int, word: str) -> str:

@@ -20,6 +20,7 @@ from .config import Draft
 from .forms import Plugin
 from .loader import Document
 from .problems import Path
+from .report.writing import missing_package
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -53,7 +54,6 @@ _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "budget.retries": ((0,), "a retry"),
     "budget.failures": ((None,), "a limit of failures"),
     "budget.repeats": ((1,), "more than one seed per params"),
-    "results.report": (("none",), "a report"),
     "results.checkpoints": (("best",), "another choice of checkpoints than best"),
 }
 
@@ -67,7 +67,8 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         settle: Ray may be loaded to ask it about options; Optuna is, wherever options are given.
     """
     before = len(document.problems)
-    for check in (_later, _sampler, _pruner, _loggers, _list_backend, _optuna_backend, _ray_backend):
+    backends = (_list_backend, _optuna_backend, _ray_backend)
+    for check in (_later, _sampler, _pruner, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
     for path, text in _pruner_epochs(sweep, document):
@@ -195,6 +196,12 @@ def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
             yield path, f"the logger {logger.name} {'with options ' if logger.options else ''}{NOT_YET}"
         elif missing := loggers.missing_package(logger.name):
             yield path, str(missing)
+
+
+def _report(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    missing = missing_package(sweep.results.report)
+    if missing is not None:
+        yield ("results", "report"), f"{missing}; md needs no package"
 
 
 def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

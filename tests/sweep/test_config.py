@@ -251,7 +251,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
         ("trials: 4", "trials: 4, retries: 1", "a retry"),
         ("trials: 4", "trials: 4, failures: 3", "a limit of failures"),
         ("trials: 4", "trials: 4, repeats: 3", "more than one seed per params"),
-        ("epochs: 3}", "epochs: 3}\nresults: {report: html}", "a report"),
         ("epochs: 3}", "epochs: 3}\nresults: {checkpoints: all}", "another choice of checkpoints"),
         ("epochs: 3}", "epochs: 3}\nresults: {loggers: [csv, mlflow]}", "the logger mlflow"),
         ("epochs: 3}", "epochs: 3}\nresults: {loggers: [{table: {width: 80}}]}", "table with options"),
