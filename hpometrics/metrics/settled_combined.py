@@ -108,10 +108,13 @@ class SettledCombined:
         for term, name in zip(self.terms, names, strict=True):
             if name is None:
                 return None
-            if isinstance(values[name], list) or math.isnan(values[name]):
-                return math.nan, f"{name} is nan, or no single number"
+            if isinstance(values[name], list) or not math.isfinite(values[name]):
+                return math.nan, f"{name} is not finite, or no single number"
             total.append(self.sign(term) * term.weight * values[name])
-        return math.fsum(total), None
+        try:
+            return math.fsum(total), None
+        except (OverflowError, ValueError):  # the second is of weighted values of both signs
+            return math.nan, "the sum of its terms is too large for a number"
 
     def lacking(self, values: Collection[str], tasks: Collection[str]) -> Term | None:
         """The first term that has no value where this one is to have it."""
