@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..exceptions import RunError, missing_extra
-from ..run.checkpoint import Stateful
+from ..run.checkpoint import Stateful, copy_states, put_states
 from ..run.run import Run
 from .trainer_loop import TrainerLoop
 
@@ -49,6 +49,7 @@ class RunCallback(TrainerCallback):
         self._loop = TrainerLoop(run)
         self._done = 0
         self._updating = False
+        self._states: Mapping[str, Any] | None = None
 
     def compute_metrics(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         """Update the run; the values are the run's, so there are none to give.
@@ -77,6 +78,7 @@ class RunCallback(TrainerCallback):
         epochs = state.num_train_epochs
         self._updating = state.is_world_process_zero
         self._done = self._loop.begin(None if epochs == sys.maxsize else epochs, _objects(kwargs))
+        self._states = copy_states(_objects(kwargs)) if self._loop.over else None
         self._stop_after_the_last(control)
 
     def on_epoch_begin(
@@ -84,6 +86,13 @@ class RunCallback(TrainerCallback):
     ) -> None:
         """Take what is measured from here on: `eval_on_start` is over."""
         self._loop.start_epoch()
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Take back the step that a trainer makes before it asks whether it is to stop."""
+        if self._states is not None:
+            put_states(_objects(kwargs), self._states)
 
     def on_log(
         self,

@@ -144,6 +144,17 @@ def test_a_run_that_was_killed_goes_on(trainer, fits, tmp_path):
     assert [record.attempt for record in run.history] == [1, 1, 2, 2]
 
 
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_run_that_was_whole_trains_no_further(trainer, fits, tmp_path):
+    """No step behind the last epoch: the weights are those that the run ended with."""
+    models = []
+    for _ in range(2):
+        with Run(directory=tmp_path / "run", **FACTS) as run:
+            models.append(fits[trainer](run, 2))
+        assert len(run.history) == 2
+    assert all(map(torch.equal, *map(weights, models)))
+
+
 @pytest.mark.parametrize("trainer", ["lightning", "transformers"])
 def test_what_is_logged_can_be_optimised(trainer, fits):
     """A run that measures nothing reads no batch, and the trainer's own loss steers it."""
