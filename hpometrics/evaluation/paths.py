@@ -127,6 +127,8 @@ def _heads(stages: Any, stage: str) -> Iterator[tuple[str, Any]]:
     names = [one.name for one in stages]
     for index, one in enumerate(stages):
         known = one.name if names.count(one.name) == 1 else str(index)
+        if known != one.name and one.name in one.params:  # which behind a number would be taken for the name
+            known = f"{index}.{one.name}"
         yield f"{stage}.{known}" if known else stage, one
 
 
@@ -140,9 +142,11 @@ def _leaves(value: Mapping[str, Any], head: str) -> Iterator[tuple[str, Any]]:
 
 def _place(stages: Mapping[str, Any], stage: str, parts: list[str], path: str) -> tuple[Any, str]:
     """What holds the value that a path means, and under which key."""
-    found, parts = _algorithm(stages[stage], parts, path) if stage == "algorithms" else (stages[stage], parts)
-    if len(parts) > 1 and parts[0] == found.name:
-        parts = parts[1:]
+    found, parts = (
+        _algorithm(stages[stage], parts, path)
+        if stage == "algorithms"
+        else (stages[stage], _behind_name(stages[stage], parts))
+    )
     if not parts:
         raise EngineParamsError(f"{path}: names a stage and none of its params, as in {stage}.name.param")
     *way, last = parts
@@ -159,7 +163,7 @@ def _algorithm(algorithms: list[Any], parts: list[str], path: str) -> tuple[Any,
     if len(named) == 1 and len(parts) > 1:
         return named[0], parts[1:]
     if first.isdecimal() and int(first) < len(algorithms):
-        return algorithms[int(first)], parts[1:]
+        return algorithms[int(first)], _behind_name(algorithms[int(first)], parts[1:])
     if len(algorithms) == 1 and len(parts) > 0:
         return algorithms[0], parts
     names = ", ".join(f"{stage.name!r}" for stage in algorithms)
@@ -167,6 +171,11 @@ def _algorithm(algorithms: list[Any], parts: list[str], path: str) -> tuple[Any,
         f"{path}: {len(named) or 'no'} algorithms are named {first!r}; there are {names}, "
         "and algorithms.0 is the first of them"
     )
+
+
+def _behind_name(stage: Any, parts: list[str]) -> list[str]:
+    """The way into the params of a stage, whose name may stand before it, once."""
+    return parts[1:] if len(parts) > 1 and parts[0] == stage.name else parts
 
 
 def _inside(place: Any, part: str, path: str) -> Any:

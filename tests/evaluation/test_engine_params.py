@@ -250,6 +250,22 @@ def test_every_value_has_its_path():
     assert EngineParams(algorithms={"x": 1}).values == {"algorithms.x": 1}
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        EngineParams(preparator=("k", {"k": {"x": 1}, "x": 2})),
+        EngineParams(algorithms=[("k", {"k": {"x": 1}, "x": 2})]),
+        EngineParams(algorithms=[("k", {"k": {"k": {"x": 1}}}), ("net", {"k": 3})]),
+        EngineParams(algorithms=[("k", {"k": {"x": 1}}), ("k", {"k": {"x": 2}, "x": 3})]),
+    ],
+    ids=str,
+)
+def test_a_param_called_like_its_stage_has_a_path(params):
+    """The name of a stage stands in a path once; what follows is a param, whatever it is called."""
+    values = {path: value + 10 for path, value in params.values.items()}
+    assert params.with_values(values).values == values
+
+
 def test_a_stage_alone_is_its_name():
     """The stage loses the params of another name and keeps its own; of algorithms that one is left."""
     base = EngineParams(preparator=("count", {"n": 1}), algorithms=[("naive", {"lambda": 1.0}), ("tree", {})])
