@@ -106,7 +106,7 @@ class EngineParams:
         """
         stages = self._thawed()
         for path in _outer_first(values):
-            put(stages, path, values[path])
+            put(stages, path, deepcopy(values[path]))  # what is set in it stays out of the caller's
         return self.copy(**stages)
 
     @classmethod

@@ -313,6 +313,13 @@ def test_values_that_make_no_engine_params_are_refused(values, message):
         EngineParams.of_values(values)
 
 
+def test_what_is_set_in_a_dict_is_not_set_in_the_given_one():
+    """The values that were given are those that are recorded, and given to the next."""
+    given = {"serving.d": {"k": 1}, "serving.d.k": 2}
+    assert EngineParams(serving={"d": {}}).with_values(given).serving.params == {"d": {"k": 2}}
+    assert given == {"serving.d": {"k": 1}, "serving.d.k": 2}
+
+
 def test_paths_to_nothing_are_named_with_those_there_are():
     """Where a search is to vary what is there."""
     params = EngineParams({"evalK": 5}, algorithms=[("naive", {"lambda": 10.0})])
