@@ -108,9 +108,9 @@ _NAMES_BY_HOME = {
     "metrics.ranking.comparison": (
         "Comparison",
         "compare",
-        "strata",
     ),
     "metrics.ranking.per_user": ("PerUser",),
+    "metrics.ranking.strata": ("strata",),
     "metrics.ranking_metric": (
         "BaseMetric",
         "ListMetric",

@@ -84,9 +84,9 @@ from .metrics.ranking.candidates import Candidates as Candidates, sample_candida
 from .metrics.ranking.comparison import (
     Comparison as Comparison,
     compare as compare,
-    strata as strata,
 )
 from .metrics.ranking.per_user import PerUser as PerUser
+from .metrics.ranking.strata import strata as strata
 from .metrics.ranking_metric import (
     BaseMetric as BaseMetric,
     ListMetric as ListMetric,

@@ -17,9 +17,10 @@ from pathlib import Path
 import click
 
 from . import __version__
-from .exceptions import HpometricsError, NoFiniteValueError
+from .exceptions import ConfigError, HpometricsError, NoFiniteValueError
 
 CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
+_STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 _FILE = click.Path(path_type=Path)
 _SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -53,6 +54,16 @@ def main() -> None:
     Exit codes: 0 all is well; 2 a file, a name or a setting is wrong and nothing was run; 3 no trial is
     complete, no score is finite; 130 interrupted, a sweep that is run again goes on.
     """
+
+
+@main.command()
+@click.argument("directory", type=_FILE, default=Path())
+def init(directory: Path) -> None:
+    """Write a sweep file to start from, its engine and the schema for editors; check and run take them."""
+    with _reported():
+        from .sweep.init import write_starter
+
+        click.echo(write_starter(directory))
 
 
 @main.command()
@@ -111,7 +122,7 @@ def _check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
 
 
 @main.command("eval")
-@click.argument("evaluation", metavar="MODULE:EVALUATION")
+@click.argument("evaluation", metavar="MODULE:EVALUATION|FILE")
 @click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
 @click.option("--dir", "directory", type=_FILE, help="Where the results go.  [runs/NAME]")
 @click.option("--batch", default="", metavar="TEXT", help="Your own words for the record.")
@@ -135,14 +146,40 @@ def evaluate(
 ) -> None:
     """Evaluate a list of engine params and print which is the best.
 
-    The list may be left out where the evaluation has its own.
+    The list may be left out where the evaluation has its own. A sweep file over an engine of stages is
+    evaluated if its candidates are a list or a grid; the results go to results.dir with -eval at its end.
     """
     with _reported(verbose):
         from .evaluation.command import Options, eval_command
 
         cache = False if no_cache else None
         options = Options(directory, batch, as_json, quiet, cache, workers, seed)
-        eval_command(evaluation, engine_params, options)
+        if not Path(evaluation).is_file():
+            eval_command(evaluation, engine_params, options)
+            return
+        if engine_params is not None:
+            raise ConfigError(f"{evaluation} has its own list; leave {engine_params} out")
+        from .sweep.evaluating import eval_file
+
+        eval_file(Path(evaluation), options)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+@click.option("--hired", is_flag=True, hidden=True)
+@click.option("--seconds", type=float, hidden=True)
+def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, seconds: float | None) -> None:
+    """Join a sweep from another process, or another machine that sees its directory.
+
+    Works on its trials beside all others until none is left; what a worker that died has left is taken up.
+    `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
+    """
+    with _reported(verbose):
+        from .sweep.worker import WorkerOptions, worker_command
+
+        sys.exit(worker_command(directory, WorkerOptions(quiet, verbose, hired, seconds)))
 
 
 @main.command()
@@ -182,6 +219,58 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
 @main.command()
 @click.argument("directory", type=_FILE)
+def status(directory: Path) -> None:
+    """Say how far a sweep is, what is best so far and what its open trials do.
+
+    Exit code 3: no trial is complete yet.
+    """
+    with _reported():
+        from .sweep.status import status_text
+
+        told, complete = status_text(directory)
+        click.echo(told)
+        if not complete:
+            sys.exit(NOTHING_FINITE)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
+@click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these.")
+@click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table")
+def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> None:
+    """List the trials of a run directory with the values of their picked epochs."""
+    with _reported():
+        from .sweep.listing import trials_text
+
+        click.echo(trials_text(directory, form, sort, states))
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("-o", "--output", type=_FILE, help="Write to this file.  [report.html in DIRECTORY]")
+@click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
+def report(directory: Path, output: Path | None, form: str) -> None:
+    """Write a run directory's report: one page, offline, or one text; from its record."""
+    with _reported():
+        from .sweep.report.writing import write_report
+
+        click.echo(f"saved {write_report(directory, form, output)}")
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
+def dashboard(directory: Path, port: int) -> None:
+    """Show the study of a run directory in optuna-dashboard, on this machine only."""
+    with _reported():
+        from .sweep.dashboard import serve_dashboard
+
+        serve_dashboard(directory, port, click.echo)
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
 @click.argument("trial", type=click.IntRange(min=0))
 @click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
 @click.option("--all", "every", is_flag=True, help="All epochs.")
@@ -199,17 +288,22 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
 @click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
 @click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
 @click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this one, such as ndcg@10.")
-def compare(directory: Path, first: int, second: int, names: tuple[str, ...]) -> None:
+@click.option(
+    "--by",
+    type=click.Choice(["group", "popularity"]),
+    help="Compare the users of each group, or of each third by how popular what they like is.",
+)
+def compare(directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None) -> None:
     """Compare two trials of a run directory user by user, each at its picked epoch.
 
     Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
     that of a paired bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several
-    metrics; the effect is the difference in standard deviations of the users' differences.
+    metrics or strata; the effect is the difference in standard deviations of the users' differences.
     """
     with _reported():
         from .sweep.comparing import compare_text
 
-        click.echo(compare_text(directory, first, second, names))
+        click.echo(compare_text(directory, first, second, names, by))
 
 
 @main.command()

@@ -55,6 +55,7 @@ def test_the_package_itself_loads_none_of_its_hosts():
         ("metrics", "list"),
         ("metrics", "show", "f1"),
         ("schema",),
+        ("report", "--help"),
     ],
     ids=" ".join,
 )
@@ -77,7 +78,9 @@ def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
     assert not loaded("run", str(path)) & {*HEAVY, "optuna"}
 
 
-@pytest.mark.parametrize("command", [("best",), ("epochs", "0")], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command", [("best",), ("epochs", "0"), ("status",), ("trials",)], ids=lambda command: command[0]
+)
 def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, command):
     """They read the record; the model of the file is not needed either."""
     name, *numbers = command

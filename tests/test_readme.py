@@ -43,6 +43,13 @@ def test_the_sweep_is_the_quickstart():
     assert yaml.safe_load(shown) == yaml.safe_load(shipped)
 
 
+def test_the_search_of_engine_params_is_the_shipped_one():
+    """The second file shown is `configs/engine_params.yaml`."""
+    shown = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
+    shipped = (ROOT / "configs/engine_params.yaml").read_text(encoding="utf8")
+    assert yaml.safe_load(shown) == yaml.safe_load(shipped)
+
+
 def test_the_table_is_printed_from_the_registry():
     """`make index` has been run since the last change of a metric."""
     assert with_table(README) == README

@@ -51,6 +51,31 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
     evaluation = import_evaluation(target)
     params = None if generator is None else import_target(generator, LIST, here())
     directory = options.directory or evaluation.evaluator.directory or Path("runs", target.partition(":")[2])
+    carry_out(
+        evaluation,
+        params,
+        directory,
+        options,
+        engine_factory=_name_of(evaluation.engine, target),
+        evaluation_class=target,
+        generator_class=generator or "",
+    )
+
+
+def carry_out(evaluation: Evaluation, params: Any, directory: Path, options: Options, **origins: str) -> None:
+    """Evaluate a list of engine params; print every score and the best.
+
+    Args:
+        evaluation: by what.
+        params: the list, see `Evaluation.evaluate`.
+        directory: where the files go.
+        options: how.
+        origins: where engine, evaluation and list come from, see `Evaluation.evaluate`.
+
+    Raises:
+        NoFiniteValueError: no engine params has a finite score.
+        EngineError, EngineParamsError: there is no list, or it is none of engine params.
+    """
     result = evaluation.evaluate(
         params,
         directory=directory,
@@ -58,10 +83,8 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
         cache=options.cache,
         seed=options.seed,
         workers=options.workers,
-        engine_factory=_name_of(evaluation.engine, target),
-        evaluation_class=target,
-        generator_class=generator or "",
         batch=options.batch,
+        **origins,
     )
     if options.as_json:
         click.echo(json.dumps(result.to_json(), indent=1, allow_nan=False))

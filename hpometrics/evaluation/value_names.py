@@ -39,18 +39,29 @@ def value_names(metrics: Sequence[TupleMetric]) -> tuple[MetricName, ...]:
     return names
 
 
-def values_of(name: MetricName, score: Score) -> Iterator[tuple[str, float, str | None]]:
-    """Give the value of a score, and beside it the mean and the deviation over several folds.
+def with_folds(name: MetricName) -> tuple[str, ...]:
+    """The names of a value, of its mean and of its deviation over the folds.
 
-    Each with its name and the reason of one that is not finite: `accuracy`, `accuracy(folds=mean)`,
-    `accuracy(folds=deviation)`.
+    >>> with_folds(MetricName.parse("f1(average=macro)"))
+    ('f1(average=macro)', 'f1(average=macro, folds=mean)', 'f1(average=macro, folds=deviation)')
     """
-    yield str(name), score.value, score.reason
-    if len(score.folds) < 2 or FOLDS in dict(name.params):
-        return
-    why = next((fold.reason for fold in score.folds if fold.reason is not None), None)
-    for what, value in (("mean", score.mean), ("deviation", score.deviation)):
-        yield str(replace(name, params=(*name.params, (FOLDS, what)))), value, why
+    if FOLDS in dict(name.params):
+        return (str(name),)
+    of_folds = (replace(name, params=(*name.params, (FOLDS, what))) for what in ("mean", "deviation"))
+    return (str(name), *map(str, of_folds))
+
+
+def values_of(name: MetricName, score: Score) -> Iterator[tuple[str, float, str | None]]:
+    """Give the value of a score with its name and the reason of one that is not finite.
+
+    Of several folds the mean and the deviation of their values follow.
+    """
+    called, *of_folds = with_folds(name)
+    yield called, score.value, score.reason
+    if len(score.folds) > 1:
+        why = next((fold.reason for fold in score.folds if fold.reason is not None), None)
+        for part, value in zip(of_folds, (score.mean, score.deviation), strict=False):
+            yield part, value, why
 
 
 def _name(metric: TupleMetric) -> MetricName:

@@ -31,10 +31,23 @@ def check_varied(params: Mapping[str, Sequence[Any]], base: EngineParams | None,
         if not parts:
             _check_names(stage, params[stage], engine)
         elif base is None:
-            if len(parts) > 1 and f"{stage}.{parts[0]}" not in params:
-                check_named(engine, _CLASSES[stage], parts[0])
+            _check_new(path, params, engine)
         elif parts[0] not in params.get(stage, ()) or parts[0] in _names(base, stage):
             base.check_values([path])
+
+
+def _check_new(path: str, params: Mapping[str, Sequence[Any]], engine: Engine) -> None:
+    """A path is `stage.param` or `stage.name.param`, or leads into what another one sets."""
+    stage, parts = split_path(path)
+    shorter = [".".join([stage, *parts[:count]]) for count in range(1, len(parts))]
+    if any(way in params for way in shorter) or len(parts) == 1:
+        return
+    check_named(engine, _CLASSES[stage], parts[0])
+    if len(parts) > 2:
+        raise EngineParamsError(
+            f"{path}: leads into {shorter[1]}, which nothing sets; set that to a dict, or write "
+            f"{stage}.name.param"
+        )
 
 
 def _check_names(stage: str, names: Sequence[Any], engine: Engine) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import RunError
 from ..metrics.names import MetricName
+from ..objective import Objective
 from ..run.run import Run
 from ..run.spec import Reported, RunSpec, engine
 from ..search.readings import numbers_of
@@ -20,10 +21,11 @@ from .cache import PrefixCache
 from .engine_params import EngineParams
 from .evaluator import location
 from .files import BEST_FILE, variant, write_json
+from .prefixes import Prefixes
 from .provenance import Provenance
 from .score import finite
-from .tuple_metric import TupleMetric
-from .value_names import value_names, values_of
+from .tuple_metric import TupleMetric, objective_of
+from .value_names import value_names, values_of, with_folds
 from .variable import check_varied
 
 if TYPE_CHECKING:
@@ -57,9 +59,10 @@ class Varied:
         self._names = value_names(self._panel.all)
         self._keep, self._id = keep, uuid.uuid4().hex
         if base is not None and evaluator.cache:
-            hash(base)
+            Prefixes.of(base)  # refuses what has no structure
         self.cache = PrefixCache(evaluation.engine, cache=evaluator.cache, keep=keep, seed=evaluator.seed)
-        engine(metric=Reported(str(self._names[0]), self._panel.objective), epochs=1)(self)
+        first, *others = [Reported(name, objective) for name, objective in self._recorded()]
+        engine(metric=first, track=tuple(others), epochs=1)(self)
 
     def __call__(self, params: Mapping[str, Any], run: Run) -> None:
         """Evaluate the engine params of one trial."""
@@ -106,6 +109,12 @@ class Varied:
         write_json(path, {**told, "evaluation": self._provenance(best, evaluation).to_json()})
         return path
 
+    def _recorded(self) -> Iterator[tuple[str, Objective | None]]:
+        """Every name that a trial's record may have, with its direction; a deviation has none."""
+        for name, metric in self.measured:
+            objective = objective_of(metric)
+            yield from zip(with_folds(name), (objective, objective, None), strict=False)
+
     def _provenance(self, best: Best, evaluation: str) -> Provenance:
         numbers = numbers_of(best.values)
         scores = {metric.header: finite(numbers.get(str(name), math.nan)) for name, metric in self.measured}
@@ -119,7 +128,7 @@ class Varied:
             params: each param that a trial may be given, with the values it can have; none of a range.
 
         Raises:
-            RunError: another metric is to be optimised than the evaluation's.
+            RunError: another metric is to be optimised or measured than the evaluation's.
             EngineParamsError: a path leads nowhere; the message has those there are.
             EngineError: the engine knows no stage of a name.
         """
@@ -127,6 +136,12 @@ class Varied:
             raise RunError(
                 f"the evaluation is by {self._names[0]}, but metric= says {spec.name}; leave metric= out, or "
                 "evaluate by another metric"
+            )
+        if spec.collections:
+            measured = ", ".join(str(name) for name in self._names)
+            raise RunError(
+                f"the evaluation measures {measured}; leave output= and track= out, bound what it "
+                "measures, or give it other metrics too"
             )
         check_varied(params, self.base, self.evaluation.engine)
 

@@ -136,6 +136,10 @@ class MetricCollection:
         else:
             self._take(batch_of(self.output, **given))
 
+    def would_take(self, **given: Any) -> bool:
+        """Whether a batch is at a glance like those measured before, and sound, so that nobody refuses it."""
+        return not self._alone and self._gathering.would_take(given)
+
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
 

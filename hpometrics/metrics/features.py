@@ -209,6 +209,8 @@ class Ranking(OutputFeature):
         num_items: the size of the catalogue.
         num_users: users in training; where left out, the rows of `seen`.
         relevance_threshold: items whose grade is above it are relevant.
+        unjudged: the grade of an item that was to be judged and was not, such as the -1 of TREC; for `bpref`,
+            `infap` and `judged`. To all others it is not relevant.
         num_negatives: so many items that are neither relevant nor seen are drawn for each user, and only they
             and the relevant ones are ranked (sampled evaluation).
         seed: of that draw.
@@ -230,6 +232,7 @@ class Ranking(OutputFeature):
     num_negatives: int | None = None
     seed: int = 0
     per_user: bool = False
+    unjudged: float | None = None
     seen: Any = field(default=None, repr=False)
     item_popularity: Any = field(default=None, repr=False)
     item_groups: Any = field(default=None, repr=False)
@@ -245,6 +248,11 @@ class Ranking(OutputFeature):
         if not (isinstance(self.relevance_threshold, (int, float)) and self.relevance_threshold >= 0):
             raise MetricInputError(
                 f"{self.type}: relevance_threshold is a grade from 0, got {self.relevance_threshold!r}"
+            )
+        if self.unjudged is not None and not self.unjudged <= self.relevance_threshold:
+            raise MetricInputError(
+                f"{self.type}: unjudged is a grade up to relevance_threshold={self.relevance_threshold!r}, "
+                f"as those above it are relevant; got {self.unjudged!r}"
             )
 
     def __eq__(self, other: object) -> bool:

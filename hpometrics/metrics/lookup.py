@@ -115,8 +115,11 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near."""
-    folded = {name.lower().replace("-", "_"): name for name in known}
+    """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
+
+    Of names that differ in case alone the lower one is told.
+    """
+    folded = {name.lower().replace("-", "_"): name for name in sorted(known, key=str.islower)}
     plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
     called = next((told for one in (plain, word) if (told := also_called(one)) is not None), None)
     if called == "" or (called and called.partition("(")[0] in folded):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ..exceptions import MetricNameError, UnknownMetricError
 from .features import check_feature_type
@@ -97,19 +98,20 @@ def check_task(task: object) -> str:
     Raises:
         MetricNameError: it cannot, or it is `all`, which is what all tasks together are called.
     """
-    refused = MetricNameError(
+    if isinstance(task, str) and _can_be_task(task):
+        return task
+    raise MetricNameError(
         f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL_TASKS!r}; "
         f"got {task!r}"
     )
-    if not isinstance(task, str) or task == ALL_TASKS:
-        raise refused
+
+
+@lru_cache(maxsize=1024)
+def _can_be_task(name: str) -> bool:
     try:
-        parsed = MetricName.parse(f"{task}/exs")
+        return name != ALL_TASKS and MetricName.parse(f"{name}/exs") == MetricName("exs", task=name)
     except MetricNameError:
-        raise refused from None
-    if parsed != MetricName("exs", task=task):
-        raise refused
-    return task
+        return False
 
 
 def _check_row(name: MetricName) -> None:

@@ -22,6 +22,7 @@ from .ranking.lists import Cut
 from .ranking.per_user import PerUser
 from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
+from .statistics.user_facts import UserFacts
 from .statistics.user_means import UserMeans
 from .statistics.user_values import means_of_users
 from .weighing import RowValues
@@ -63,7 +64,7 @@ class BaseMetric(Metric):
 
     def row_values(self, batch: Outputs) -> RowValues | None:
         """Give each user's value where it keeps the mean over users and nothing else."""
-        held = list(self.kept.values())
+        held = [statistic for statistic in self.kept.values() if not isinstance(statistic, UserFacts)]
         if len(held) != 1 or not isinstance(held[0], UserMeans):
             return None
         return held[0].of_rows(batch, (self.k or 0) if held[0].cutoffs else None)
@@ -117,7 +118,7 @@ class UserAverageTopKMetric(TopKMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values."""
-        return {"users": means_of_users(self.output, self.name, self.of_batch, (self.k,))}
+        return means_of_users(self.output, self.name, self.of_batch, (self.k,))
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a relevant item."""
@@ -180,7 +181,7 @@ class ListMetric(BaseMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
-        return {"users": means_of_users(self.output, self.formula, self.of_batch, (self.k or 0,))}
+        return means_of_users(self.output, self.formula, self.of_batch, (self.k or 0,))
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a value."""
@@ -231,7 +232,7 @@ class RatingMetric(BaseMetric):
         """Keep the sum of errors, of users or of all ratings."""
         if self.average == "pooled":  # each rating counts, so that no value is a user's
             return {"errors": UserMeans(self.name, self.of_batch)}
-        return {"errors": means_of_users(self.output, self.name, self.of_batch)}
+        return means_of_users(self.output, self.name, self.of_batch)
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where nothing that is rated has a score."""

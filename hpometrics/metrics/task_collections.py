@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from torch import Tensor
@@ -118,14 +119,15 @@ class TaskCollection:
             self.take(name, rows)
 
     def check(self, **tensors: Any) -> None:
-        """Measure a batch for nobody.
+        """Measure a batch for nobody; one that is like the last of these is only glanced at.
 
         Raises:
             MetricInputError: it would be refused.
         """
         self._trial = self._trial or self._prototype.fresh()
-        self._trial.update(**tensors)
-        self._trial.reset()
+        if not self._trial.would_take(**tensors):
+            self._trial.reset()
+            self._trial.update(**tensors)
 
     def take(self, task: str | None, rows: Mapping[str, Any]) -> None:
         """Add the rows of one task; what is measured unasked and cannot read them is measured no longer.
@@ -170,13 +172,11 @@ class TaskCollection:
     def per_user(self) -> PerUser | None:
         """The value of each user by metric and task, of this process; None unless the output keeps them."""
         keeping = {task: live for task, live in self._live.items() if live.keeps_users}
-        columns = {
-            self._called(task, key): column
+        tables = [
+            live.per_user(synchronize=False).met().called(partial(self._called, task))
             for task, live in keeping.items()
-            for key, column in live.per_user(synchronize=False).items()
-            if len(column[0])
-        }
-        return PerUser(columns) if keeping else None
+        ]
+        return PerUser.joined(tables) if keeping else None
 
     def reset(self) -> None:
         """Forget everything measured, and every task."""

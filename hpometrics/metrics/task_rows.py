@@ -30,7 +30,8 @@ def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tupl
         yield task if task is None else check_task(task), tensors
         return
     places = _places(task)
-    told = {key: _rows(key, value, list(places.values()), len(task)) for key, value in tensors.items()}
+    indices = [torch.tensor(rows) for rows in places.values()]
+    told = {key: _rows(key, value, indices, len(task)) for key, value in tensors.items()}
     for place, name in enumerate(places):
         yield name, {key: rows[place] for key, rows in told.items()}
 
@@ -62,15 +63,16 @@ def _places(task: Sequence[str]) -> dict[str, list[int]]:
         raise MetricInputError(
             f"task= is the task of all rows, or a list with that of each; got {type(task).__name__}"
         )
-    places: dict[str, list[int]] = {}
-    for row, name in enumerate(task):
-        if not isinstance(name, str) or name not in places:
-            check_task(name)
-        places.setdefault(name, []).append(row)
+    names = list(task)
+    for name in names if not {str}.issuperset(map(type, names)) else dict.fromkeys(names):
+        check_task(name)
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for row, name in enumerate(names):
+        places[name].append(row)
     return places
 
 
-def _rows(name: str, value: Any, places: list[list[int]], total: int) -> list[Any]:
+def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list[Any]:
     """The rows of one argument for each task, of the kind that it came in."""
     if value is None:
         return [None] * len(places)
@@ -81,7 +83,7 @@ def _rows(name: str, value: Any, places: list[list[int]], total: int) -> list[An
             "task apart where they do not go by row"
         )
     if isinstance(value, torch.Tensor):
-        return [value[torch.tensor(rows, device=value.device)] for rows in places]
+        return [value.index_select(0, rows.to(value.device)) for rows in places]
     if isinstance(value, np.ndarray):
-        return [value[rows] for rows in places]
-    return [[value[row] for row in rows] for rows in places]
+        return [value[rows.numpy()] for rows in places]
+    return [[value[row] for row in rows.tolist()] for rows in places]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,13 +31,17 @@ Features = Mapping[str | None, OutputFeature | None]
 
 @dataclass(frozen=True)
 class Reported:
-    """A value that the engine reports itself, by `run.log(name=...)`, and the direction it is to go."""
+    """A value that the engine reports itself, by `run.log(name=...)`, and the direction it is to go.
+
+    The direction is None of one that is only tracked or bounded.
+    """
 
     name: str
-    objective: Objective
+    objective: Objective | None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "objective", Objective.parse(self.objective))
+        if self.objective is not None:
+            object.__setattr__(self, "objective", Objective.parse(self.objective))
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,15 @@ def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
             yield from (_of_name(member, types, None) for member in members(group, types))
 
 
-def constrained(texts: Iterable[str], features: Features) -> Iterator[tuple[Constraint, Asked]]:
+def constrained(
+    texts: Iterable[str], features: Features, reported: Collection[str] = ()
+) -> Iterator[tuple[Constraint, Asked]]:
     """Read constraints, each with the value that it bounds; one that is not measured is reported.
+
+    Args:
+        texts: such as `ece <= 0.05`.
+        features: the outputs.
+        reported: names that the engine reports, whatever the registry calls so.
 
     Raises:
         ConstraintError: one is not well formed, or about no single value of validation data.
@@ -118,6 +129,9 @@ def constrained(texts: Iterable[str], features: Features) -> Iterator[tuple[Cons
     for text in texts:
         constraint = Constraint.parse(text)
         name = MetricName.parse(constraint.name)
+        if str(name) in reported:
+            yield replace(constraint, name=str(name)), Asked(str(name), None)
+            continue
         if group_of(name, types) is not None:
             raise ConstraintError(f"{constraint}: {name} is a group of metrics; bound one of them")
         asked = _of_name(name, types, MINIMIZE)

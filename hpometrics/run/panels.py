@@ -237,8 +237,8 @@ def _tasks_of(panels: Iterable[SplitPanel], recorded: Iterable[Mapping[str, Repo
 
 
 def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:
-    tables = [columns for panel in panels if (columns := panel.by_user()) is not None]
-    return PerUser({name: users for table in tables for name, users in table.items()}) if tables else None
+    tables = [table for panel in panels if (table := panel.by_user()) is not None]
+    return PerUser.joined(tables) if tables else None
 
 
 def _read_additive(value: Additive) -> tuple[float, str | None]:

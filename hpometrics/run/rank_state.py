@@ -33,6 +33,9 @@ class RankState:
 
 def added_up(states: Iterable[Additives]) -> Additives:
     """Add up additive values of several processes."""
+    first, *others = states = list(states)
+    if not others:
+        return first
     return {split: together(parts) for split, parts in by_split(states).items()}
 
 

@@ -5,32 +5,26 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
 from ..exceptions import LoggerError, NoFiniteValueError, RunError
-from ..logs.logger import Standing
-from ..logs.loggers import LoggerLike, Loggers
+from ..logs.loggers import LoggerLike
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import Fsync
-from ..search.readings import Reading, numbers_of
+from ..search.readings import Reading
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
-from .checkpoint import Stateful, put_states, random_states, set_random_states
+from .checkpoint import Stateful, put_states, set_random_states
+from .closing import Closing
 from .examples.lines import Line
-from .panels import Panels
-from .progress import Progress
-from .ranks import Decision, Ranks, sendable
-from .recording import Recording
 from .spec import RunSpec
-from .traces import Stored, Traces
 
 
-class Run(Recording):
+class Run(Closing):
     """One training run with one set of params.
 
     Args:
@@ -73,23 +67,11 @@ class Run(Recording):
     ) -> None:
         if (spec is None) == (not facts):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
-        self.spec = spec or RunSpec(**facts)
-        self._name = self.spec.name
-        self._reporter = as_reporter(host)
-        self._reporter.check(self.spec.name, self.spec.objective)
-        self._params = params
-        self._ranks = Ranks()
-        super().__init__(Panels(self.spec, self._ranks))
-        self._progress = Progress(self.spec)
-        self._keeps = directory is not None
-        home = Path(directory) if directory is not None and self._ranks.leads else None
-        self._loggers = Loggers(loggers if self._ranks.leads else (), home)
-        self._traces = Traces(home, fsync)
-        self._open = self._looping = self._looped = self._holding = self._over = False
-        self._began = time.perf_counter()
-        self.ended = False
-        self.stopped: BaseException | None = None
-        self._stops = self._reporter.stops
+        settled = spec or RunSpec(**facts)
+        reporter = as_reporter(host)
+        reporter.check(settled.name, settled.objective)
+        home = None if directory is None else Path(directory)
+        super().__init__(settled, reporter, params, home, fsync, loggers)
 
     def __enter__(self) -> Self:
         return self
@@ -103,16 +85,6 @@ class Run(Recording):
         except LoggerError as err:  # what ended the run comes first
             error.add_note(str(err))
         self._release()
-
-    @property
-    def stops(self) -> tuple[type[BaseException], ...]:
-        """The exceptions that mean the host has stopped this run; on every rank those of the first."""
-        return self._stops
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """A copy of the params that this run was given, or that its host has drawn so far."""
-        return deepcopy(dict(self._params or self._reporter.params or {}))
 
     @property
     def history(self) -> tuple[EpochRecord, ...]:
@@ -131,11 +103,6 @@ class Run(Recording):
         if not math.isfinite(self._progress.value):
             raise NoFiniteValueError(self._progress.why_no_value())
         return self._progress.value
-
-    @property
-    def finished(self) -> bool:
-        """Whether patience or the target has ended the run."""
-        return self._progress.finished
 
     @property
     def best_epoch(self) -> int | None:
@@ -226,12 +193,6 @@ class Run(Recording):
         self._panels.undefined(reasons)
         self._open = True
 
-    def _begin(self, what: str) -> None:
-        """Take something into the epoch, unless the last one is over."""
-        if not self._looping:
-            self._check_not_over(what)
-        self._open = True
-
     def watch(
         self,
         model: torch.nn.Module,
@@ -299,16 +260,6 @@ class Run(Recording):
         self._obey(decision)
         return len(stored.done)
 
-    def _resume(self) -> tuple[Stored, Decision | None]:
-        """Read what there is, and tell the host again; it may have stopped the run before."""
-        stored, decision = self._traces.stored(), None
-        for record in stored.done:
-            self._progress.take(record)
-            decision = self._report(final=False)
-            if decision.stop is not None:
-                break
-        return stored, decision
-
     def export_per_user(self) -> None:
         """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
         self._traces.users.export()
@@ -339,103 +290,3 @@ class Run(Recording):
             finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
                 self._looping = False
             self._close_epoch(final=len(self._progress.history) + 1 >= total)
-
-    def _close_epoch(self, final: bool) -> None:
-        """Measure the epoch over all ranks; the first writes it, tells its host, and decides for all."""
-        self._check_not_stopped()
-        record, random = self._measure()
-        self._open = False
-        decision = self._ranks.from_first(lambda: self._lead(record, random, final))
-        if not self._ranks.leads:
-            self._follow(record, decision)
-        self._holding = False
-        self._began = time.perf_counter()
-        self._obey(decision)
-
-    def _measure(self) -> tuple[EpochRecord, list[Any]]:
-        """The record of the open epoch, and the random states of every rank where it is checkpointed."""
-        epoch, random = self._panels.close(self._beside)
-        seconds = round(time.perf_counter() - self._began, 6)
-        return EpochRecord(len(self._progress.history), epoch.values, epoch.reasons, seconds), random
-
-    def _beside(self) -> Any:
-        """Take in what teachers have measured; what else a rank tells the others is its random states."""
-        self._collect()
-        return random_states() if self._holding else None
-
-    def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
-        """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
-
-        In this order a run that is killed in between can go on.
-        """
-        self._progress.take(self._traces.append(record))
-        self._traces.follow(record.epoch, self._progress.picked, self._panels, random)
-        if self._loggers:
-            self._loggers.epoch(self._standing())
-        return self._report(final)
-
-    def _follow(self, record: EpochRecord, decision: Decision) -> None:
-        """Take the epoch as the first rank has it."""
-        self._progress.take(record.with_numbers(decision.steering))
-        self._traces.follow(record.epoch, self._progress.picked, self._panels)
-
-    def _report(self, final: bool) -> Decision:
-        """Tell the host the last epoch."""
-        record = self._progress.history[-1]
-        over = final or self.finished
-        ended = over or len(self._progress.history) == self.spec.epochs
-        numbers = numbers_of(record.values)
-        stop = None
-        try:
-            self._reporter.report(
-                record.epoch, record.number(self._name), self._progress.value, numbers, ended
-            )
-        except self._reporter.stops as err:
-            stop = err if self._ranks.alone else sendable(err)
-        steering = {name: numbers[name] for name in self.spec.steering if name in numbers}
-        return Decision(steering, over, ended, stop)
-
-    def _obey(self, decision: Decision) -> None:
-        """Do what the first rank has decided.
-
-        Raises:
-            BaseException: the host's stop.
-        """
-        self.ended, self._over = decision.ended, decision.over
-        if decision.stop is not None:
-            self._stops = (*self._reporter.stops, type(decision.stop))
-            self.stopped = None if self.ended else decision.stop
-            raise decision.stop
-
-    def _end_loggers(self, complete: bool) -> None:
-        if self._loggers:
-            self._loggers.end(self._standing(complete))
-
-    def _standing(self, complete: bool = False) -> Standing:
-        return Standing(
-            metric=self._name,
-            params=self.params,
-            directory=self._traces.directory,
-            history=tuple(self._progress.history),
-            picks=tuple(self._progress.picks),
-            impatience=self._progress.impatience,
-            complete=complete,
-        )
-
-    def _check_not_stopped(self) -> None:
-        if self.stopped is not None:  # whoever swallowed it gets it again
-            raise self.stopped
-
-    def _check_not_over(self, what: str) -> None:
-        """Refuse what would open an epoch behind the last; one that a break left open still takes it."""
-        if self._open or self.stopped is not None or not (self.ended or self._looped):
-            return
-        raise RunError(
-            f"run.{what}(...) comes after the last epoch, whose values are reported already; "
-            "put it into the loop, `for epoch in run.epochs(n):`"
-        )
-
-    def _release(self) -> None:
-        self._panels.watches.detach()
-        self._traces.close()
-        self._end_loggers(complete=False)

@@ -93,8 +93,10 @@ class RunSpec:
     def __post_init__(self) -> None:
         features = _features(self.output)
         asked = settle(self.metric, features, self.direction)
-        bounded = dict(constrained(tuple(self.constraints), features))
-        every = [asked, *tracked(tuple(self.track), features), *bounded.values()]
+        named = [asked, *tracked(tuple(self.track), features)]
+        reported = {one.name for one in named if one.measured is None and one.combined is None}
+        bounded = dict(constrained(tuple(self.constraints), features, reported))
+        every = [*named, *bounded.values()]
         self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
         self._set(output=_named(features), track=tuple(self.track), features=features)
         self._set(asked=asked, name=asked.name, objective=asked.objective, combined=_combined(every))

@@ -12,7 +12,7 @@ from ..metrics.collection import MetricCollection
 from ..metrics.features import OutputFeature
 from ..metrics.names import SPLITS
 from ..metrics.places import VALIDATION
-from ..metrics.ranking.per_user import Column
+from ..metrics.ranking.per_user import PerUser
 from ..metrics.task_collections import TaskCollection
 from ..metrics.task_rows import Tensors
 from .epoch_values import Reasons, Values
@@ -96,17 +96,16 @@ class SplitPanel:
             reasons.update(told)
         return values, reasons
 
-    def by_user(self) -> dict[str, Column] | None:
+    def by_user(self) -> PerUser | None:
         """The values by user; None unless an output keeps them."""
-        tables = {key: table for key, live in self._live.items() if (table := live.per_user()) is not None}
+        tables = [
+            table.without(self._void_names(key))
+            for key, live in self._live.items()
+            if (table := live.per_user()) is not None
+        ]
         if not tables:
             return None
-        return {
-            self.called(name): column
-            for key, table in tables.items()
-            for name, column in table.items()
-            if name not in self._void_names(key)
-        }
+        return PerUser.joined(tables).called(self.called)
 
     def _void_names(self, key: str | None) -> dict[str, str]:
         """The values of an output that do not count, each with the reason."""

@@ -12,7 +12,7 @@ from functools import partial
 
 from ..exceptions import NoFiniteValueError
 from ..logs.loggers import LOGGERS
-from ..run.spec import RunSpec, engine_facts
+from ..run.spec import RunSpec
 from ..run.trial import Trials
 from ..search.record import TrialRecord
 from ..search.selection import best_of
@@ -23,6 +23,7 @@ from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
 from .plan import Plan
 from .progress import Progress
+from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
 from .table import evaluated, optimal, result_table
@@ -47,9 +48,9 @@ def run_command(plan: Plan, options: Options) -> int:
     Raises:
         HpometricsError: something is wrong, found before the first trial.
     """
-    job = _job(plan, options)
+    job = make_job(plan, options.extend)
     with (
-        _terminated_as_interrupted(),
+        terminated_as_interrupted(),
         job.directory.opened(
             job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
         ),
@@ -69,13 +70,16 @@ def run_command(plan: Plan, options: Options) -> int:
         return _conclude(job, progress)
 
 
-def _job(plan: Plan, options: Options) -> Job:
+def make_job(plan: Plan, extend: bool = False) -> Job:
+    """Import the engine of a plan and settle what its trials measure.
+
+    Raises:
+        HpometricsError: the engine cannot be had, or does not fit the file.
+    """
     engine = import_engine(plan)
     plan = settle(plan, engine)
     home = RunDirectory(plan.directory)
-    measured = spec_facts(plan, engine_facts(engine.train))
-    if isinstance(engine, StagedEngine):
-        measured |= {"output": None, "defaults": False}  # scores come as numbers: nothing is updated
+    measured = spec_facts(plan, engine)
     spec = RunSpec(**measured)
     check_space(plan, engine, spec)
     trials = Trials(
@@ -86,7 +90,7 @@ def _job(plan: Plan, options: Options) -> Job:
         plan.config.results.fsync,
         [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
     )
-    return Job(plan, resolve(plan), home, trials, measured, extend=options.extend)
+    return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 
 
 def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
@@ -95,6 +99,11 @@ def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
         from .on_ray import run_on_ray  # the host that a sweep does not use is not loaded
 
         return partial(run_on_ray, verbose=verbose)
+    settings = job.plan.config.backend.optuna
+    if settings is not None and settings.workers > 1:
+        from .crew import run_with_crew
+
+        return partial(run_with_crew, workers=settings.workers, verbose=verbose)
     from .in_process import run_in_process
 
     return partial(run_in_process, verbose=verbose)
@@ -113,6 +122,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
     home, resolved = job.directory, job.resolved
     records = home.records()
     write_text(home.table, trials_csv(records, resolved))
+    if (kind := job.plan.config.results.report) != "none" and not quiet:
+        write_report(home.path, kind)
     try:
         best = best_of(records, resolved.metric, resolved.objective)
     except NoFiniteValueError as err:
@@ -135,8 +146,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
 
 
 def _saved(job: Job) -> str:
-    home = job.directory
-    kept = (home.best, home.engine_params, home.table, home.study)
+    home, report = job.directory, job.plan.config.results.report
+    kept = (home.best, home.engine_params, home.table, home.study, home.report(report))
     return ", ".join(path.name for path in kept if path.exists())
 
 
@@ -148,7 +159,7 @@ def _interrupted(job: Job) -> str:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """Take SIGTERM, with which a scheduler ends a job, for Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..exceptions import ConfigError
 from ..metrics.names import MetricName
-from ..metrics.ranking.comparison import Comparison, compare_all
+from ..metrics.ranking.comparison import Comparison, compare_all, compare_strata
 from ..metrics.ranking.per_user import PerUser
+from ..metrics.ranking.strata import POPULARITY
 from ..objective import Objective
 from ..run.user_tables import table_of
 from ..search.record import TrialRecord
@@ -18,11 +19,16 @@ from .resolved import Resolved
 from .table import number
 
 _WIDE = 200  # a row is one line, whatever the terminal
+_THIRDS = ("low", "middle", "high")  # how popular what users like is
 _CHANCE = 0.05  # p-values from here on are those of a coin toss
 _HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
 
 
-def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = ()) -> str:
+Row = tuple[tuple[str, ...], Comparison]
+"""What is compared, as cells of a table, and how it compares."""
+
+
+def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: str | None = None) -> str:
     """Compare two trials at their picked epochs: a table, and in words which one is better.
 
     Args:
@@ -30,21 +36,29 @@ def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = ()) -
         a: the number of one trial.
         b: and of the other.
         metrics: their names; all that both trials have values of, if there are none.
+        by: compare users of each `group`, or of each third by the `popularity` of what they like.
 
     Raises:
         ConfigError: it is no run directory, there is no such trial, or one without values by user.
-        MetricInputError: the trials have measured other users.
+        MetricInputError: the trials have measured other users, or those of the first are not told apart so.
         MissingExtraError: SciPy is not installed.
     """
     home = RunDirectory(directory)
     resolved = home.read()
     records = {record.number: record for record in home.records()}
     first, second = (_table(home, records, trial) for trial in (a, b))
-    found = compare_all(first, second, _chosen(first, second, metrics, (a, b)))
-    told = [_sentence(one, _objective(one.metric, resolved), (a, b)) for one in found.values()]
-    return "\n".join(
-        [_drawn(list(found.values()), (a, b)), "", *told, *_left_out(first, second, found, (a, b))]
-    )
+    names = _chosen(first, second, metrics, (a, b))
+    if by is None:
+        found = compare_all(first, second, names)
+        rows: list[Row] = [((name,), one) for name, one in found.items()]
+        left_out = _left_out(first, second, found, (a, b))
+    else:
+        parts = compare_strata(first, second, by, names)
+        rows = [((name, _called(by, stratum)), one) for (name, stratum), one in parts.items()]
+        left_out = _left_out_of_strata(first, second, by, names, parts)
+    told = [_sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows]
+    heads = ("metric",) if by is None else ("metric", by)
+    return "\n".join([_drawn(rows, heads, (a, b)), "", *told, *left_out])
 
 
 def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int) -> PerUser:
@@ -92,16 +106,20 @@ def _objective(metric: str, resolved: Resolved) -> Objective | None:
     return None
 
 
-def _sentence(one: Comparison, objective: Objective | None, trials: tuple[int, int]) -> str:
+def _called(by: str, stratum: int) -> str:
+    return f"{by} {_THIRDS[stratum] if by == POPULARITY else stratum}"
+
+
+def _sentence(what: str, one: Comparison, objective: Objective | None, trials: tuple[int, int]) -> str:
     """Say which trial is better; a coin toss unless test and interval agree that they differ."""
     sure = one.p_value < _CHANCE and not one.low <= 0 <= one.high
     if not sure:
-        return f"{one.metric}: a coin toss; these {one.users} users do not tell the trials apart"
+        return f"{what}: a coin toss; these {one.users} users do not tell the trials apart"
     if objective is None:
         more = trials[0] if one.difference > 0 else trials[1]
-        return f"{one.metric}: trial {more} has the larger values; which way is better is not known"
+        return f"{what}: trial {more} has the larger values; which way is better is not known"
     better = trials[0] if objective.better(one.mean_a, one.mean_b) else trials[1]
-    return f"{one.metric}: trial {better} is better ({objective.value}, p {_p(one.p_value)})"
+    return f"{what}: trial {better} is better ({objective.value}, p {_p(one.p_value)})"
 
 
 def _left_out(
@@ -119,18 +137,37 @@ def _left_out(
     return lines
 
 
-def _drawn(found: Sequence[Comparison], trials: tuple[int, int]) -> str:
+def _left_out_of_strata(
+    first: PerUser, second: PerUser, by: str, names: Iterable[str], found: Iterable[tuple[str, int]]
+) -> list[str]:
+    """Say which strata have too few users, and how many users are in none."""
+    lines, compared = [], set(found)
+    for name in names:
+        strata = first.strata_of(name, by)
+        lines += [
+            f"{name}, {_called(by, stratum)}: left out, fewer than two users have a value in both"
+            for stratum in strata
+            if (name, stratum) not in compared
+        ]
+        users = set(first[name][0].tolist()) & set(second[name][0].tolist())
+        if nowhere := len(users - {user for part in strata.values() for user in part.tolist()}):
+            lines.append(f"{name}: left out {nowhere} users, of whom no {by} is known")
+    return lines
+
+
+def _drawn(rows: Sequence[Row], first: tuple[str, ...], trials: tuple[int, int]) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     heads = (f"trial {trials[0]}", f"trial {trials[1]}", "difference", "95% interval", "p", "effect", "users")
-    table.add_column("metric", no_wrap=True)
+    for head in first:
+        table.add_column(head, no_wrap=True)
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
-    for one in found:
-        table.add_row(one.metric.replace("[", r"\["), *_cells(one))
+    for what, one in rows:
+        table.add_row(*(cell.replace("[", r"\[") for cell in what), *_cells(one))
     console = Console(width=_WIDE, color_system=None, highlight=False)
     with console.capture() as drawn:
         console.print(table)

@@ -97,8 +97,12 @@ def settle(plan: Plan, engine: ImportedEngine | StagedEngine) -> Plan:
     """
     with _at(plan, "engine", "target"):
         output = engine.output
-    measures = engine.measures if isinstance(engine, StagedEngine) else ()
-    return make_plan(plan.document, output, settle=True, measures=measures)
+    if not isinstance(engine, StagedEngine):
+        return make_plan(plan.document, output, settle=True)
+    plan = make_plan(plan.document, output, settle=True, measures=engine.measures)
+    with _at(plan, "metrics", "constraints"):
+        engine.check_bounds(plan)
+    return plan
 
 
 def check_space(plan: Plan, engine: ImportedEngine | StagedEngine, spec: RunSpec) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from ..metrics.combined import Combined
-from ..run.spec import Reported
+from ..run.spec import Reported, engine_facts
 from ..run.trial import Trials
 from ..search.record import TrialRecord, TrialState
 from .directory import RunDirectory
+from .engine import ImportedEngine
 from .measures import Measure
 from .plan import Plan
 from .resolved import Resolved
+from .staged import StagedEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at")
 
@@ -32,6 +35,8 @@ class Job:
         tell: called with the record of every trial that ends.
         extend: a stored study of another space is accepted.
         earlier: seconds that earlier invocations spent.
+        reached: whether a trial has reached the target.
+        ended: how many trials it was told of.
     """
 
     plan: Plan
@@ -44,6 +49,8 @@ class Job:
     earlier: float = 0.0
     began: float = field(default_factory=time.monotonic)
     reached: bool = False
+    ended: int = 0
+    _noting: Lock = field(default_factory=Lock, repr=False)
 
     @property
     def over(self) -> bool:
@@ -58,9 +65,11 @@ class Job:
         return None if limit is None else max(0.0, limit - spent)
 
     def note(self, record: TrialRecord) -> None:
-        """Take note of a trial that ended."""
-        self.reached = self.reached or self.reaches(record)
-        self.tell(record)
+        """Take note of a trial that ended, here or in another process; from any thread."""
+        with self._noting:
+            self.reached = self.reached or self.reaches(record)
+            self.ended += record.state.finished
+            self.tell(record)
 
     def reaches(self, record: TrialRecord) -> bool:
         """Say whether a trial has reached `budget.target`."""
@@ -70,8 +79,12 @@ class Job:
         return not self.resolved.objective.better(target, record.value)
 
 
-def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle."""
+def spec_facts(plan: Plan, engine: ImportedEngine | StagedEngine) -> dict[str, Any]:
+    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle.
+
+    Where an engine of stages is evaluated nothing is updated: its scores come as numbers.
+    """
+    facts = engine_facts(engine.train)
     best, own_words = plan.optimize, ("epochs", "patience", "target")
     given: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in own_words}
     given |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
@@ -81,7 +94,7 @@ def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         told["track_examples"] = examples.model_dump(exclude_none=True)
     told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
-    return {
+    measured = {
         **own,
         **told,
         "metric": _as_asked(best),
@@ -90,6 +103,8 @@ def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
     }
+    staged = isinstance(engine, StagedEngine)
+    return measured | {"output": None, "defaults": False, "track": facts["track"]} if staged else measured
 
 
 def _as_asked(measure: Measure) -> str | Combined | Reported:

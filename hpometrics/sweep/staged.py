@@ -34,12 +34,12 @@ Asked = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class Stated:
-    """What a sweep file says of an engine of stages."""
+    """What a sweep file says of an engine of stages; `seed` is of what the stages draw."""
 
     optimize: Asked | None = None
     track: tuple[Asked, ...] = ()
     output: str | None = None
-    seed: int | None = None
+    seed: int = 0
 
     @classmethod
     def of(cls, plan: Plan) -> Stated:
@@ -54,7 +54,8 @@ class Stated:
         if metrics.track and not metrics.optimize:
             raise ConfigError("metrics.track stands beside metrics.optimize, which is missing")
         first = _asked(metrics.optimize[0]) if metrics.optimize else None
-        return cls(first, tuple(map(_asked, metrics.track)), engine.output, engine.seed)
+        track = [*map(_asked, metrics.track), *((name, None) for name in _bounded(plan) if first)]
+        return cls(first, tuple(track), engine.output, plan.engine_seed)
 
 
 class StagedEngine:
@@ -102,6 +103,20 @@ class StagedEngine:
             for name, metric in self.train.measured
         )
 
+    def check_bounds(self, plan: Plan) -> None:
+        """Refuse a constraint on what is not measured.
+
+        Raises:
+            ConfigError: naming what is.
+        """
+        known = [measure.name for measure in self.measures]
+        for bound in plan.bounds:
+            if bound.measure.name not in known:
+                raise ConfigError(
+                    f"{bound.constraint}: the evaluation measures no {bound.measure.name}; it measures "
+                    f"{', '.join(known)}"
+                )
+
     @property
     def stages(self) -> str:
         """Say what the trials of this process have shared; nothing where there were none."""
@@ -146,8 +161,8 @@ METRIC = Kind("metric", lambda found: _is_kind(found, TupleMetric, Metric))
 
 def _varied(found: Any, stated: Stated, folders: Folders) -> Varied:
     if isinstance(found, Varied):
-        if stated != Stated():
-            raise ConfigError("states its own metrics, output and seed; leave those of the file out")
+        if stated.optimize is not None or stated.output is not None:
+            raise ConfigError("states its own metrics and output; leave those of the file out")
         return found
     made = found() if isinstance(found, type) else found
     if stated.optimize is not None:
@@ -167,8 +182,8 @@ def _judged(made: Engine | Evaluation, stated: Stated, folders: Folders) -> Eval
     engine, own = (made.engine, made.evaluator) if isinstance(made, Evaluation) else (made, None)
     output = stated.output or getattr(made, "output", None)
     metric, *others = (_metric(asked, output, folders) for asked in (stated.optimize, *stated.track) if asked)
-    seed = stated.seed if stated.seed is not None else 0 if own is None else own.seed
-    evaluator = MetricEvaluator(metric, others, output=output, cache=own is None or own.cache, seed=seed)
+    cache = own is None or own.cache
+    evaluator = MetricEvaluator(metric, others, output=output, cache=cache, seed=stated.seed)
     return Evaluation(engine, evaluator, output=output)
 
 
@@ -184,6 +199,11 @@ def _metric(asked: Asked, output: Any, folders: Folders) -> Any:
     if output is None or direction is None:
         return made
     return registered(made, output=output, objective=direction)
+
+
+def _bounded(plan: Plan) -> list[str]:
+    """The metrics of the registry that a constraint is about."""
+    return [bound.measure.name for bound in plan.bounds if not bound.measure.reported]
 
 
 def _asked(form: MetricForm) -> Asked:

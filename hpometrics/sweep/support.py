@@ -20,6 +20,7 @@ from .config import Draft
 from .forms import Plugin
 from .loader import Document
 from .problems import Path
+from .report.writing import missing_package
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -47,14 +48,12 @@ _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "engine.command": ((None,), "a command as engine"),
-    "backend.optuna.workers": ((1,), "more than one worker on optuna"),
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),
     "budget.trial_time": ((None,), "a limit per trial"),
     "budget.retries": ((0,), "a retry"),
     "budget.failures": ((None,), "a limit of failures"),
     "budget.repeats": ((1,), "more than one seed per params"),
-    "results.report": (("none",), "a report"),
     "results.checkpoints": (("best",), "another choice of checkpoints than best"),
 }
 
@@ -68,7 +67,8 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         settle: Ray may be loaded to ask it about options; Optuna is, wherever options are given.
     """
     before = len(document.problems)
-    for check in (_later, _sampler, _pruner, _loggers, _list_backend, _ray_backend):
+    backends = (_list_backend, _optuna_backend, _ray_backend)
+    for check in (_later, _sampler, _pruner, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
     for path, text in _pruner_epochs(sweep, document):
@@ -198,6 +198,12 @@ def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
             yield path, str(missing)
 
 
+def _report(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    missing = missing_package(sweep.results.report)
+    if missing is not None:
+        yield ("results", "report"), f"{missing}; md needs no package"
+
+
 def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     if sweep.backend.name != "list":
         return
@@ -208,6 +214,12 @@ def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     ):
         if given and getattr(given, "name", "") != "none":
             yield ("search", key), f"the list backend runs its list as it is; leave {key} out"
+
+
+def _optuna_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    settings = sweep.backend.optuna
+    if settings is not None and settings.workers > 1 and settings.storage == "memory":
+        yield ("backend", "optuna", "storage"), "workers share a storage; memory is one process's own"
 
 
 def _ray_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

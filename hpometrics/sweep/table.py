@@ -77,6 +77,19 @@ def exact(value: Any) -> str:
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
     """Print the best trials, best first."""
     order = ranked(records, resolved.objective)
+    more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
+    return aligned(ranked_rows(order[:rows], resolved)) + more
+
+
+def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
+    """Give the rows of the best trials, best first, with their ranks; only complete ones rank."""
+    head, *rows = trial_rows(order, resolved)
+    ranks = (str(n) if record.state is TrialState.COMPLETE else "-" for n, record in enumerate(order, 1))
+    return [["rank", *head], *([rank, *row] for rank, row in zip(ranks, rows, strict=True))]
+
+
+def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
+    """Give the head of a table of trials and a row for each, in the order given."""
     seen = {name: None for record in records for name in record.params}
     params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
     objectives = {resolved.metric: resolved.objective, **resolved.track}
@@ -84,15 +97,12 @@ def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int =
         " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
         for name, objective in objectives.items()
     ]
-    head = ["rank", "trial", *values, "epochs", *map(printable, params), "state"]
-    lines = [_row(rank, record, list(resolved.track), params) for rank, record in enumerate(order[:rows], 1)]
-    more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
-    return aligned([head, *lines]) + more
+    head = ["trial", *values, "epochs", *map(printable, params), "state"]
+    return [head, *(_row(record, list(resolved.track), params) for record in records)]
 
 
-def _row(rank: int, record: TrialRecord, tracked: Sequence[str], params: Sequence[str]) -> list[str]:
+def _row(record: TrialRecord, tracked: Sequence[str], params: Sequence[str]) -> list[str]:
     return [
-        str(rank) if record.state is TrialState.COMPLETE else "-",
         str(record.number),
         column(record.value),
         *(column(record.picked_values.get(name)) for name in tracked),
@@ -104,17 +114,28 @@ def _row(rank: int, record: TrialRecord, tracked: Sequence[str], params: Sequenc
 
 def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Print the block of the optimal engine params."""
-    params = resolved.ordered(best.params)
-    objectives = {resolved.metric: resolved.objective, **resolved.track}
-    values = {resolved.metric: best.value, **{name: best.values.get(name) for name in resolved.track}}
+    params, values = optimal_params(best, resolved), optimal_values(best, resolved)
     lines = [
         evaluated(records),
         f"Optimal Engine Params: (trial {best.trial}, epoch {best.epoch}):",
-        *_noted([(f"{printable(k)}: {exact(v)}", _origin(k, params, resolved)) for k, v in params.items()]),
+        *_noted([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
         "Metrics:",
-        *_noted([(f"{k}: {number(v)}", _about(k, objectives[k], resolved)) for k, v in values.items()]),
+        *_noted([(f"{name}: {value}", note) for name, value, note in values]),
     ]
     return "\n".join(lines)
+
+
+def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
+    """Give each param of the best trial: name, value, and `fixed` or the bundle that set it."""
+    params = resolved.ordered(best.params)
+    return [(printable(k), exact(v), _origin(k, params, resolved)) for k, v in params.items()]
+
+
+def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
+    """Give each metric of the best trial: name, value, and its direction and formula."""
+    objectives = {resolved.metric: resolved.objective, **resolved.track}
+    values = {resolved.metric: best.value, **{name: best.values.get(name) for name in resolved.track}}
+    return [(k, number(v), _about(k, objectives[k], resolved)) for k, v in values.items()]
 
 
 def _about(name: str, objective: Objective | None, resolved: Resolved) -> str:
@@ -140,10 +161,7 @@ def params_line(params: Mapping[str, Any], resolved: Resolved) -> str:
 
 
 def _origin(name: str, params: Mapping[str, Any], resolved: Resolved) -> str:
-    if name in resolved.fixed:
-        return "# fixed"
-    bundle = resolved.bundle_of(name, params)
-    return f"# {bundle}" if bundle else ""
+    return "fixed" if name in resolved.fixed else resolved.bundle_of(name, params) or ""
 
 
 def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:

@@ -153,3 +153,4 @@ class GuessEvaluation(Evaluation):
 
 
 HOPELESS = guesses(math.nan, "crash")
+STOPPED = guesses(4.0, "stop")

@@ -150,3 +150,11 @@ def test_torch_is_loaded_for_a_metric_of_the_registry_alone(name, torch, tmp_pat
         [sys.executable, "-c", code, name], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert ran.stdout == f"0 {torch} False False\n"
+
+
+def test_an_interrupted_evaluation_is_recorded(evaluate, tmp_path):
+    """With what was done until then, and exit code 130."""
+    result = evaluate("GuessEvaluation", "STOPPED", "--dir=.")
+    assert result.exit_code == 130
+    instance = EvaluationInstance.read(tmp_path)
+    assert instance.reason == "KeyboardInterrupt; 1 engine params were evaluated"

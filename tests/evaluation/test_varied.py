@@ -178,6 +178,17 @@ def test_failed_and_undefined_candidates_have_their_reasons():
     assert (best.trial, best.value) == (3, 0.5)
 
 
+def test_constraints_bound_what_is_recorded():
+    """Registered names and metrics of tuples, their means and deviations over the folds too."""
+    evaluation = Evaluation(Classification(), Accuracy(), [Precision(1.0), "accuracy"], output=Category(2))
+    bounds = ["Precision(label=1.0) >= 0.8", "accuracy <= 0.9", "Accuracy(folds=deviation) <= 0.5"]
+    objective = ListObjective(evaluation.vary(BASE), LAMBDAS, constraints=bounds)
+    records = objective.run()
+    infeasible = TrialState.INFEASIBLE
+    assert [record.state for record in records] == [TrialState.COMPLETE, infeasible, infeasible]
+    assert objective.best(records).params == LAMBDAS[0]
+
+
 class Counted(Engine):
     """Four stages that count themselves."""
 
@@ -266,15 +277,26 @@ def test_a_list_is_checked_beforehand():
         )
 
 
-def test_another_metric_than_the_evaluations_is_refused():
-    """What is optimised is said once."""
-    with pytest.raises(
-        RunError, match="the evaluation is by Accuracy, but metric= says mae; leave metric= out"
-    ):
-        OptunaObjective(
-            Evaluation(Classification(), Accuracy()).vary(BASE), {LAMBDA: Float(1, 2)}, metric="mae",
-            output="number",
-        )  # fmt: skip
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (
+            {"metric": "mae", "output": "number"},
+            "evaluation is by Accuracy, but metric= says mae; leave metric=",
+        ),
+        ({"output": Category(2)}, "the evaluation measures Accuracy; leave output= and track= out"),
+        ({"track": ["psnr"]}, "the evaluation measures Accuracy; leave output= and track= out"),
+        (
+            {"constraints": ["psnr <= 2"]},
+            "measures Accuracy; .* bound what it measures, or give it other metrics",
+        ),
+    ],
+)
+def test_other_metrics_than_the_evaluations_are_refused(facts, message):
+    """What is optimised and measured is said once."""
+    varied = Evaluation(Classification(), Accuracy()).vary(BASE)
+    with pytest.raises(RunError, match=message):
+        OptunaObjective(varied, {LAMBDA: Float(1, 2)}, **facts)
 
 
 class Adds:

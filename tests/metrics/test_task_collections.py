@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError, StateError
-from hpometrics.metrics.features import Binary
+from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.gate import Gate
 from hpometrics.metrics.names import MetricName
 from hpometrics.metrics.task_collections import TaskCollection
 
@@ -92,3 +93,27 @@ def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
     """No row is dropped silently."""
     with pytest.raises(MetricInputError, match=told):
         panel().update(task=task, **DECIDED)
+
+
+def test_a_mixed_batch_like_the_one_before_is_glanced_at(monkeypatch):
+    """Of the first, the whole and both parts go through every check; of the second nothing does."""
+    looks, admit = [], Gate.admit
+    monkeypatch.setattr(Gate, "admit", lambda gate, batch: looks.append(len(batch)) or admit(gate, batch))
+    panel = TaskCollection(["accuracy"], Category(2))
+    batch = {"predictions": torch.tensor([0, 1, 1]), "target": torch.tensor([0, 1, 0])}
+    for _ in range(2):
+        panel.update(task=["a", "b", "b"], **batch)
+    assert looks == [3, 1, 2]
+    assert {name: value.item() for name, value in panel.compute().items()} == {
+        "a/accuracy": 1.0, "b/accuracy": 0.5, "accuracy": 0.75,
+    }  # fmt: skip
+
+
+def test_a_glance_does_not_let_a_wrong_label_through():
+    """The second batch is like the first but for the label 7 of the last task; no task has taken its rows."""
+    panel = TaskCollection(["accuracy"], Category(2))
+    given = {"task": ["a", "b"], "predictions": torch.tensor([0, 1])}
+    panel.update(**given, target=torch.tensor([0, 1]))
+    with pytest.raises(MetricInputError, match="7"):
+        panel.update(**given, target=torch.tensor([1, 7]))
+    assert panel.compute()["a/accuracy"] == 1.0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import numpy as np
 import pytest
 import torch
 
@@ -68,6 +69,23 @@ def test_every_split_has_columns():
         epoch_of(run, 3 - epoch, split="test")
     assert values(run.per_user) == list(HITS[1])
     assert values(run.per_user, "test:precision@1") == list(HITS[2])
+
+
+def test_each_split_has_strata_of_its_own():
+    """What is relevant differs; the group of a user does not."""
+    output = Ranking(per_user=True, user_groups=[0, 1, 1], item_popularity=[1.0, 5.0])
+    run = Run(spec=RunSpec("precision@1", output=output, epochs=1))
+    for _ in run.epochs():
+        scores = torch.zeros(3, 2)
+        run.update(scores=scores, target=[[0], [0], [1]], users=USERS)
+        run.update(scores=scores, target=[[1], [0], [0]], users=USERS, split="test")
+    table = run.per_user
+    assert list(table.strata) == ["group", "popularity", "test:group", "test:popularity"]
+    groups = {0: [0], 1: [1, 2]}
+    for name, popular in (("precision@1", 2), ("test:precision@1", 0)):
+        found = {stratum: users.tolist() for stratum, users in table.strata_of(name, "group").items()}
+        assert found == groups
+        assert table.strata_of(name, "popularity")[2].tolist() == [popular]
 
 
 def test_nothing_is_kept_unless_the_output_says_so(tmp_path):
@@ -155,7 +173,8 @@ def test_arrays_say_the_same_as_text(tmp_path):
             "a": (same, torch.tensor([0.1, torch.nan])),
             "b": (same.clone(), torch.tensor([1 / 3, 1e-8])),
             "c": (other, torch.tensor([0.7])),
-        }
+        },
+        {"group": (same, torch.tensor([300, -1])), "test:popularity": (other, torch.tensor([2]))},
     )
     found.to_npz(tmp_path / "t.npz")
     found.to_csv(tmp_path / "t.csv")
@@ -164,7 +183,12 @@ def test_arrays_say_the_same_as_text(tmp_path):
         assert list(back) == ["a", "b", "c"]
         for name, (users, numbers) in back.items():
             torch.testing.assert_close((users, numbers), found[name], rtol=0, atol=0, equal_nan=True)
-    assert (tmp_path / "t.csv").read_text().split()[1] == "3,0.1,0.33333334,"
+        assert list(back.strata) == ["group", "test:popularity"]
+        for by, told in back.strata.items():
+            torch.testing.assert_close(told, found.strata[by], rtol=0, atol=0)
+    with np.load(tmp_path / "t.npz") as file:
+        assert (file["values_3"].dtype, file["values_4"].dtype) == ("int16", "int8")
+    assert (tmp_path / "t.csv").read_text().splitlines()[1] == "3,0.1,0.33333334,,300,"
 
 
 @pytest.mark.parametrize("name", ["per_user.csv", "per_user.npz"])

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpometrics.cli import main
-from hpometrics.metrics.ranking.comparison import compare_all
+from hpometrics.metrics.ranking.comparison import compare_all, compare_strata
 from hpometrics.metrics.ranking.per_user import PerUser
 
 POINTS = "[{lr: 0.1}, {lr: 3.0}, {lr: 0.1001}, {lr: 1.0, first: 20}, {lr: 1.0, first: 40}]"
@@ -124,3 +124,49 @@ def test_without_scipy_the_extra_is_named(ran, monkeypatch):
     result = compared("0", "1")
     assert result.exit_code == 2
     assert "needs scipy, which is not installed: pip install 'hpometrics[compare]'" in result.stderr
+
+
+@pytest.fixture
+def known(sweep, folder):
+    """A sweep whose output knows groups of users and the popularity of items."""
+    changed = SWEEP.replace("toy_engine:rank, output: ranking(per_user=true)", "toy_engine:rank_known")
+    assert sweep(changed).exit_code == 0
+    return folder / "runs" / "sweep" / "trials"
+
+
+def test_groups_of_users_are_compared_one_by_one(known):
+    """Of 20 and 18 users; p is corrected over metrics and groups; who is alone, or in no group, is told."""
+    a, b = (PerUser.read(known / f"000{number}" / "per_user.csv") for number in (0, 1))
+    expected = compare_strata(a, b, "group")
+    result = compared("0", "1", "--by", "group")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:3] == ["metric", "group", "trial"]
+    cells = [line.split() for line in lines[2:6]]
+    assert [row[:3] + row[-1:] for row in cells] == [
+        [metric, "group", str(group), str(users)]
+        for metric in ("ndcg@3", "recall@3")
+        for group, users in ((0, 19), (1, 19))
+    ]
+    assert cells[1][5] == f"{expected['ndcg@3', 1].difference:+.3g}"
+    assert "ndcg@3, group 0: trial 1 is better (maximize, p " in result.stdout
+    assert "ndcg@3, group 2: left out, fewer than two users have a value in both" in lines
+    assert "ndcg@3: left out 1 users, of whom no group is known" in lines
+
+
+def test_users_are_compared_by_how_popular_what_they_like_is(known):
+    """Items 0 to 7 are liked by five users each; thirds are cut before items 2 and 5."""
+    result = compared("0", "1", "--by", "popularity", "--metric", "ndcg@3")
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines()[2:5]]
+    assert [(row[2], row[-1]) for row in rows] == [("low", "10"), ("middle", "15"), ("high", "15")]
+
+
+def test_strata_that_were_not_kept_are_said(ran):
+    """With what the output would have to tell."""
+    result = compared("0", "1", "--by", "group")
+    assert result.exit_code == 2
+    assert (
+        "ndcg@3: no group of users is kept, of strata there are none; give Ranking(user_groups="
+        in result.stderr
+    )

@@ -4,8 +4,10 @@ import json
 import sys
 
 import pytest
-from sample_sweeps import changed, hpometrics
+from click.testing import CliRunner
+from sample_sweeps import SWEEP, changed, hpometrics
 
+from hpometrics.cli import main
 from hpometrics.evaluation import EngineParams
 from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
@@ -170,7 +172,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "Guesser,",
             "based,",
-            "metrics: states its own metrics, output and seed; leave those of the file out",
+            "metrics: states its own metrics and output; leave those of the file out",
         ),
     ],
 )
@@ -211,11 +213,76 @@ def test_a_candidate_that_fails_is_a_record_with_its_reason(sweep, folder):
     assert not (folder / "runs" / "sweep" / "best.json").exists()
 
 
+def test_constraints_are_about_scores(sweep, folder):
+    """Of a registered metric that they bring along, or of the evaluation's own; no others."""
+    result = sweep(changed("track:", "constraints: ['mape <= 0.8'], track:", STAGED))
+    assert result.exit_code == 0, result.output
+    assert "  mape: 0.555556" in result.stdout
+    assert "(ok 3, infeas. 2)" in result.stdout
+    own = sweep(f"{OWN}metrics: {{constraints: ['Distance <= 2']}}\n", "--fresh")
+    assert "(ok 2, infeas. 1)" in own.stdout
+    wrong = sweep(f"{OWN}metrics: {{constraints: ['rmse <= 2']}}\n", "--fresh")
+    assert wrong.exit_code == 2
+    assert (
+        "metrics.constraints: rmse <= 2: the evaluation measures no rmse; it measures Distance, "
+        in wrong.stderr
+    )
+
+
+def test_a_trial_is_replayed(sweep, folder):
+    """To the last digit; and so is what `best.json` holds, by the evaluation that it names."""
+    assert sweep(OWN).exit_code == 0
+    for what in ("runs/sweep", "runs/sweep/best.json"):
+        replayed = CliRunner().invoke(main, ["replay", what])
+        assert replayed.exit_code == 0, replayed.output
+        assert "Distance" in replayed.stdout
+
+
 def test_running_twice_evaluates_nothing_the_second_time(sweep, folder):
     """The record is the same, and so is what is printed."""
     first, second = sweep(STAGED), sweep(STAGED)
     assert first.stdout == second.stdout
     assert (folder / "reads").read_text() == "read\n"
+
+
+def test_a_file_is_evaluated_as_a_list(sweep, folder):
+    """By `eval`, with PredictionIO's lines and files, and the same best as the sweep's."""
+    result = sweep(STAGED, command="eval")
+    assert result.exit_code == 0, result.output
+    assert "Iteration 4" in result.stdout
+    assert "  # engine params evaluated: 5\nOptimal Engine Params:\n  {" in result.stdout
+    assert "Metrics:\n  mae: 3.3333333333333335\n  Distance: 3.3333333333333335\n  rmse: " in result.stdout
+    home = folder / "runs" / "sweep-eval"
+    assert json.loads((home / "instance.json").read_text())["engineParamsGeneratorClass"] == "sweep.yaml"
+    sweep(STAGED)
+    found = [(path / "best.json").read_text() for path in (home, folder / "runs" / "sweep")]
+    assert len({EngineParams.from_json(text) for text in found}) == 1
+    assert json.loads(found[0])["evaluation"] == json.loads(found[1])["evaluation"]
+    assert sweep(STAGED, "--dir=here", "-q", "--workers=2", command="eval").stdout.startswith(
+        "MetricEvaluatorR"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (changed("grid", "tpe", STAGED), (), "search.sampler: tpe draws what cannot be listed beforehand"),
+        (SWEEP, (), "engine.target: is no engine of stages; hpometrics run sweep.yaml trains it"),
+        (STAGED, ("toy_stages:POINTS",), "sweep.yaml has its own list; leave toy_stages:POINTS out"),
+        (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "of a list holds to none"),
+        (
+            changed("once.guess", "once.gess.x", OWN),
+            (),
+            "space.algorithms.once.gess.x: leads into algorithms.once.gess, which nothing sets",
+        ),
+    ],
+)
+def test_what_is_no_list_of_engine_params_is_refused(sweep, folder, text, arguments, message):
+    """With the place in the file and what to do; nothing is evaluated."""
+    result = sweep(text, *arguments, command="eval")
+    assert result.exit_code == 2, result.stdout
+    assert message in result.stderr
+    assert not (folder / "reads").exists()
 
 
 @pytest.mark.ray

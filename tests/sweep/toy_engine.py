@@ -67,6 +67,19 @@ def rank(params, run):
         run.update(scores=noise + params["lr"] * target, target=target, users=users)
 
 
+def known_users() -> Ranking:
+    """Users of group 0 and 1, number 38 of group 2, of others none is known; item 0 is the least popular."""
+    groups = torch.arange(39) % 2
+    groups[38] = 2
+    return Ranking(per_user=True, user_groups=groups, item_popularity=torch.arange(8.0))
+
+
+@engine(output=known_users)
+def rank_known(params, run):
+    """The same, with side data."""
+    rank(params, run)
+
+
 @engine(output={"intent": lambda: Category(3), "reply": Sequence(9)})
 def talk(params, run):
     """Two outputs of two tasks, `b` the harder one; the larger `lr`, the surer of the target."""

@@ -15,7 +15,7 @@ from ..registry import register_metric
 _ALONE = "no user has both a relevant item and another"
 
 
-@register_metric("gauc", [RANKING], aliases=["roc_auc", "auroc", "retrieval_auroc"])
+@register_metric("gauc", [RANKING], aliases=["GAUC", "roc_auc", "auroc", "retrieval_auroc"])
 class GroupedAUC(WholeMetric):
     """Chance that a relevant item of a user has a higher score than another one, averaged over users.
 
@@ -45,7 +45,7 @@ class GroupedAUC(WholeMetric):
         return (right / (positives * others)).unsqueeze(1)
 
 
-@register_metric("auc", [RANKING])
+@register_metric("auc", [RANKING], aliases=["AUC"])
 class PooledAUC(WholeMetric):
     """Chance that a relevant item has a higher score than another one of its user, over all relevant items.
 
@@ -76,7 +76,7 @@ class PooledAUC(WholeMetric):
         return (right / (positives * others)).unsqueeze(1), positives.unsqueeze(1)
 
 
-@register_metric("lauc", [RANKING])
+@register_metric("lauc", [RANKING], aliases=["LAUC"])
 class LimitedAUC(ListMetric):
     """Area under the curve of which relevant items behind the first k have no part, averaged over users.
 
@@ -140,7 +140,7 @@ class PartialAUC(ListMetric):
         return torch.stack(columns, dim=1)
 
 
-@register_metric("log_loss", [RANKING], aliases=["logloss"])
+@register_metric("log_loss", [RANKING], aliases=["LogLoss", "logloss"])
 class RankingLogLoss(WholeMetric):
     """Mean of -log p of whether an item is relevant, over the items of a user and then over users.
 

@@ -120,7 +120,7 @@ class RankingFScore(Composite):
         return torch.where((a == 0) & (b == 0), 0.0, mean)
 
 
-@register_metric("euc_distance", [RANKING])
+@register_metric("euc_distance", [RANKING], aliases=["EucDistance"])
 class EuclideanDistance(Composite):
     """Distance of several metrics from a point where all of them are as good as can be, averaged over users.
 
@@ -157,7 +157,7 @@ class EuclideanDistance(Composite):
         return (values - values.new_tensor(self._utopia).view(-1, 1, 1)).square().sum(0).sqrt()
 
 
-@register_metric("hypervolume", [RANKING])
+@register_metric("hypervolume", [RANKING], aliases=["Hypervolume"])
 class Hypervolume(Composite):
     """Product of how far several metrics are beyond a point that would not do, averaged over users.
 

@@ -39,7 +39,7 @@ class _OfCounts(TopKMetric):
         raise NotImplementedError(f"{type(self).__name__} needs of_counts(counts)")
 
 
-@register_metric("item_coverage", [RANKING])
+@register_metric("item_coverage", [RANKING], aliases=["ItemCoverage"])
 class ItemCoverage(_OfCounts):
     """Number of different items that are recommended to anyone in lists of k.
 
@@ -90,7 +90,7 @@ class CatalogCoverage(ItemCoverage):
         return super().of_counts(counts) / len(counts)
 
 
-@register_metric("gini", [RANKING])
+@register_metric("gini", [RANKING], aliases=["Gini"])
 class Gini(_OfCounts):
     """How unevenly recommendations fall on the items of the catalogue, in lists of k.
 
@@ -122,7 +122,7 @@ class Gini(_OfCounts):
         return ((2 * place - size - 1) * counts.sort().values).sum() / ((size - 1) * total)
 
 
-@register_metric("shannon_entropy", [RANKING])
+@register_metric("shannon_entropy", [RANKING], aliases=["ShannonEntropy"])
 class ShannonEntropy(_OfCounts):
     """Entropy of the recommendations over the items of the catalogue, in lists of k.
 
@@ -162,7 +162,7 @@ class ShannonEntropy(_OfCounts):
         return entropy / math.log(len(counts)) if self.normalized else entropy
 
 
-@register_metric("user_coverage", [RANKING])
+@register_metric("user_coverage", [RANKING], aliases=["UserCoverage"])
 class UserCoverage(ListMetric):
     """Share of users with a relevant item who are recommended anything: one item at least.
 
@@ -190,7 +190,7 @@ class UserCoverage(ListMetric):
         return (cut.lengths > 0).double()
 
 
-@register_metric("user_coverage_at_n", [RANKING])
+@register_metric("user_coverage_at_n", [RANKING], aliases=["UserCoverageAtN"])
 class UserCoverageAtN(ListMetric):
     """Share of users who are recommended a full list of k items.
 
@@ -221,7 +221,7 @@ class UserCoverageAtN(ListMetric):
         return (cut.lengths >= cut.k).double()
 
 
-@register_metric("num_retrieved", [RANKING])
+@register_metric("num_retrieved", [RANKING], aliases=["NumRetrieved"])
 class NumRetrieved(ListMetric):
     """Number of items in lists of k, averaged over users; fewer than k where a user has too few candidates.
 

@@ -39,7 +39,7 @@ class _InversePropensity(ListMetric):
         raise NotImplementedError(f"{type(self).__name__} needs of_hits(hits, batch, cut)")
 
 
-@register_metric("ips_recall", [RANKING])
+@register_metric("ips_recall", [RANKING], aliases=["IPSRecall"])
 class IPSRecall(_InversePropensity):
     """Recall of the first k in which a hit counts 1 over the chance that the item is observed.
 
@@ -64,7 +64,7 @@ class IPSRecall(_InversePropensity):
         return cut.sum(hits) / cut.relevant
 
 
-@register_metric("snips_recall", [RANKING])
+@register_metric("snips_recall", [RANKING], aliases=["SNIPSRecall"])
 class SNIPSRecall(_InversePropensity):
     """Recall of the first k in which every relevant item counts 1 over the chance that it is observed.
 
@@ -88,7 +88,7 @@ class SNIPSRecall(_InversePropensity):
         return cut.sum(hits) / _relevant_weight(batch)
 
 
-@register_metric("ips_dcg", [RANKING])
+@register_metric("ips_dcg", [RANKING], aliases=["IPSDCG"])
 class IPSDCG(_InversePropensity):
     """Discounted gain of the first k in which a hit counts 1 over the chance that the item is observed.
 
@@ -112,7 +112,7 @@ class IPSDCG(_InversePropensity):
         return cut.sum(hits * cut.lists.discounts)
 
 
-@register_metric("snips_dcg", [RANKING])
+@register_metric("snips_dcg", [RANKING], aliases=["SNIPSDCG"])
 class SNIPSDCG(_InversePropensity):
     """Discounted gain of the first k, in which relevant items count 1 over the chance that they are observed.
 

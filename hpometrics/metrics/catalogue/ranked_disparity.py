@@ -85,7 +85,7 @@ class BiasDistance(BaseMetric):
             )
 
 
-@register_metric("bias_disparity_bs", [RANKING])
+@register_metric("bias_disparity_bs", [RANKING], aliases=["BiasDisparityBS"])
 class SourceBias(BiasDistance):
     """How far the training interactions of groups of users lean towards groups of items.
 
@@ -119,7 +119,7 @@ class _ListedBias(TopKMetric, BiasDistance):
         super().__init__(k, users=users, items=items, **kwargs)
 
 
-@register_metric("bias_disparity_br", [RANKING])
+@register_metric("bias_disparity_br", [RANKING], aliases=["BiasDisparityBR"])
 class ListBias(_ListedBias):
     """How far the lists of groups of users lean towards groups of items: the distance to no bias.
 
@@ -147,7 +147,7 @@ class ListBias(_ListedBias):
     draw_batch = staticmethod(as_catalogue)
 
 
-@register_metric("bias_disparity_bd", [RANKING])
+@register_metric("bias_disparity_bd", [RANKING], aliases=["BiasDisparityBD"])
 class BiasDisparity(_ListedBias):
     """How far lists change the bias that groups of users had in training: the relative difference.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from .law_batches import narrowed
 _TILE = 2**20  # numbers at a time
 
 
-@register_metric("srecall", [RANKING], aliases=["subtopic_recall", "s_recall"])
+@register_metric("srecall", [RANKING], aliases=["SRecall", "subtopic_recall", "s_recall"])
 class SubtopicRecall(ListMetric):
     """Share of the features of a user's relevant items that the relevant items among the first k have.
 
@@ -50,8 +50,8 @@ class SubtopicRecall(ListMetric):
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count each feature where it first occurs among hits."""
         has = batch.item_features > 0
-        found = _by_tile(cut.lists, has, cut.lists.hits, _first_found)
-        return cut.sum(found) / _wanted(batch, has)
+        found = torch.cat([_first_found(own) for _, own in facts_of(cut.lists, has, cut.lists.hits)])
+        return cut.sum(found) / number_of_features(feature_counts(batch, has))
 
 
 @register_metric("intra_list_diversity", [RANKING], aliases=["ild"])
@@ -89,19 +89,32 @@ class IntraListDiversity(ListMetric):
         """Divide by the number of pairs."""
         units = torch.nn.functional.normalize(batch.item_features.double(), dim=1)
         pairs = cut.lengths * (cut.lengths - 1) / 2
-        alike = cut.sum(_by_tile(cut.lists, units, cut.lists.real, _alike))
+        alike = cut.sum(torch.cat([_alike(own) for _, own in facts_of(cut.lists, units, cut.lists.real)]))
         return torch.where(pairs > 0, 1 - alike / pairs, torch.nan)
 
 
-def _by_tile(lists: Lists, facts: Tensor, counted: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
-    """Measure the facts of each list's items, 0 where a place does not count, some rows at a time."""
+def facts_of(lists: Lists, facts: Tensor, counted: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Give some rows at a time, and the facts of their lists' items, 0 where a place does not count."""
     step = max(1, _TILE // max(1, lists.depth * facts.shape[1]))
-    parts = []
-    for start in range(0, len(lists), step):
+    for start in range(0, max(1, len(lists)), step):
         rows = slice(start, start + step)
         own = facts[lists.items[rows].clamp(min=0)]
-        parts.append(measure(own.masked_fill(~counted[rows].unsqueeze(2), 0)))
-    return torch.cat(parts)
+        yield rows, own.masked_fill(~counted[rows].unsqueeze(2), 0)
+
+
+def feature_counts(batch: RankingBatch, has: Tensor) -> Tensor:
+    """How many of the relevant items of each row have each feature, (rows, features) float32."""
+    relevant = batch.relevant_items
+    return torch.nn.functional.embedding_bag(
+        relevant.items, has.float(), relevant.offsets, mode="sum", include_last_offset=True,
+        per_sample_weights=relevant.real(torch.ones_like(relevant.items, dtype=torch.float32)),
+    )  # fmt: skip
+
+
+def number_of_features(counts: Tensor) -> Tensor:
+    """How many features have such a count, (rows, 1) float64; nan where none has."""
+    some = (counts > 0).sum(1, keepdim=True).double()
+    return torch.where(some > 0, some, torch.nan)
 
 
 def _first_found(found: Tensor) -> Tensor:
@@ -112,14 +125,3 @@ def _first_found(found: Tensor) -> Tensor:
 def _alike(units: Tensor) -> Tensor:
     """The sum of the cosine similarities of each item with those before it, (rows, depth)."""
     return (units * (units.cumsum(1) - units)).sum(2)
-
-
-def _wanted(batch: RankingBatch, has: Tensor) -> Tensor:
-    """How many features the relevant items of each row have, (rows, 1) float64; nan where there is none."""
-    relevant = batch.relevant_items
-    counts = torch.nn.functional.embedding_bag(
-        relevant.items, has.float(), relevant.offsets, mode="sum", include_last_offset=True,
-        per_sample_weights=relevant.real(torch.ones_like(relevant.items, dtype=torch.float32)),
-    )  # fmt: skip
-    wanted = (counts > 0).sum(1, keepdim=True).double()
-    return torch.where(wanted > 0, wanted, torch.nan)

@@ -65,7 +65,7 @@ def _of_groups(side: SideData, counts: Tensor) -> Tensor:
     return counts.new_zeros(side.num_item_groups).index_add(0, groups[known], counts[known])
 
 
-@register_metric("reo", [RANKING], aliases=["ranking_based_equal_opportunity"])
+@register_metric("reo", [RANKING], aliases=["REO", "ranking_based_equal_opportunity"])
 class EqualOpportunity(RateSpread):
     """How unequal the chances are that relevant items of different groups are listed.
 
@@ -94,7 +94,7 @@ class EqualOpportunity(RateSpread):
         return {"hits": ItemCounts("hits", (self.k,)), "relevant": ItemTotals("relevant")}
 
 
-@register_metric("rsp", [RANKING], aliases=["ranking_based_statistical_parity"])
+@register_metric("rsp", [RANKING], aliases=["RSP", "ranking_based_statistical_parity"])
 class StatisticalParity(RateSpread):
     """How unequal the chances are that items of different groups are listed, relevant or not.
 
@@ -150,7 +150,7 @@ class ItemGap(TopKMetric):
         return self.undefined(TOO_FEW.format("items")) if bool(gap.isnan()) else gap
 
 
-@register_metric("item_mad_ranking", [RANKING])
+@register_metric("item_mad_ranking", [RANKING], aliases=["ItemMADRanking"])
 class ItemMADRanking(ItemGap):
     """Mean absolute difference between groups of items in what their items gain per time they are listed.
 
@@ -183,7 +183,7 @@ class ItemMADRanking(ItemGap):
         return gains(lists.grades, self.gain)
 
 
-@register_metric("item_mad_rating", [RANKING])
+@register_metric("item_mad_rating", [RANKING], aliases=["ItemMADRating"])
 class ItemMADRating(ItemGap):
     """Mean absolute difference between groups of items in the scores of their items that are found.
 

@@ -40,7 +40,7 @@ class _Found(ListMetric):
         raise NotImplementedError(f"{type(self).__name__} needs novelty(batch)")
 
 
-@register_metric("epc", [RANKING])
+@register_metric("epc", [RANKING], aliases=["EPC"])
 class EPC(_Found):
     """Expected popularity complement: the share of users who do not know an item, where it is a hit.
 
@@ -71,7 +71,7 @@ class EPC(_Found):
         return 1 - share_of_users(batch.side, batch.num_items)
 
 
-@register_metric("efd", [RANKING])
+@register_metric("efd", [RANKING], aliases=["EFD"])
 class EFD(_Found):
     """Expected free discovery: the information in an item, where it is a hit.
 

@@ -10,7 +10,6 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE
 from ..features import RANKING
-from ..ranking.batch import RankingBatch
 from ..ranking.lists import Cut
 from ..ranking_metric import ListMetric, WholeMetric
 from ..registry import register_metric
@@ -20,7 +19,11 @@ _LEVELS = 10  # eleven levels of recall, 0.0 to 1.0
 Norm = Literal["min", "n", "hits"]
 
 
-@register_metric("mrr", [RANKING], aliases=["mean_reciprocal_rank", "retrieval_mrr", "recip_rank"])
+@register_metric(
+    "mrr",
+    [RANKING],
+    aliases=["MRR", "mean_reciprocal_rank", "retrieval_mrr", "recip_rank", "reciprocal_rank"],
+)
 class MeanReciprocalRank(ListMetric):
     """Mean over users of 1 over the rank of the first relevant item, 0 where it lies behind k.
 
@@ -53,6 +56,7 @@ class MeanReciprocalRank(ListMetric):
     "map",
     [RANKING],
     aliases={
+        "MAP": "map",
         "mean_average_precision": "map",
         "retrieval_map": "map(norm=hits)",
         "map_cut": "map(norm=n)",
@@ -93,7 +97,7 @@ class MeanAveragePrecision(ListMetric):
         return total / (cut.relevant if self.norm == "n" else cut.best_found)
 
 
-@register_metric("mar", [RANKING], aliases=["mean_average_recall"])
+@register_metric("mar", [RANKING], aliases=["MAR", "mean_average_recall"])
 class MeanAverageRecall(ListMetric):
     """Mean over users of the recall at the ranks of their relevant items.
 
@@ -182,56 +186,6 @@ class InterpolatedPrecision(WholeMetric):
         precision = torch.where(cut.lists.hits, cut.lists.found / cut.lists.places, 0.0)
         best = [_best(cut, precision, level) for level in levels]
         return torch.stack(best).mean(0)
-
-
-@register_metric("bpref", [RANKING])
-class BinaryPreference(WholeMetric):
-    """How seldom a relevant item comes after one that is judged and not relevant, averaged over users.
-
-    A dense target judges every item; of a sparse one only the entries are judged, those of grade 0 (or up to
-    the relevance threshold) as not relevant. What is not judged has no say.
-
-    Shape: scores, target (users, items).
-    Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
-    Formula: mean over users of 1 / R times the sum over ranked relevant items of
-        1 - min(judged others before it, R) / min(judged others, R), where R items are relevant.
-    Deviates: the paper divides by R, not by the judged others where they are fewer; trec_eval does as here.
-    Source: Buckley & Voorhees 2004, SIGIR.
-
-    >>> import torch
-    >>> metric = BinaryPreference()
-    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), target=[{0: 0.0, 2: 1.0}])
-    >>> metric.compute().item()  # the judged item 0 comes before
-    0.0
-    """
-
-    objective = MAXIMIZE
-    family = "order"
-
-    def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
-        """Compare each relevant item with what is judged."""
-        lists, refused = batch.whole, batch.relevance.refused
-        relevant = batch.relevance.counts.double().unsqueeze(1)
-        if refused is None:
-            before, others = lists.places - lists.found, batch.others
-        else:
-            before, others = (
-                _before(lists.places, refused.entries.row_of, batch.ranks(refused.entries)),
-                refused.counts.double(),
-            )
-        most = torch.minimum(others.unsqueeze(1), relevant)
-        share = torch.minimum(before, relevant) / most.clamp(min=1)
-        values = ((1 - share) * lists.hits).sum(1, keepdim=True) / relevant
-        return lists.of_valid(values)
-
-
-def _before(places: Tensor, row: Tensor, ranks: Tensor) -> Tensor:
-    """How many of the ranks of its row lie before each place, (rows, depth) float64."""
-    step = 1 + torch.cat([places.view(-1), ranks]).nan_to_num(posinf=0.0).amax()
-    first = torch.arange(len(places), device=places.device).unsqueeze(1) * step
-    ordered = (first[row, 0] + ranks).sort().values
-    upto = torch.searchsorted(ordered, first + places.nan_to_num(posinf=0.0))
-    return (upto - torch.searchsorted(ordered, first)).double()
 
 
 def _best(cut: Cut, precision: Tensor, level: float) -> Tensor:

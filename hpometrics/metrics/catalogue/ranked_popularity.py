@@ -59,7 +59,7 @@ class _LongTail(_OfTail, ListMetric):
         return counts
 
 
-@register_metric("aclt", [RANKING])
+@register_metric("aclt", [RANKING], aliases=["ACLT"])
 class ACLT(_LongTail):
     """Number of items of a list of k that are in the long tail, averaged over users.
 
@@ -82,7 +82,7 @@ class ACLT(_LongTail):
     """
 
 
-@register_metric("aplt", [RANKING])
+@register_metric("aplt", [RANKING], aliases=["APLT"])
 class APLT(_LongTail):
     """Share of the items of a list of k that are in the long tail, averaged over users.
 
@@ -150,7 +150,7 @@ class TailPercentage(_ByPopularity, ListMetric):
         return cut.sum(cut.lists.of_items(rare)) / cut.lengths
 
 
-@register_metric("arp", [RANKING])
+@register_metric("arp", [RANKING], aliases=["ARP"])
 class ARP(_ByPopularity, ListMetric):
     """Average popularity of recommended items: the interactions of each in training, over lists of k.
 
@@ -206,7 +206,7 @@ class _HeadAndTail(_OfTail, TopKMetric):
         )
 
 
-@register_metric("pop_reo", [RANKING])
+@register_metric("pop_reo", [RANKING], aliases=["PopREO"])
 class PopREO(_HeadAndTail):
     """How far head and tail differ in the chance that a relevant item is found in a list of k.
 
@@ -233,7 +233,7 @@ class PopREO(_HeadAndTail):
         return {"hits": ItemCounts("hits", (self.k,)), "relevant": ItemTotals("relevant")}
 
 
-@register_metric("pop_rsp", [RANKING])
+@register_metric("pop_rsp", [RANKING], aliases=["PopRSP"])
 class PopRSP(_HeadAndTail):
     """How far head and tail differ in the chance that an item on offer is recommended in a list of k.
 

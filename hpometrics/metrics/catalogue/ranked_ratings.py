@@ -13,7 +13,8 @@ _AVERAGES = ("user", "pooled")
 
 
 def _aliases(name: str) -> dict[str, str]:
-    return {f"{name}_{average}": f"{name}(average={average})" for average in _AVERAGES}
+    spelled = {f"{name}_{average}": f"{name}(average={average})" for average in _AVERAGES}
+    return {**spelled, name.upper(): spelled[f"{name}_user"]}  # WarpRec's
 
 
 class _RatingError(RatingMetric):

@@ -43,7 +43,7 @@ class UserGap(TopKMetric):
         return self.undefined(TOO_FEW.format("users")) if bool(gap.isnan()) else gap
 
 
-@register_metric("user_mad_ranking", [RANKING])
+@register_metric("user_mad_ranking", [RANKING], aliases=["UserMADRanking"])
 class UserMADRanking(UserGap):
     """Mean absolute difference between groups of users in their mean nDCG.
 
@@ -76,7 +76,7 @@ class UserMADRanking(UserGap):
         return RankingNDCG(self.k, self.gain).values(cut)
 
 
-@register_metric("user_mad_rating", [RANKING])
+@register_metric("user_mad_rating", [RANKING], aliases=["UserMADRating"])
 class UserMADRating(UserGap):
     """Mean absolute difference between groups of users in the mean score of their lists.
 

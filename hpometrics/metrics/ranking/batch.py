@@ -160,8 +160,13 @@ class RankingBatch(TiledBatch):
         if kind is not LOGITS:
             raise MetricInputError(f"{reader} reads {kind}: a ranking output has scores")
 
+    @property
+    def numbered(self) -> bool:
+        """Whether it is known which items are scored; of documents of queries it may not be."""
+        return self._update.num_items is not None or self.items is not None
+
     def _check_numbered(self) -> None:
-        if self._update.num_items is None and self.items is None:
+        if not self.numbered:
             raise MetricInputError(
                 "the items of lists are wanted, which queries= alone do not tell; pass items=, (pairs,), the "
                 "item of each pair, or leave out metrics of the catalogue"

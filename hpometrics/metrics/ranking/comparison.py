@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, missing_extra
-from .interactions import Interactions
-from .per_user import Column, PerUser
+from .per_user import PerUser
+from .strata import Column
 
+K = TypeVar("K")
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 1 << 22  # resampled values that are held at a time
 
@@ -43,14 +44,6 @@ class Comparison:
     high: float
     p_value: float
     effect_size: float
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """The mean of a metric over the users of one group, and how many of them have a value."""
-
-    mean: float
-    users: int
 
 
 def compare(
@@ -123,7 +116,37 @@ def compare_all(
     return {name: replace(one, p_value=corrected[name]) for name, one in found.items()}
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+def compare_strata(
+    a: PerUser, b: PerUser, by: str, metrics: Iterable[str] | None = None, **options: Any
+) -> dict[tuple[str, int], Comparison]:
+    """Compare two models within each stratum of users, with all p-values corrected together by `holm`.
+
+    Args:
+        a: what `per_user()` gave for one model, which says what stratum a user is in.
+        b: and for the other.
+        by: what users are told apart by, `group` or `popularity`.
+        metrics: their names; all that both have, if left out.
+        options: those of `compare`.
+
+    Returns:
+        The comparisons by metric and stratum; a stratum with fewer than two users who have a value in both is
+        left out.
+
+    Raises:
+        MetricInputError: the users of a are not told apart in this way.
+    """
+    names = list(metrics) if metrics is not None else [name for name in a if name in b]
+    found = {}
+    for name in names:
+        for stratum, users in a.strata_of(name, by).items():
+            one, other = (_within(table[name], users) for table in (a, b))
+            if len(_paired(one, other)[0]) > 1:
+                found[name, stratum] = compare(PerUser({name: one}), PerUser({name: other}), name, **options)
+    corrected = holm({key: one.p_value for key, one in found.items()})
+    return {key: replace(one, p_value=corrected[key]) for key, one in found.items()}
+
+
+def holm(p_values: Mapping[K, float]) -> dict[K, float]:
     """Correct p-values for their number, step by step from the smallest.
 
     Source: Holm 1979, Scandinavian Journal of Statistics 6(2).
@@ -131,65 +154,12 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     >>> holm({"ndcg@10": 0.01, "recall@10": 0.04, "mrr@10": 0.03})
     {'ndcg@10': 0.03, 'recall@10': 0.06, 'mrr@10': 0.06}
     """
-    corrected, largest = {}, 0.0
+    corrected: dict[K, float] = {}
+    largest = 0.0
     for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
         corrected[name] = largest
     return {name: corrected[name] for name in p_values}
-
-
-def strata(column: Column, groups: Any) -> dict[int, Stratum]:
-    """Average a metric over each group of users.
-
-    Args:
-        column: users and their values, as `per_user()` gives them.
-        groups: (users,) int, the group of each user by number, as `Ranking(user_groups=...)`; -1 is in none.
-
-    Returns:
-        The strata of the groups that have a user with a value, by their number.
-
-    Raises:
-        MetricInputError: a user has no place among the groups.
-
-    >>> found = strata((torch.tensor([0, 1, 3]), torch.tensor([1.0, 0.0, 0.5])), torch.tensor([0, 1, 1, 0]))
-    >>> found[0]
-    Stratum(mean=0.75, users=2)
-    """
-    users, values = column
-    groups = torch.as_tensor(groups)
-    if len(users) and not 0 <= int(users.min()) <= int(users.max()) < len(groups):
-        raise MetricInputError(
-            f"groups tell of users 0..{len(groups) - 1}, got users from {int(users.min())} "
-            f"to {int(users.max())}"
-        )
-    own = groups[users]
-    counted = ~values.isnan() & (own >= 0)
-    own, values = own[counted], values[counted].double()
-    return {
-        group: Stratum(float(values[own == group].mean()), int((own == group).sum()))
-        for group in own.unique().tolist()
-    }
-
-
-def groups_by_popularity(relevant: Any, item_popularity: Tensor, number: int = 3) -> Tensor:
-    """Group users by how popular the items are that are relevant to them, for `strata`.
-
-    Args:
-        relevant: the relevant items of each user, in any form of `Interactions`.
-        item_popularity: (items,) how often each item was interacted with.
-        number: how many groups, of about as many users each; group 0 likes the least popular items.
-
-    Returns:
-        (users,) int64, -1 where nothing is relevant.
-    """
-    entries = Interactions.of(relevant, "relevant", len(item_popularity))
-    none = torch.zeros(len(entries), dtype=torch.float64)
-    means = none.index_add(0, entries.row_of, item_popularity.double()[entries.items]) / entries.counts
-    known = ~means.isnan()
-    if not bool(known.any()):
-        return torch.full((len(entries),), -1)
-    bounds = means[known].quantile(torch.arange(1, number, dtype=torch.float64) / number)
-    return torch.bucketize(means, bounds, right=True).masked_fill(~known, -1)
 
 
 def _paired(a: Column, b: Column) -> tuple[Floats, Floats]:
@@ -201,6 +171,12 @@ def _paired(a: Column, b: Column) -> tuple[Floats, Floats]:
     both = sorted(tables[0].keys() & tables[1].keys())
     first, second = (np.array([table[user] for user in both], dtype=np.float64) for table in tables)
     return first, second
+
+
+def _within(column: Column, users: Tensor) -> Column:
+    """What a column has of some users."""
+    own = torch.isin(column[0], users)
+    return column[0][own], column[1][own]
 
 
 def _known(column: Column) -> str:

@@ -66,6 +66,8 @@ class Interactions:
     @property
     def row_of(self) -> Tensor:
         """The row of each entry, (entries,) int64."""
+        if on_host(self.offsets):
+            return torch.from_numpy(np.repeat(np.arange(len(self)), self.counts.numpy()))
         rows = torch.arange(len(self), device=self.offsets.device)
         return rows.repeat_interleave(self.counts, output_size=len(self.items))
 
@@ -82,6 +84,11 @@ class Interactions:
     def real(self, values: Tensor, behind: float = 0.0) -> Tensor:
         """Return values (entries,), with `behind` for entries that only fill up, of which there are none."""
         return values
+
+    def means(self, facts: Tensor) -> Tensor:
+        """The mean of facts (items,) over the items of each row, (rows,) float64; nan without any."""
+        none = torch.zeros(len(self), dtype=torch.float64, device=self.items.device)
+        return none.index_add(0, self.row_of, self.real(facts.double()[self.items])) / self.counts
 
     def side_by_side(self, values: Tensor, behind: float) -> Tensor:
         """Put values of each entry, (entries,), side by side: (rows, most), with `behind` behind them."""
@@ -106,10 +113,7 @@ class Interactions:
 
     def places(self, width: int) -> Tensor:
         """Where the entries stand in a matrix of so many columns, laid out flat: (entries,) int64."""
-        if not on_host(self.items):
-            return self.row_of * width + self.items
-        first = np.arange(len(self)) * width
-        return torch.from_numpy(np.repeat(first, self.counts.numpy()) + self.items.numpy())
+        return self.row_of * width + self.items
 
     def where(self, keep: Tensor) -> Interactions:
         """Return the same rows with those of their entries where `keep`, (entries,) bool, is true."""
@@ -121,6 +125,10 @@ class Interactions:
     def named(self, items: Tensor) -> Interactions:
         """Return the same entries under other numbers, (entries,), without those below 0."""
         return Interactions(self.offsets, items, self.grades).where(items >= 0)
+
+    def ungraded(self) -> Interactions:
+        """Return the same entries, each of which counts 1."""
+        return Interactions(self.offsets, self.items)
 
     def packed(self) -> Interactions:
         """Return the same on the host."""

@@ -101,6 +101,10 @@ class Padded(Interactions):
         held = self.held & (items >= 0).view(self.held.shape)
         return Padded(items.view(self.held.shape), held, self._table_of(self.grades))
 
+    def ungraded(self) -> Padded:
+        """Return the same places, each item of which counts 1."""
+        return Padded(self.items.view(self.held.shape), self.held)
+
     def to(self, device: torch.device | str) -> Padded:
         """Return the same on a device."""
         grades = self._table_of(self.grades)

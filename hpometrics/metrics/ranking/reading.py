@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..features import Ranking
 from ..outputs import as_tensor
 from .factors import FactorScores
 from .host import on_host
@@ -110,16 +111,23 @@ def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> 
 
 
 def read_target(
-    target: Any, scoring: Scoring, items: Tensor | None, threshold: float, num_items: int | None
+    target: Any, scoring: Scoring, items: Tensor | None, feature: Ranking, num_items: int | None
 ) -> tuple[Relevance, Tensor]:
     """What is relevant; beside it the target itself where it is dense, else as many zeros as it has rows.
+
+    Args:
+        target: grades, in any form.
+        scoring: the scores.
+        items: the item of each score; None where columns are items.
+        feature: the output, which says what grades mean.
+        num_items: the size of the catalogue, where it is known.
 
     Raises:
         MetricInputError: none is given, or it does not belong to the scores.
     """
     if target is None:
         raise MetricInputError("an update needs target=, what is relevant to each row; got scores alone")
-    rows, width = scoring.shape
+    (rows, width), threshold, void = scoring.shape, feature.relevance_threshold, feature.unjudged
     if isinstance(target, np.ndarray) or (isinstance(target, Tensor) and target.layout is torch.strided):
         dense = as_tensor(target)
         if tuple(dense.shape) != (rows, width):
@@ -133,7 +141,7 @@ def read_target(
             )
         if items is not None:
             dense = dense.masked_fill(items < 0, 0)
-        return DenseRelevance(dense, threshold), dense
+        return DenseRelevance(dense, threshold, void), dense
     entries = Interactions.of(target, "target", num_items)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
@@ -143,16 +151,20 @@ def read_target(
     wanted = torch.ones_like(entries.items, dtype=torch.bool)
     if entries.grades is not None:
         wanted = entries.grades > threshold
-    refused = _sparse(entries.where(~wanted), items, width)
+    others, unjudged = ~wanted, None
+    if void is not None:
+        left = entries.sizes == void
+        others, unjudged = others & ~left, _sparse(entries.where(left), items, width)
+    refused = _sparse(entries.where(others), items, width)
     entries = entries.where(wanted) if entries.grades is not None else entries
-    return _sparse(entries, items, width, refused), zeros
+    return _sparse(entries, items, width, refused=refused, unjudged=unjudged), zeros
 
 
 def _sparse(
-    entries: Interactions, items: Tensor | None, width: int, refused: SparseRelevance | None = None
+    entries: Interactions, items: Tensor | None, width: int, **others: SparseRelevance | None
 ) -> SparseRelevance:
     own = entries if items is None else placed(entries, items)
-    return SparseRelevance(own, width, entries.counts, named=entries, refused=refused)
+    return SparseRelevance(own, width, entries.counts, named=entries, **others)
 
 
 def read_users(users: Any, rows: int) -> Tensor:

@@ -40,17 +40,24 @@ class Relevance(Protocol):
     def refused(self) -> SparseRelevance | None:
         """What is judged and found not relevant; None where that is everything else."""
 
+    @property
+    def unjudged(self) -> SparseRelevance | None:
+        """What was to be judged and was not; None where nothing can be."""
+
     def only(self, which: Tensor) -> Relevance:
         """Return the relevance of some rows alone."""
 
 
 class DenseRelevance:
-    """Relevance given as a matrix of grades, of which those above a threshold are relevant."""
+    """Relevance given as a matrix of grades, of which those above a threshold are relevant.
+
+    Every item is judged, but for those of the grade `void`.
+    """
 
     refused: SparseRelevance | None = None
 
-    def __init__(self, target: Tensor, threshold: float) -> None:
-        self._target, self._threshold = target, threshold
+    def __init__(self, target: Tensor, threshold: float, void: float | None = None) -> None:
+        self._target, self._threshold, self._void = target, threshold, void
 
     @cached_property
     def counts(self) -> Tensor:
@@ -86,9 +93,18 @@ class DenseRelevance:
         found = Interactions.of(self._target, "target")
         return found.where(found.sizes > self._threshold)
 
+    @cached_property
+    def unjudged(self) -> SparseRelevance | None:
+        """What has the grade of what is not judged."""
+        if self._void is None:
+            return None
+        void = self._target == self._void
+        entries = Interactions.of(void, "target") if on_host(void) else Padded.above(void, 0)
+        return SparseRelevance(entries, void.shape[1], entries.counts)
+
     def only(self, which: Tensor) -> DenseRelevance:
         """Return the relevance of some rows alone."""
-        return DenseRelevance(self._target[which], self._threshold)
+        return DenseRelevance(self._target[which], self._threshold, self._void)
 
 
 class SparseRelevance:
@@ -108,10 +124,11 @@ class SparseRelevance:
         *,
         named: Interactions | None = None,
         refused: SparseRelevance | None = None,
+        unjudged: SparseRelevance | None = None,
     ) -> None:
         self.entries, self.counts, self._width = entries, counts, width
         self.named = entries if named is None else named
-        self.refused = refused
+        self.refused, self.unjudged = refused, unjudged
 
     def at(self, columns: Tensor) -> Tensor:
         """Give the grades of columns of each row."""
@@ -124,6 +141,10 @@ class SparseRelevance:
         for start in range(0, len(columns), height):
             found[start : start + height] = self._at(start, columns[start : start + height], buffer)
         return found
+
+    def has(self, columns: Tensor) -> Tensor:
+        """Which columns (rows, k) of each row are entries, whatever their grades: (rows, k) bool."""
+        return SparseRelevance(self.entries.ungraded(), self._width, self.counts).at(columns) > 0
 
     def _at(self, start: int, columns: Tensor, buffer: Tensor) -> Tensor:
         part = self.entries.part(start, start + len(columns))
@@ -150,9 +171,13 @@ class SparseRelevance:
 
     def only(self, which: Tensor) -> SparseRelevance:
         """Return the relevance of some rows alone."""
-        refused = None if self.refused is None else self.refused.only(which)
-        rows, named = self.entries.rows(which), self.named.rows(which)
-        return SparseRelevance(rows, self._width, self.counts[which], named=named, refused=refused)
+        refused, unjudged = (
+            None if others is None else others.only(which) for others in (self.refused, self.unjudged)
+        )
+        return SparseRelevance(
+            self.entries.rows(which), self._width, self.counts[which], named=self.named.rows(which),
+            refused=refused, unjudged=unjudged,
+        )  # fmt: skip
 
 
 def _added(flat: Tensor, part: Padded, width: int) -> Tensor:

@@ -13,7 +13,8 @@ from ..features import OutputFeature, Ranking
 from ..outputs import Outputs
 from .cutoffs import rankings_in
 from .kept import Kept, Taken
-from .statistic import Reduction
+from .statistic import Reduction, Statistic
+from .user_facts import popularity_of_users
 from .user_means import Measure, UserMeans
 
 _ROWS = ("users", "values", "weights")
@@ -100,10 +101,10 @@ class UserValues(UserMeans):
 
 def means_of_users(
     output: OutputFeature, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()
-) -> UserMeans:
-    """Make the statistic of a formula over users: one that keeps their values where the output says so."""
+) -> dict[str, Statistic]:
+    """Make the statistics of a formula over users: they keep their values too where the output says so."""
     kind = UserValues if isinstance(output, Ranking) and output.per_user else UserMeans
-    return kind(owner, measure, cutoffs)
+    return {"users": kind(owner, measure, cutoffs), **popularity_of_users(output)}
 
 
 def _averaged(rows: Taken) -> tuple[Tensor, Tensor]:

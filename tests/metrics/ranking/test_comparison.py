@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,15 +9,9 @@ import scipy.stats
 import torch
 
 from hpometrics.exceptions import MetricInputError
-from hpometrics.metrics.ranking.comparison import (
-    Stratum,
-    compare,
-    compare_all,
-    groups_by_popularity,
-    holm,
-    strata,
-)
+from hpometrics.metrics.ranking.comparison import compare, compare_all, compare_strata, holm
 from hpometrics.metrics.ranking.per_user import PerUser
+from hpometrics.metrics.ranking.strata import Stratum, groups_by_popularity, strata
 
 USERS = 200
 
@@ -110,6 +105,30 @@ def test_strata_are_means_of_groups():
     assert strata(column, [-1, -1, 0, 0, 0]) == {0: Stratum(0.5, 1)}
     with pytest.raises(MetricInputError, match=r"groups tell of users 0..2, got users from 0 to 4"):
         strata(column, [0, 0, 0])
+
+
+def test_strata_are_compared_apart_and_corrected_together():
+    """Users 0 to 99 and 100 to 199, by the table of the first; one user is no stratum; Holm over both."""
+    a, b = models(0.05)
+    groups = torch.arange(USERS) // 100
+    groups[10], groups[11], groups[1] = 7, 7, -1
+    found = compare_strata(
+        PerUser(a.columns, {"group": (torch.arange(USERS), groups)}), b, "group", resamples=99
+    )
+    alone = {
+        group: compare(*(_some(table, groups == group) for table in (a, b)), "m", resamples=99)
+        for group in (0, 1)
+    }
+    corrected = holm({group: one.p_value for group, one in alone.items()})
+    assert found == {
+        ("ndcg@10", group): replace(one, metric="ndcg@10", p_value=corrected[group])
+        for group, one in alone.items()
+    }
+
+
+def _some(table: PerUser, which: torch.Tensor) -> PerUser:
+    users, values = table["ndcg@10"]
+    return PerUser({"m": (users[which[users]], values[which[users]])})
 
 
 def test_users_are_grouped_by_the_popularity_of_what_they_like():

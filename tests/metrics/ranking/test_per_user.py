@@ -9,6 +9,7 @@ import torch
 from hpometrics import MetricCollection, Ranking, get_metric
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.ranking.per_user import PerUser
+from hpometrics.metrics.ranking.strata import groups_by_popularity
 from hpometrics.metrics.ranking_metric import UserAverageTopKMetric
 from hpometrics.metrics.statistics.user_values import UserValues
 from hpometrics.objective import MAXIMIZE
@@ -60,6 +61,32 @@ def test_each_user_has_the_value_of_its_own_row():
             own = values[batch["users"][row]].item()
             assert own == pytest.approx(alone.compute().item(), rel=1e-6, nan_ok=True)
         assert values.isnan().sum() == (batch["target"].sum(1) == 0).sum() >= 2
+
+
+def test_users_have_strata_where_the_output_tells_them():
+    """Groups by number; thirds by the mean popularity of what is relevant, the same in parts and weighted."""
+    batch, popularity = drawn(), torch.arange(ITEMS).double()
+    output = Ranking(per_user=True, user_groups=torch.arange(USERS - 1) % 3, item_popularity=popularity)
+    panels = [MetricCollection(NAMES, output=output) for _ in range(2)]
+    panels[0].update(**batch)
+    for part in (slice(0, 15), slice(15, None)):
+        panels[1].update(**rows(batch, part), sample_weight=torch.full((USERS,), 2.0)[part])
+    expected = groups_by_popularity(batch["target"][batch["users"].argsort()], popularity)
+    for panel in panels:
+        strata = panel.per_user().strata
+        assert list(strata) == ["group", "popularity"]
+        assert strata["group"][1].tolist() == [*(user % 3 for user in range(USERS - 1)), -1]
+        assert strata["popularity"][0].tolist() == list(range(USERS))
+        assert strata["popularity"][1].tolist() == expected.tolist()
+    assert (expected == -1).sum() >= 2
+
+
+def test_documents_without_a_number_have_no_popularity():
+    """Users are told apart by nothing then, and are in no third."""
+    panel = MetricCollection(["mrr"], output=Ranking(per_user=True, item_popularity=[1.0, 2.0]))
+    scores, target = torch.tensor([0.9, 0.5]), torch.tensor([0, 1])
+    panel.update(scores=scores, target=target, queries=torch.tensor([4, 4]))
+    assert panel.per_user().strata["popularity"][1].tolist() == [-1]
 
 
 def test_the_mean_is_not_touched():

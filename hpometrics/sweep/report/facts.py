@@ -1,0 +1,163 @@
+"""What a report says, whatever its form: read from a run directory, without engine, torch or search host."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ...exceptions import NoFiniteValueError
+from ...search.record import TrialRecord, TrialState
+from ...search.selection import Best, best_of, ranked
+from ..best import record_of
+from ..directory import RunDirectory
+from ..exports import best_facts
+from ..resolved import Resolved
+from ..table import duration, optimal_params, optimal_values, ranked_rows, word
+from ..writer import dump_yaml
+
+_ORIGINS = {
+    "registry": "The direction is the metric's own, as the registry has it.",
+    "stated": "The direction is stated in the sweep file; the metric has none of its own.",
+    "mixed": "Each term goes in the direction of its own metric, or in the one that the sweep file states.",
+}
+_MEANINGS = {
+    TrialState.COMPLETE: "trained to its end; only these are ranked",
+    TrialState.PRUNED: "stopped early, as it did worse than others at the same epoch",
+    TrialState.FAILED: "ended by an error",
+    TrialState.INFEASIBLE: "trained to its end, but a constraint is broken",
+    TrialState.INTERRUPTED: "stopped with the sweep; goes on when it is run again",
+    TrialState.RUNNING: "at work, or left by a process that died; goes on when the sweep is run again",
+    TrialState.WAITING: "not begun",
+}
+_ROWS = 200
+_NUMBERS = 20
+
+
+@dataclass(frozen=True)
+class State:
+    """The trials of one state: how many, what the state means, and the reasons with their trials."""
+
+    word: str
+    meaning: str
+    count: int
+    reasons: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The facts of a report.
+
+    Args:
+        directory: of the run.
+        resolved: what the sweep is about.
+        records: its trials, by number.
+        best: the best of them; None where none is complete.
+        no_best: why there is none.
+    """
+
+    directory: Path
+    resolved: Resolved
+    records: Sequence[TrialRecord]
+    best: Best | None
+    no_best: str = ""
+
+    @classmethod
+    def of(cls, directory: Path) -> Self:
+        """Read a run directory.
+
+        Raises:
+            ConfigError: it is no run directory.
+            RecordError: a file of it is damaged.
+        """
+        home = RunDirectory(directory)
+        resolved, records = home.read(), home.records()
+        try:
+            return cls(directory, resolved, records, best_of(records, resolved.metric, resolved.objective))
+        except NoFiniteValueError as err:
+            return cls(directory, resolved, records, None, str(err))
+
+    @property
+    def summary(self) -> str:
+        """How many trials there are, by state, and what they took."""
+        told = ", ".join(f"{state.word} {state.count}" for state in self.states)
+        seconds = sum(record.seconds for record in self.records)
+        return (
+            f"{len(self.records)} engine params evaluated ({told or 'none'}), {duration(seconds)} of training"
+        )
+
+    @property
+    def direction(self) -> str:
+        """Which way the metric goes, who says so, and which epoch's value counts."""
+        sweep = self.resolved
+        formula = f" = {sweep.formula}" if sweep.formula else ""
+        epoch = f"The value of a trial is that of its {sweep.at} epoch; epochs count from 0."
+        return f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}"
+
+    @property
+    def params(self) -> list[tuple[str, str, str]]:
+        """The optimal engine params: name, value, where it comes from."""
+        return [] if self.best is None else optimal_params(self.best, self.resolved)
+
+    @property
+    def values(self) -> list[tuple[str, str, str]]:
+        """What the best trial has measured: name, value, direction."""
+        return [] if self.best is None else optimal_values(self.best, self.resolved)
+
+    @property
+    def origin(self) -> str:
+        """Which trial is the best, and where its model is."""
+        if self.best is None:
+            return self.no_best
+        facts = best_facts(self.best, record_of(self.best, self.records), self.resolved, self.directory)
+        kept = f"; its model is {facts['checkpoint']}" if facts["checkpoint"] else ""
+        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {facts['seed']}{kept}"
+
+    @property
+    def table(self) -> list[list[str]]:
+        """A head and a row for each of the best trials, best first."""
+        return ranked_rows(ranked(self.records, self.resolved.objective)[:_ROWS], self.resolved)
+
+    @property
+    def unlisted(self) -> int:
+        """How many trials the table leaves to `trials.csv`."""
+        return max(0, len(self.records) - _ROWS)
+
+    @property
+    def states(self) -> list[State]:
+        """How trials ended, and why."""
+        found = {state: [r for r in self.records if r.state is state] for state in TrialState}
+        return [
+            State(word(state), _MEANINGS[state], len(records), _reasons(records))
+            for state, records in found.items()
+            if records
+        ]
+
+    @property
+    def config(self) -> str:
+        """The sweep file with every default spelled out."""
+        return dump_yaml(self.resolved.config)
+
+    @property
+    def commands(self) -> list[tuple[str, str]]:
+        """What gives these results again: a command and what it does."""
+        return [
+            (f"hpometrics best {self.directory}", "the optimal engine params again"),
+            (f"hpometrics replay {self.directory}", "train the best trial again: does its value come out?"),
+        ]
+
+
+def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
+    """Give each reason with the trials that have it; of many the first."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for record in records:
+        if record.reason:
+            found[record.reason.partition("\n")[0]].append(record.number)
+    return [(reason, _listed(numbers)) for reason, numbers in list(found.items())[:_ROWS]]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = len(numbers) - _NUMBERS
+    return ", ".join(map(str, numbers[:_NUMBERS])) + (f" and {more} more" if more > 0 else "")

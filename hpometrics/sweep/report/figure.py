@@ -1,0 +1,47 @@
+"""A figure of the report: plotly's drawings with what is to be said of them, or why there are none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+_CLEAR, _GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One or more drawings of one kind.
+
+    Args:
+        name: a short one, for links.
+        title: of its section.
+        caption: how to read it; where there is no drawing, the reason.
+        drawings: plotly's JSON, `{"data": [...], "layout": {...}}`.
+    """
+
+    name: str
+    title: str
+    caption: str
+    drawings: tuple[dict[str, Any], ...] = ()
+
+
+def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
+    """Give a `plotly.graph_objects.Figure` as plain JSON, in the colours and the width of the page."""
+    figure.update_layout(
+        title=None,
+        template="none",
+        width=None,
+        height=height,
+        margin={"l": 60, "r": 16, "t": 24, "b": 48},
+        paper_bgcolor=_CLEAR,
+        plot_bgcolor=_CLEAR,
+        font={"family": "system-ui, sans-serif", "size": 13},
+        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
+    )
+    figure.update_layout(modebar={"bgcolor": _CLEAR, "color": _GRID, "activecolor": _GRID})
+    axis = {"gridcolor": _GRID, "zerolinecolor": _GRID, "automargin": True, "title_font_size": 13}
+    figure.update_xaxes(nticks=6, exponentformat="e", **axis)
+    figure.update_yaxes(nticks=6, exponentformat="e", **axis)
+    plain: dict[str, Any] = json.loads(figure.to_json())
+    return plain

@@ -1,0 +1,162 @@
+"""The figures of the report: Optuna's own, of the trials of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import optuna
+from optuna import visualization
+from optuna.distributions import CategoricalDistribution
+from optuna.importance import PedAnovaImportanceEvaluator
+
+from ...objective import Objective
+from ...search.record import TrialRecord
+from ..resolved import Resolved
+from .curves import curves_figure
+from .figure import Figure, drawing
+from .study import space_of, study_of
+
+_ENOUGH = 30
+"""Importances of fewer complete trials swing from one run to the next."""
+
+_MOST_PARAMS = 12
+_CROSSED = 3
+_MOST_LINES = 200
+_COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
+
+
+def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> list[Figure]:
+    """Give all figures of a sweep, in the order of the page."""
+    found = [_history(study_of(records, resolved), resolved.metric), curves_figure(records, resolved, best)]
+    space = space_of(resolved)
+    if space is None:
+        return [
+            *found,
+            Figure("params", "Params", "A list of params was tried; there is no space to look at."),
+        ]
+    study = study_of(records, resolved, space)
+    params = _varied(study, list(space.dimensions))
+    weights = _importances(study, params)
+    return [
+        *found,
+        _importance_figure(study, params, weights, resolved.metric),
+        _parallel(study, params, resolved.metric),
+        _slices(study, params, resolved.metric),
+        _contours(study, sorted(params, key=lambda name: -weights.get(name, 0.0)), resolved.metric),
+    ]
+
+
+def _complete(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+
+
+def _best_of(study: optuna.Study, most: int) -> optuna.Study:
+    """Give a study of the best trials, in the order of the whole one."""
+    trials = _complete(study)
+    if len(trials) <= most:
+        return study
+    objective = Objective.parse(study.direction.name)
+    kept = sorted(trials, key=lambda trial: objective.sort_key(trial.value or 0.0))[:most]
+    best = optuna.create_study(direction=study.direction)
+    best.add_trials(sorted(kept, key=lambda trial: trial.number))
+    return best
+
+
+def _varied(study: optuna.Study, order: Sequence[str]) -> list[str]:
+    """Name the params that have more than one value among the complete trials."""
+    trials = _complete(study)
+    return [n for n in order if len({repr(t.params[n]) for t in trials if n in t.params}) > 1]
+
+
+def _importances(study: optuna.Study, params: Sequence[str]) -> Mapping[str, float]:
+    """Weigh the params that every complete trial has; none where there are too few trials, or one param."""
+    trials = _complete(study)
+    weighed = [name for name in params if all(name in trial.params for trial in trials)]
+    if len(trials) < _ENOUGH or len(weighed) < 2:
+        return {}
+    return optuna.importance.get_param_importances(
+        study, evaluator=PedAnovaImportanceEvaluator(), params=weighed
+    )
+
+
+def _history(study: optuna.Study, metric: str) -> Figure:
+    title = "History"
+    if not _complete(study):
+        return Figure("history", title, "No trial is complete.")
+    figure = visualization.plot_optimization_history(study, target_name=metric)
+    caption = "A dot is a complete trial, the line the best value so far."
+    return Figure("history", title, caption, (drawing(figure),))
+
+
+def _importance_figure(
+    study: optuna.Study, params: Sequence[str], weights: Mapping[str, float], metric: str
+) -> Figure:
+    title, count = "Importances", len(_complete(study))
+    if count < _ENOUGH:
+        told = f"Not shown: {count} trials are complete, and importances of fewer than {_ENOUGH} say little."
+        return Figure("importances", title, told)
+    if not weights:
+        told = "Not shown: fewer than two params vary in all complete trials."
+        return Figure("importances", title, told)
+    figure = visualization.plot_param_importances(
+        study, evaluator=PedAnovaImportanceEvaluator(), params=list(weights), target_name=metric
+    )
+    figure.update_layout(yaxis_title=None)
+    left = [name for name in params if name not in weights]
+    caption = f"How much each param decides whether a trial is among the best (PED-ANOVA), of {count} trials."
+    caption += f" Not weighed, as not every trial has them: {', '.join(left)}." if left else ""
+    return Figure("importances", title, caption, (drawing(figure, 120 + 36 * len(weights)),))
+
+
+def _parallel(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
+    title, trials = "Parallel coordinates", _complete(study)
+    common = [name for name in params if all(name in trial.params for trial in trials)]
+    if not common:
+        return Figure("parallel", title, _nothing(study))
+    drawn = _best_of(study, _MOST_LINES)
+    figure = visualization.plot_parallel_coordinate(drawn, params=common[:_MOST_PARAMS], target_name=metric)
+    figure.update_traces(marker_colorbar=_COLOURBAR, selector={"mode": "markers"})
+    caption = "A line is a complete trial, the darker the better."
+    caption += f" The best {_MOST_LINES} are drawn." if len(trials) > _MOST_LINES else ""
+    return Figure("parallel", title, caption, (drawing(figure, 420),))
+
+
+def _slices(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
+    title = "Slices"
+    if not params:
+        return Figure("slices", title, _nothing(study))
+    drawn = [_slice(study, name, metric) for name in params[:_MOST_PARAMS]]
+    return Figure("slices", title, "A dot is a complete trial, the darker the later.", tuple(drawn))
+
+
+def _slice(study: optuna.Study, name: str, metric: str) -> dict[str, Any]:
+    figure = visualization.plot_slice(study, params=[name], target_name=metric)
+    return drawing(figure.update_traces(marker_showscale=False), 300)
+
+
+def _contours(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
+    title = "Contours"
+    numbers = [name for name in params if _is_number(study, name)]
+    if len(numbers) < 2:
+        return Figure("contours", title, "Fewer than two numbers vary among the complete trials.")
+    drawn = [_contour(study, list(pair), metric) for pair in combinations(numbers[:_CROSSED], 2)]
+    caption = f"Values of {metric} between the complete trials, which are the dots, by two params at a time."
+    return Figure("contours", title, caption, tuple(drawn))
+
+
+def _is_number(study: optuna.Study, name: str) -> bool:
+    trials = [trial for trial in _complete(study) if name in trial.params]
+    return not isinstance(trials[0].distributions[name], CategoricalDistribution)
+
+
+def _contour(study: optuna.Study, pair: list[str], metric: str) -> dict[str, Any]:
+    figure = visualization.plot_contour(study, params=pair, target_name=metric)
+    return drawing(figure.update_traces(colorbar=_COLOURBAR, selector={"type": "contour"}))
+
+
+def _nothing(study: optuna.Study) -> str:
+    return (
+        "No trial is complete." if not _complete(study) else "Too few params vary among the complete trials."
+    )

@@ -1,0 +1,1 @@
+"""What `hpometrics init` lays down: files to start from, not to import."""

@@ -1,0 +1,68 @@
+"""How a sweep stands, from its record alone: no engine, no torch, no search host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..exceptions import NoFiniteValueError
+from ..search.epoch_log import EPOCHS_FILE
+from ..search.record import TRIAL_FILE, TrialRecord, TrialState
+from ..search.selection import pick_trial
+from .directory import RunDirectory
+from .resolved import Resolved
+from .table import duration, number, params_line, word
+
+
+def status_text(directory: Path) -> tuple[str, bool]:
+    """Say how far a sweep is, what is best so far and what its open trials do; and whether there is a best.
+
+    Raises:
+        ConfigError: it is no run directory.
+        RecordError: a file of it is damaged.
+    """
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    best = _best(records, resolved)
+    lines = [("sweep", f"{resolved.name}   in {directory}"), ("trials", _counts(records, resolved))]
+    lines += [("best", best), *_open(home, records, resolved)]
+    width = max(len(head) for head, _ in lines)
+    told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
+    return told, any(record.state is TrialState.COMPLETE for record in records)
+
+
+def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    done = sum(record.state.finished for record in records)
+    states = {state: sum(record.state is state for record in records) for state in TrialState}
+    told = "".join(f"   {word(state)} {count}" for state, count in states.items() if count)
+    seconds = duration(sum(record.seconds for record in records))
+    return f"{done} of {resolved.trials or 'any number'} done{told}   {seconds} of training"
+
+
+def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    try:
+        best = pick_trial(records, resolved.objective)
+    except NoFiniteValueError as err:
+        return str(err)
+    where = f"trial {best.number}, epoch {best.epoch}"
+    value = f"{resolved.metric} {number(best.value)}   ({resolved.objective})"
+    return f"{value}   {where}   {params_line(best.params, resolved)}"
+
+
+def _open(
+    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
+) -> Iterator[tuple[str, str]]:
+    """Tell of trials that have not ended; a long silence means that their process died."""
+    for record in records:
+        if not record.state.finished:
+            epochs = f"{len(record.epochs)} epochs" if len(record.epochs) != 1 else "1 epoch"
+            heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
+            told = f"{word(record.state)}   {epochs}, {heard}   {params_line(record.params, resolved)}"
+            yield f"  #{record.number}", told
+
+
+def _silence(trial: Path) -> float:
+    """Give the seconds since a trial last wrote to its record."""
+    files = [file for name in (TRIAL_FILE, EPOCHS_FILE) if (file := trial / name).exists()]
+    return max(0.0, time.time() - max(file.stat().st_mtime for file in files))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+from sample_records import FOUR, many, trial, written
+from sample_sweeps import changed
+
+from hpometrics.exceptions import ConfigError
+from hpometrics.search.record import TrialState
+from hpometrics.sweep.report.facts import Report
+from hpometrics.sweep.report.writing import write_report
+
+
+def test_the_optimum_and_where_its_direction_came_from(tmp_path):
+    """The best trial of the record, its params and values; the registry has the direction."""
+    report = Report.of(written(tmp_path))
+    assert report.summary == "4 engine params evaluated (ok 2, pruned 1, failed 1), 12.0s of training"
+    assert report.origin == "trial 1, epoch 2, seed 1"
+    assert report.params[1:] == [("depth", "3", "size=large"), ("width", "32", "size=large")]
+    assert report.values == [("roc_auc", "0.8", "(maximize)"), ("accuracy", "0.7", "(maximize)")]
+    assert report.direction.startswith("To maximize: roc_auc. The direction is the metric's own")
+
+
+def test_a_direction_that_the_file_states_is_said_to_be_its_own(tmp_path):
+    """A value that the engine reports has none in the registry."""
+    text = changed("optimize: roc_auc, track: [accuracy]", "optimize: {metric: cost, direction: minimize}")
+    assert (
+        "minimize: cost. The direction is stated in the sweep file"
+        in Report.of(written(tmp_path, (), text)).direction
+    )
+
+
+def test_every_state_with_its_reasons(tmp_path):
+    """In the order of the states; a reason is its first line, with the trials that have it."""
+    again = trial(4, [], TrialState.FAILED, reason="ValueError: <b>no</b>")
+    states = Report.of(written(tmp_path, [*FOUR, again])).states
+    assert [(state.word, state.count) for state in states] == [("ok", 2), ("pruned", 1), ("failed", 2)]
+    assert states[-1].reasons == [("ValueError: <b>no</b>", "3, 4")]
+
+
+def test_a_long_list_of_trials_is_cut(tmp_path):
+    """The table has the best 200 and says how many it leaves out."""
+    report = Report.of(written(tmp_path, many(203)))
+    assert (len(report.table) - 1, report.unlisted) == (200, 3)
+
+
+def test_a_sweep_without_a_complete_trial_has_a_report(tmp_path):
+    """It says why there is no optimum."""
+    report = Report.of(written(tmp_path, FOUR[2:]))
+    assert report.best is None and report.origin.startswith("no trial is complete, so there is no best: ")
+    assert report.params == report.values == []
+
+
+def test_the_text_says_what_the_page_says(tmp_path):
+    """The optimum, the table, the states with their reasons and the config, in blocks no text can end."""
+    text = write_report(written(tmp_path), "md").read_text()
+    for part in (
+        "# sweep\n\n4 engine params evaluated",
+        "    Optimal Engine Params: (trial 1, epoch 2):\n",
+        "\n     -----",
+        "- failed 1: ended by an error\n  - `ValueError: <b>no</b>`: 3\n",
+        "      target: toy_engine:train\n",
+        f"    hpometrics best {tmp_path}  # the optimal engine params again\n",
+    ):
+        assert part in text
+
+
+def test_no_run_directory_is_refused(tmp_path):
+    """Nothing is written."""
+    with pytest.raises(ConfigError, match="is no run directory"):
+        write_report(tmp_path, "md")
+    assert not list(tmp_path.iterdir())

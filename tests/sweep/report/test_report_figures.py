@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from sample_records import FOUR, many, trial
+from sample_sweeps import SWEEP, changed, plan_of
+
+from hpometrics.search.record import TrialState
+from hpometrics.sweep.report.curves import curves_figure
+from hpometrics.sweep.report.figures import figures_of
+from hpometrics.sweep.report.study import space_of, study_of
+from hpometrics.sweep.resolved import resolve
+
+RESOLVED = resolve(plan_of(SWEEP))
+
+
+def figures(records, resolved=RESOLVED, best=1):
+    """The figures by name."""
+    return {figure.name: figure for figure in figures_of(records, resolved, best)}
+
+
+def test_the_study_has_the_numbers_params_and_values_of_the_record():
+    """Bundles by label; what is not complete keeps its place and nothing else."""
+    study = study_of([FOUR[1], FOUR[3]], RESOLVED, space_of(RESOLVED))
+    assert [t.state.name for t in study.trials] == ["FAIL", "COMPLETE", "FAIL", "FAIL"]
+    assert study.trials[1].params == {"lr": FOUR[1].params["lr"], "size": "large"}
+    assert (study.best_value, study.direction.name) == (0.8, "MAXIMIZE")
+
+
+def test_a_trial_of_an_earlier_space_is_left_out_where_params_are_drawn():
+    """It stays in the history."""
+    records = [trial(0, [0.5]), trial(1, [0.9], lr=5.0)]
+    assert [t.state.name for t in study_of(records, RESOLVED, space_of(RESOLVED)).trials] == [
+        "COMPLETE",
+        "FAIL",
+    ]
+    assert study_of(records, RESOLVED).best_value == 0.9
+
+
+def test_few_trials_have_no_importances():
+    """The reason is said; from thirty complete trials on they are drawn."""
+    few = figures(many(29))["importances"]
+    assert few.drawings == () and few.caption.startswith("Not shown: 29 trials are complete")
+    assert len(figures(many(30))["importances"].drawings) == 1
+
+
+def test_what_not_every_trial_has_is_not_weighed():
+    """Importances of a conditional param swing; it is named instead."""
+    text = changed("metrics:", "  momentum: {float: [0, 1], when: {size: small}}\nmetrics:")
+    records = [trial(number, [number / 50]) for number in range(40)]
+    for record in records[::2]:
+        record.params["momentum"] = record.value
+    figure = figures(records, resolve(plan_of(text)))["importances"]
+    assert figure.caption.endswith("of 40 trials. Not weighed, as not every trial has them: momentum.")
+    assert sorted(figure.drawings[0]["data"][0]["y"]) == ["lr", "size"]
+
+
+def test_nothing_complete_leaves_reasons_and_curves():
+    """Each figure that has no drawing says why."""
+    found = figures(FOUR[2:], best=None)
+    assert [name for name, figure in found.items() if figure.drawings] == ["curves"]
+    assert all(figure.caption for figure in found.values())
+
+
+def test_a_list_has_no_figures_of_params():
+    """There is no space that it was drawn from."""
+    text = "engine: {target: a:b, output: binary}\nmetrics: {optimize: roc_auc}\nbudget: {}\n"
+    listed = resolve(plan_of(text + "backend: {list: [{lr: 0.1}, {lr: 0.2}]}\n"))
+    assert list(figures([trial(0, [0.5])], listed)) == ["history", "curves", "params"]
+
+
+def test_curves_mark_what_was_stopped():
+    """A trace of lines per state, the best by itself, an x at the end of a pruned trial; nan is a gap."""
+    records = [*FOUR, trial(4, [0.3, math.nan, 0.4])]
+    (drawn,) = curves_figure(records, RESOLVED, best=1).drawings
+    named = [(trace["name"], trace["mode"]) for trace in drawn["data"] if "name" in trace]
+    assert named == [("ok (2)", "lines"), ("pruned (1)", "lines+markers"), ("best (trial 1)", "lines")]
+    (ends,) = (trace for trace in drawn["data"] if trace.get("marker", {}).get("symbol") == "x")
+    assert (ends["x"], ends["y"], ends["text"]) == ([0], [0.4], ["trial 2 pruned"])
+
+
+@pytest.mark.parametrize("pruned", [10, 250])
+def test_many_curves_are_thinned_to_the_best_and_the_latest(pruned):
+    """Two hundred: the best complete ones, then the last of the others; the caption says so."""
+    records = [*many(250), *(trial(250 + n, [0.1], TrialState.PRUNED) for n in range(pruned))]
+    figure = curves_figure(records, RESOLVED, best=None)
+    (drawn,) = figure.drawings
+    names = [trace["name"] for trace in drawn["data"] if "name" in trace]
+    shown = min(100, pruned)
+    assert names == [f"ok ({200 - shown})", f"pruned ({shown})"]
+    assert figure.caption.endswith(f"Of {250 + pruned} trials 200 are drawn.")

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+from click.testing import CliRunner
+from sample_records import FOUR, many, trial, written
+from sample_sweeps import SWEEP, changed, problems_of
+
+from hpometrics.cli import main
+from hpometrics.exceptions import MissingExtraError
+from hpometrics.search.record import TrialState
+from hpometrics.sweep.report import writing
+from hpometrics.sweep.report.writing import write_report
+
+HTML = f"{SWEEP}results: {{report: html}}\n"
+
+
+class Page(HTMLParser):
+    """The scripts of a page, the links out of it, and the text a reader without JavaScript sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.scripts: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self._in = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        facts = dict(attrs)
+        self.links += [facts[name] for name in ("src", "href") if name in facts]
+        self._in = f"{tag} {facts.get('type', '')}".strip()
+
+    def handle_endtag(self, tag):
+        self._in = ""
+
+    def handle_data(self, data):
+        if self._in == "script":
+            self.scripts.append(data)
+        elif not self._in.startswith(("script", "style")):
+            self.text += data
+
+
+def test_the_tables_need_no_script(tmp_path):
+    """The optimum, every trial, the reasons as they were, the config and the versions are in the page."""
+    text = Page(write_report(written(tmp_path)).read_text()).text
+    for part in (
+        "trial 1, epoch 2, seed 1",
+        "To maximize: roc_auc",
+        "ValueError: <b>no</b>",
+        "the pruner stopped trial 2",
+        "target: toy_engine:train",
+        "torchmetrics",
+        f"hpometrics best {tmp_path}",
+    ):
+        assert part in text
+
+
+def test_the_policy_allows_the_two_scripts_of_the_page_alone(tmp_path):
+    """By their hashes; nothing is loaded from elsewhere, and the page is small enough to mail."""
+    raw = write_report(written(tmp_path, many(250))).read_text()
+    page, text = Page(raw), unescape(raw)
+    allowed = re.search(r"script-src ([^;]*);", text)[1].split()
+    hashes = [f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in page.scripts]
+    assert allowed == hashes and len(hashes) == 2
+    assert "default-src 'none'" in text and page.links == []
+    assert len(raw.encode()) < 6_000_000
+
+
+def test_the_best_row_is_marked_and_others_rank_below(tmp_path):
+    """A sweep without a complete trial has a page too, which marks none."""
+    text = write_report(written(tmp_path / "a")).read_text()
+    assert re.search(r'<tr class="best"><td class="score">1</td><td class="score">1</td>', text)
+    none = write_report(written(tmp_path / "b", [trial(0, [], TrialState.RUNNING)])).read_text()
+    assert "no trial is complete, so there is no best: 1 running" in none and 'class="best"' not in none
+
+
+def test_a_missing_plotly_is_named_before_the_first_trial(tmp_path, monkeypatch):
+    """By `check` and `run` where the file asks for it, and by `report`; the text needs no package."""
+    monkeypatch.setattr(writing, "find_spec", lambda name: None)
+    [problem] = problems_of(HTML)
+    assert "results.report: the HTML report needs plotly" in problem and "'hpometrics[report]'" in problem
+    assert problems_of(HTML.replace("html", "md")) == []
+    with pytest.raises(MissingExtraError, match=r"pip install 'hpometrics\[report\]'"):
+        write_report(written(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["html", "md"])
+def test_a_sweep_leaves_the_report_that_it_asks_for(sweep, folder, kind):
+    """`run` names it among what is saved; `check` says that it will be there."""
+    text = changed("trials: 4", "trials: 2", HTML).replace("html", kind)
+    assert f"on disk after every epoch, report.{kind}\n" in sweep(text, command="check").stdout
+    result = sweep(text)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(f"study.db, report.{kind} in runs/sweep\n")
+    assert "2 engine params evaluated (ok 2)" in (folder / "runs" / "sweep" / f"report.{kind}").read_text()
+
+
+def test_the_report_of_a_directory_goes_where_it_is_told(tmp_path):
+    """And into the directory unless told."""
+    home, file = written(tmp_path / "run", FOUR), tmp_path / "there.md"
+    result = CliRunner().invoke(main, ["report", str(home), "-f", "md", "-o", str(file)])
+    assert (result.exit_code, result.stdout) == (0, f"saved {file}\n")
+    assert file.read_text().startswith("# sweep\n") and not (home / "report.md").exists()
+    assert CliRunner().invoke(main, ["report", str(home)]).stdout == f"saved {home / 'report.html'}\n"
+    assert CliRunner().invoke(main, ["report", str(tmp_path)]).exit_code == 2

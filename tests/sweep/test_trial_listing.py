@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from sample_records import written
+
+from hpometrics.cli import _STATES, main
+from hpometrics.search.record import TrialState
+
+
+@pytest.fixture
+def home(tmp_path) -> Path:
+    """A run directory of four trials."""
+    return written(tmp_path)
+
+
+def trials(home: Path, *arguments: str) -> Result:
+    """Call `hpometrics trials` in this process."""
+    return CliRunner().invoke(main, ["trials", str(home), *arguments])
+
+
+def numbers(home: Path, *arguments: str) -> list[int]:
+    """The trials in the order they are listed."""
+    return [row["number"] for row in json.loads(trials(home, "-f", "json", *arguments).stdout)]
+
+
+def test_the_table_has_every_trial(home):
+    """By number, with the values of the picked epoch, params and state."""
+    lines = trials(home).stdout.splitlines()
+    assert lines[0].split() == [
+        "trial",
+        "roc_auc",
+        "^",
+        "accuracy",
+        "^",
+        "epochs",
+        "lr",
+        "depth",
+        "width",
+        "state",
+    ]
+    assert [line.split()[0] for line in lines[2:]] == ["0", "1", "2", "3"]
+    assert lines[-1].split()[-1] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("column", "order"),
+    [
+        ("trial", [0, 1, 2, 3]),
+        ("value", [1, 0, 2, 3]),
+        ("roc_auc", [1, 0, 2, 3]),
+        ("accuracy", [1, 0, 2, 3]),
+        ("epochs", [3, 2, 0, 1]),
+        ("epoch", [2, 0, 1, 3]),
+        ("depth", [0, 2, 1, 3]),
+        ("state", [0, 1, 3, 2]),
+    ],
+)
+def test_a_metric_sorts_best_first_all_else_smallest_first(home, column, order):
+    """What a trial does not have comes last; equals stay in order."""
+    assert numbers(home, "--sort", column) == order
+
+
+def test_only_some_states(home):
+    """Several may be asked for; every state has a word."""
+    assert numbers(home, "--state", "pruned", "--state", "failed") == [2, 3]
+    assert set(_STATES) == {state.value for state in TrialState}
+
+
+def test_json_and_csv_are_for_programs(home):
+    """The whole record but for the epochs, with the values of the picked one; CSV as in `trials.csv`."""
+    one = json.loads(trials(home, "-f", "json").stdout)[1]
+    assert (one["state"], one["value"], one["epoch"]) == ("complete", 0.8, 2)
+    assert one["values"] == {"accuracy": pytest.approx(0.7), "roc_auc": 0.8}
+    rows = list(csv.DictReader(io.StringIO(trials(home, "-f", "csv", "--sort", "value").stdout)))
+    assert [row["trial"] for row in rows] == ["1", "0", "2", "3"]
+
+
+def test_an_unknown_column_is_refused(home):
+    """With what is near and what there is."""
+    result = trials(home, "--sort", "acuracy")
+    assert result.exit_code == 2
+    assert "no column 'acuracy' to sort by; did you mean 'accuracy'?; there are trial, state" in result.stderr
