@@ -4,7 +4,7 @@ With: `run.watch`, and one `run.update` per step that is told its tokens. Withou
 Both take the same steps in turn, in one process and on one thread. The floor is to read each gradient once;
 that and all else a watch does is the same whatever the batch, so that its share falls as steps grow.
 
-    python benchmarks/diagnostics.py [--pairs 100] [--batch 64]
+    python benchmarks/diagnostics.py [--turns 10] [--batch 64]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from hpometrics import Category, Run
 from hpometrics.run.gradients import total_norm
 
 CLASSES, WORDS = 64, 24
+IN_TURN = 10  # steps of each in turn, between which neither is set up anew
 
 
 class OverWords(nn.Module):
@@ -39,26 +40,39 @@ class OverWords(nn.Module):
 
 
 class Training:
-    """A model in training, watched or not."""
+    """A model in training under one run after another, each of them watched or bare."""
 
-    def __init__(self, model: nn.Module, x: Tensor, watched: bool) -> None:
-        self.model, self.x, self.watched = model, x, watched
+    def __init__(self, model: nn.Module, x: Tensor) -> None:
+        self.model, self.x = model, x
         self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-        self.run = Run(metric="accuracy", output=Category(CLASSES))
         self.target = torch.arange(len(x)) % CLASSES
-        self.said: dict[str, Any] = {}
-        if watched:
-            self.run.watch(model, self.optimizer)
-            whole = torch.full((len(x),), WORDS)
-            self.said = {"context_tokens": whole, "context_truncated": whole % 3, "label_tokens": whole // 4}
+        whole = torch.full((len(x),), WORDS)
+        self.tokens = {"context_tokens": whole, "context_truncated": whole % 3, "label_tokens": whole // 4}
 
-    def step(self) -> None:
-        """Train on the batch and tell the run."""
+    def steps(self, watched: int | None) -> Iterator[float]:
+        """Train on the batch, tell the run, and give the seconds of each step; warmed up by three.
+
+        Args:
+            watched: at which steps gradients are read; None watches nothing.
+        """
+        run = Run(metric="accuracy", output=Category(CLASSES))
+        said = {} if watched is None else self.tokens
+        for _ in run.epochs(1):
+            if watched is not None:
+                run.watch(self.model, self.optimizer, every=watched)
+            for _ in range(3):
+                self.step(run, said)
+            for _ in range(IN_TURN):
+                yield seconds(lambda: self.step(run, said))
+        run.close()  # nobody watches the next one's steps
+
+    def step(self, run: Run, said: Mapping[str, Tensor]) -> None:
+        """One step and one update."""
         self.optimizer.zero_grad()
         logits = self.model(self.x)
         nn.functional.cross_entropy(logits, self.target).backward()
         self.optimizer.step()
-        self.run.update(split="train", logits=logits.detach(), target=self.target, **self.said)
+        run.update(split="train", logits=logits.detach(), target=self.target, **said)
 
 
 def models(batch: int) -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
@@ -83,39 +97,47 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def compare(make: Callable[[], nn.Module], x: Tensor, pairs: int) -> list[float]:
-    """Medians: milliseconds of a bare step, of reading its gradients, of their norm; watched over bare."""
-    bare, watched = Training(make(), x, watched=False), Training(make(), x, watched=True)
-    watched.model.load_state_dict(bare.model.state_dict())
-    for _ in range(5):
-        bare.step()
-        watched.step()
-    plain, ratios, floors, norms = [], [], [], []
-    for turn in range(pairs):
-        order = (bare, watched) if turn % 2 else (watched, bare)
-        took = {one.watched: seconds(one.step) for one in order}
+def compare(make: Callable[[], nn.Module], x: Tensor, turns: int, every: int) -> list[float]:
+    """Medians: milliseconds of a bare step, of reading its gradients, of their norm; watched over bare.
+
+    Two models of one kind differ by some per cent, by where their weights lie in memory. Hence each is
+    watched in every other turn, and the ratio is that of the geometric means of both roles.
+    """
+    trainings = Training(make(), x), Training(make(), x)
+    plain, floors, norms = [], [], []
+    ratios: dict[bool, list[float]] = {False: [], True: []}
+    for turn in range(2 * turns):
+        swapped = turn % 2 == 1
+        bare, watched = trainings[::-1] if swapped else trainings
+        pairs = list(zip(bare.steps(None), watched.steps(every), strict=True))
+        plain += [1e3 * without for without, _ in pairs]
+        ratios[swapped] += [with_it / without for without, with_it in pairs]
         grads = [p.grad for p in watched.model.parameters() if p.grad is not None]
-        plain.append(took[False] * 1e3)
-        ratios.append(took[True] / took[False])
-        floors.append(seconds(lambda grads=grads: [grad.sum() for grad in grads]) * 1e3)
-        norms.append(seconds(lambda grads=grads: total_norm(grads)) * 1e3)
-    return [statistics.median(column) for column in (plain, floors, norms, ratios)]
+        floors.append(1e3 * seconds(lambda grads=grads: [grad.sum() for grad in grads]))
+        norms.append(1e3 * seconds(lambda grads=grads: total_norm(grads)))
+    both = [statistics.median(ratios[swapped]) for swapped in (False, True)]
+    return [
+        *(statistics.median(column) for column in (plain, floors, norms)),
+        statistics.geometric_mean(both),
+    ]
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--batch", type=int, default=64)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(7)
-    print(f"a step of {asked.batch} rows, CPU milliseconds, medians of {asked.pairs} pairs in turn\n")
-    print(f"{'model':16}{'parameters':>12}{'step':>9}{'floor':>8}{'norm':>8}{'watched / bare':>16}")
+    pairs = 2 * IN_TURN * asked.turns
+    print(f"a step of {asked.batch} rows, CPU milliseconds, medians of {pairs} pairs in turn\n")
+    print(f"{'model':16}{'parameters':>12}{'every':>7}{'step':>9}{'floor':>8}{'norm':>8}{'x bare':>9}")
     for name, (make, x) in models(asked.batch).items():
         size = sum(p.numel() for p in make().parameters())
-        step, floor, norm, ratio = compare(make, x, asked.pairs)
-        print(f"{name:16}{size:12,}{step:9.2f}{floor:8.3f}{norm:8.3f}{ratio:16.4f}")
+        for every in (1, 8):
+            step, floor, norm, ratio = compare(make, x, asked.turns, every)
+            print(f"{name:16}{size:12,}{every:7}{step:9.2f}{floor:8.3f}{norm:8.3f}{ratio:9.4f}")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ What a type checker sees of them is in `__init__.pyi`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from .lazy import lazy_names
 
 _NAMES_BY_HOME = {
     "evaluation.engine": ("Engine",),
@@ -28,6 +27,7 @@ _NAMES_BY_HOME = {
         "NonFiniteError",
         "NotYetError",
         "ObjectiveError",
+        "RankError",
         "RecordError",
         "RegistrationError",
         "RunError",
@@ -178,14 +178,7 @@ _HOME_OF = {name: home for home, names in _NAMES_BY_HOME.items() for name in nam
 
 __all__ = sorted(_HOME_OF)
 __version__ = "0.1.0.dev0"
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOME_OF)
 
 
 def __dir__() -> list[str]:

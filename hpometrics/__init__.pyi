@@ -16,6 +16,7 @@ from .exceptions import (
     NonFiniteError as NonFiniteError,
     NotYetError as NotYetError,
     ObjectiveError as ObjectiveError,
+    RankError as RankError,
     RecordError as RecordError,
     RegistrationError as RegistrationError,
     RunError as RunError,

@@ -19,7 +19,7 @@ import click
 from . import __version__
 from .exceptions import HpometricsError, NoFiniteValueError
 
-CONFIG_ERROR, NOTHING_COMPLETE, INTERRUPTED = 2, 3, 130
+CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
 _FILE = click.Path(path_type=Path)
 _SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -35,7 +35,7 @@ def _reported(verbose: bool = False) -> Iterator[None]:
         sys.exit(INTERRUPTED)
     except HpometricsError as err:
         click.echo(traceback.format_exc() if verbose else str(err), err=True)
-        sys.exit(CONFIG_ERROR)
+        sys.exit(NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR)
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
     except OSError as err:
@@ -50,8 +50,8 @@ def _reported(verbose: bool = False) -> Iterator[None]:
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 all is well; 2 a file or a setting is wrong and nothing was run; 3 no trial is complete;
-    130 interrupted, run it again and it goes on.
+    Exit codes: 0 all is well; 2 a file, a name or a setting is wrong and nothing was run; 3 no trial is
+    complete, no score is finite; 130 interrupted, a sweep that is run again goes on.
     """
 
 
@@ -110,6 +110,41 @@ def _check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
         sys.exit(CONFIG_ERROR)
 
 
+@main.command("eval")
+@click.argument("evaluation", metavar="MODULE:EVALUATION")
+@click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
+@click.option("--dir", "directory", type=_FILE, help="Where the results go.  [runs/NAME]")
+@click.option("--batch", default="", metavar="TEXT", help="Your own words for the record.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, its progress to stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
+@click.option("--no-cache", is_flag=True, help="Carry out every stage for every engine params.")
+@click.option("--workers", type=click.IntRange(min=1), help="Engine params at the same time.  [1]")
+@click.option("--seed", type=int, help="Of what the stages draw.  [0]")
+@click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
+def evaluate(
+    evaluation: str,
+    engine_params: str | None,
+    directory: Path | None,
+    batch: str,
+    as_json: bool,
+    quiet: bool,
+    no_cache: bool,
+    workers: int | None,
+    seed: int | None,
+    verbose: bool,
+) -> None:
+    """Evaluate a list of engine params and print which is the best.
+
+    The list may be left out where the evaluation has its own.
+    """
+    with _reported(verbose):
+        from .evaluation.command import Options, eval_command
+
+        cache = False if no_cache else None
+        options = Options(directory, batch, as_json, quiet, cache, workers, seed)
+        eval_command(evaluation, engine_params, options)
+
+
 @main.command()
 @click.argument("directory", type=_FILE)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
@@ -118,11 +153,31 @@ def best(directory: Path, form: str) -> None:
     with _reported():
         from .sweep.best import best_text
 
-        try:
-            click.echo(best_text(directory, form))
-        except NoFiniteValueError as err:
-            click.echo(str(err), err=True)
-            sys.exit(NOTHING_COMPLETE)
+        click.echo(best_text(directory, form))
+
+
+@main.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("evaluation", metavar="[MODULE:EVALUATION]", required=False)
+@click.option("--trial", type=click.IntRange(min=0), help="This trial of a sweep.  [the best one]")
+@click.option("--seeds", type=click.IntRange(min=1), help="Train it under so many seeds.  [1]")
+def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | None) -> None:
+    """Do again what a best.json, or a best.yaml or directory of a sweep, is the record of.
+
+    The engine params of a best.json are evaluated, the best trial of a sweep is trained, each under the
+    recorded seed. Exit code 0: the recorded score came out, to the last digit; 1: it did not.
+    """
+    with _reported():
+        from .evaluation.replay import best_file, replay_best
+
+        file = best_file(path)
+        if evaluation is not None if file is None else (trial, seeds) != (None, None):
+            raise click.UsageError("MODULE:EVALUATION is for a best.json, --trial and --seeds for a sweep")
+        if file is None:
+            from .sweep.replay import replay_trial  # with torch
+
+            sys.exit(replay_trial(path, trial, seeds or 1, click.echo))
+        sys.exit(replay_best(file, evaluation, click.echo))
 
 
 @main.command()

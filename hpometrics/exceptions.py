@@ -15,6 +15,14 @@ class NoFiniteValueError(HpometricsError, ValueError):
     """There is no finite value to choose from."""
 
 
+class NoFeasibleTrialError(NoFiniteValueError):
+    """Every complete trial breaks a constraint; the message names the one that breaks them least."""
+
+
+class ConstraintError(HpometricsError, ValueError):
+    """A constraint is not well formed, or is about what cannot be bounded."""
+
+
 class MetricNameError(HpometricsError, ValueError):
     """A metric's name does not follow the grammar, or its parameters do not fit the metric."""
 
@@ -56,6 +64,10 @@ class RunError(HpometricsError, ValueError):
 
 class LoggerError(RunError):
     """A logger failed at an epoch that the record has."""
+
+
+class RankError(RunError):
+    """Another rank of the process group has failed, or is gone."""
 
 
 class EngineParamsError(HpometricsError, ValueError):

@@ -40,9 +40,9 @@ class ListObjective:
         loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
         known = None if space is None else as_space(space)
         self.params = [dict(p) if known is None else known.decode(known.encode(p)) for p in params]
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, _values(self.params))
 
     @property
     def direction(self) -> Objective:
@@ -70,3 +70,12 @@ class ListObjective:
         if error is not None and not isinstance(error, Exception):
             raise error
         return record
+
+
+def _values(params: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Each param with the values that it has."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for one in params:
+        for name, value in one.items():
+            found[name] = (*found.get(name, ()), value)
+    return found

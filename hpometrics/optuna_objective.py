@@ -10,9 +10,10 @@ from typing import Any
 import optuna
 from optuna.trial import BaseTrial
 
-from .exceptions import NoFiniteValueError, NotYetError, ObjectiveError
+from .exceptions import NoFiniteValueError, NotYetError, ObjectiveError, RunError
 from .logs.loggers import LoggerLike
 from .objective import Objective
+from .run.ranks import Ranks
 from .run.spec import Train
 from .run.trial import as_space, make_trials
 from .search.epoch_log import Fsync
@@ -24,7 +25,8 @@ from .search.optuna_backend import (
     study_records,
     write_result,
 )
-from .search.record import TrialRecord
+from .search.record import TrialRecord, TrialState
+from .search.reporter import ListReporter
 from .search.selection import Best, best_of
 from .search.space import Space
 
@@ -51,7 +53,7 @@ class OptunaObjective:
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
         self._study: optuna.Study | None = None
 
     @property
@@ -100,6 +102,47 @@ class OptunaObjective:
             raise error
         return math.nan if record.value is None else record.value
 
+    def optimize(self, study: optuna.Study | None = None, **arguments: Any) -> None:
+        """Run `study.optimize` on the first rank of a process group, and each of its trials on all.
+
+        Every rank calls it, once the group is there; `train` gets the same params on all of them, and a trial
+        that is stopped ends on all at the same epoch. What `train` raises on one rank ends its process: there
+        is nobody left whom the others could wait for.
+
+        Args:
+            study: that of the first rank; the others have none.
+            arguments: those of `study.optimize`, but no `catch` and no `n_jobs`.
+
+        Raises:
+            RunError: the first rank has no study, or an argument would let ranks go apart.
+            RankError: another rank has failed.
+        """
+        ranks = Ranks()
+        if not ranks.leads:
+            while (told := ranks.from_first(_nothing)) is not None:
+                self._follow(*told)
+            return
+        for name in {"catch", "n_jobs"} & arguments.keys():
+            raise RunError(
+                f"leave {name}= out: all ranks carry out one trial after the other, and fail together"
+            )
+        if study is None:
+            raise RunError("the first rank optimises a study; objective.create_study() makes one")
+
+        def led(trial: optuna.Trial) -> float:
+            ranks.from_first(lambda: (trial.number, self.space.suggest(trial)))
+            return self(trial)
+
+        study.optimize(led, **arguments)
+        ranks.from_first(_nothing)
+
+    def _follow(self, number: int, params: Mapping[str, Any]) -> None:
+        """Carry out a trial of the first rank; its host and its directory are there."""
+        record, error = self.trials.run(params, ListReporter(number, params))
+        shared = record.state is TrialState.PRUNED or isinstance(error, NoFiniteValueError)
+        if error is not None and not shared:
+            raise error
+
     def records(self, study: optuna.Study) -> list[TrialRecord]:
         """Return the record of every trial of a study, with all its epochs where they are on disk."""
         return [
@@ -125,6 +168,10 @@ class OptunaObjective:
             )
 
     def _check(self, study: optuna.Study) -> None:
-        facts = {"space": self.space.fingerprint()}
+        facts = {"space": self.space.fingerprint(), "constraints": self.trials.spec.bounded}
         check_study(study, self.trials.spec.name, self.direction, facts)
         self._study = study
+
+
+def _nothing() -> None:
+    """What follows the last trial."""

@@ -46,7 +46,7 @@ class RayObjective:
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts)
+        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
         self.study: optuna.Study | None = None
 
     @property
@@ -139,14 +139,23 @@ class RayObjective:
             study = optuna.create_study(
                 direction=self.direction.value, sampler=make_sampler(sampler, self.trials.seed)
             )
-        check_study(study, self.trials.spec.name, self.direction, {"space": self.space.fingerprint()})
+        facts = {"space": self.space.fingerprint(), "constraints": self.trials.spec.bounded}
+        check_study(study, self.trials.spec.name, self.direction, facts)
         reserve(study, total, [self.space.encode(point) for point in points])
         self.study = study
         return study
 
     def _searcher(self, study: optuna.Study, take: Callable[[int], bool] | None) -> StudySearcher:
-        at = At(self.trials.spec.at)
-        return StudySearcher(study, self.space, self.direction, at, self.trials.directory_of, take)
+        spec = self.trials.spec
+        return StudySearcher(
+            study,
+            self.space,
+            self.direction,
+            At(spec.at),
+            self.trials.directory_of,
+            take,
+            spec.bounds,
+        )
 
     def _run_config(self) -> tune.RunConfig:
         logger = JsonLoggerCallback()  # type: ignore[no-untyped-call]

@@ -201,7 +201,7 @@ def test_the_schema_is_printed_or_written(tmp_path):
 def test_the_command_says_who_it_is():
     """Version, and help with the exit codes."""
     assert call("--version").stdout == f"hpometrics, version {__version__}\n"
-    assert "130 interrupted, run it again and it goes on" in " ".join(call("-h").stdout.split())
+    assert "130 interrupted, a sweep that is run again goes on" in " ".join(call("-h").stdout.split())
 
 
 def test_a_plan_without_conditions_does_not_count_them(tmp_path):

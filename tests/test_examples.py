@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -25,6 +26,9 @@ ENGINES = {
     "multitask.py", "recommender.py", "vowels.py",
 }  # fmt: skip
 """Run by the sweeps of `configs/`."""
+EVALUATED = {"engine_params.py"}
+"""Run by `hpometrics eval`."""
+A_GUESS = 0.5  # what the worst of their engine params passes by far
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,38 @@ def test_an_example_runs(name, tmp_path):
 
 def test_no_example_is_forgotten():
     """Each file is run here or is an engine of a shipped sweep."""
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PRINTS, *ENGINES, "__init__.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PRINTS, *ENGINES, *EVALUATED, "__init__.py"}
+
+
+def evaluated(name, count, home, *arguments):
+    """What `hpometrics eval` prints of an example, all of whose engine params have a good score."""
+    targets = [f"examples.engine_params:{target}" for target in (name, *arguments)]
+    command = [sys.executable, "-m", "hpometrics", "eval", *targets, "--dir", str(home)]
+    ran = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert f"\n  # engine params evaluated: {count}\n" in ran.stdout
+    told = json.loads((home / "evaluator_results.json").read_text())
+    scores = [one["_2"]["score"] for one in told["engineParamsScores"]]
+    assert len(scores) == count and all(A_GUESS < score < 1 for score in scores)
+    return ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "generator"), [("PrecisionEvaluation", None), ("AccuracyEvaluation", "LAMBDAS")]
+)
+def test_the_documents_run_on_real_digits(name, generator, tmp_path):
+    """Naive Bayes by lambda, judged by two evaluations of one list; `best.json` holds the optimum."""
+    printed = evaluated(name, 3, tmp_path, *([generator] if generator else []))
+    best = json.loads((tmp_path / "best.json").read_text())
+    assert best["algorithms"][0]["params"]["lambda"] in (10.0, 100.0, 1000.0)
+    assert "Stages: 8 of 12 stages carried out (data_source 1/3, preparator 1/3" in printed
+
+
+def test_a_grid_of_texts_shares_its_stages(tmp_path):
+    """Texts are read once, vectorised twice, six classifiers trained; the votes cost no training."""
+    printed = evaluated("TextEvaluation", 8, tmp_path)
+    stages = "data_source 1/8, preparator 2/8, algorithms 6/12, serving 8/8"
+    assert f"Stages: 17 of 36 stages carried out ({stages})" in printed
 
 
 RATINGS = [(7, 30, 4, 20), (9, 10, 1, 50), (7, 10, 5, 30), (7, 20, 3, 10), (8, 30, 2, 5), (9, 30, 5, 40)]

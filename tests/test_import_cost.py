@@ -47,6 +47,8 @@ def test_the_package_itself_loads_none_of_its_hosts():
         ("--help",),
         ("--version",),
         ("run", "--help"),
+        ("eval", "--help"),
+        ("replay", "--help"),
         ("compare", "--help"),
         ("epochs", "--help"),
         ("check", str(CONFIG)),

@@ -14,10 +14,11 @@ FLOORS = {
     room: floor
     for floor, rooms in enumerate(
         (
-            "exceptions",
-            "objective",
+            "exceptions lazy",
+            "objective messages versions pages",
+            "target",
             "metrics search",
-            "logs",
+            "logs replayed",
             "run",
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -37,3 +38,20 @@ def test_the_sweep_is_the_quickstart():
 def test_the_table_is_printed_from_the_registry():
     """`make index` has been run since the last change of a metric."""
     assert with_table(README) == README
+
+
+def test_the_evaluation_prints_what_is_shown(tmp_path):
+    """The lines of `hpometrics eval`, but for the id of the run."""
+    shown = re.search(r"```text\n(Starting evaluation.*?)```", README, re.DOTALL)[1].splitlines()
+    targets = [f"examples.engine_params:{name}" for name in ("PrecisionEvaluation", "LAMBDAS")]
+    command = [sys.executable, "-m", "hpometrics", "eval", *targets]
+    ran = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [line.rstrip() for line in ran.stdout.splitlines()][1:] == shown[1:]

@@ -15,6 +15,7 @@ from .engine_params import EngineParams, Stage
 from .prefixes import STAGES, Keeper, Planned, Prefix, Prefixes, Recent
 from .shelf import Shelf
 from .stages import EvaluatedFold, Stages
+from .streams import seeded_streams
 
 __all__ = ["EvaluatedFold", "PrefixCache", "StageCount"]
 
@@ -40,9 +41,10 @@ class PrefixCache:
             a search: then the outputs asked for last are kept.
         cache: False carries out every stage for every candidate, which also takes params without a structure.
         keep: how many outputs of each stage are kept where the candidates are not known.
-        seed: every stage starts the random streams of Python, NumPy and torch from it, so that what it draws
-            does not depend on which stages were carried out before; None leaves them alone. Threads share
-            these streams: stages that run in several take a generator of their own from their params.
+        seed: every stage starts the random streams of Python, NumPy and (where it is loaded) torch from it,
+            so that what it draws does not depend on which stages were carried out before; None leaves them
+            alone. Threads share these streams: stages that run in several take a generator of their own from
+            their params.
 
     Raises:
         EngineParamsError: a candidate's params hold a value without a structure.
@@ -120,60 +122,54 @@ class PrefixCache:
             last = shelf.leave(way.prefixes)
         return served if last else self._stages.isolation.hand_out(served, "serving")
 
-    def _output(self, prefix: Prefix, make: Callable[[], T]) -> T:
-        carry_out = partial(self._carry_out, prefix.stage, make)
+    def _output(self, prefix: Prefix, needs: Callable[[], tuple[Any, ...]], make: Callable[..., T]) -> T:
+        carry_out = partial(self._carry_out, prefix.stage, needs, make)
         return carry_out() if self._shelf is None else self._shelf.get(prefix, carry_out)
 
-    def _carry_out(self, stage: str, make: Callable[[], T]) -> T:
+    def _carry_out(self, stage: str, needs: Callable[[], tuple[Any, ...]], make: Callable[..., T]) -> T:
+        given = needs()  # earlier stages count, draw and fail for themselves
         with self._lock:
             self._executed[stage] += 1
-        if self._seed is not None:
-            from ..run.checkpoint import seed_all  # loads torch
-
-            seed_all(derive_seed(self._seed, STAGES.index(stage)))
-        return make()
+        seed = None if self._seed is None else derive_seed(self._seed, STAGES.index(stage))
+        with seeded_streams(seed):
+            return make(*given)
 
 
 class _Way:
     """One candidate's way through the stages: each is asked for what the one after it needs."""
 
     def __init__(
-        self,
-        engine_params: EngineParams,
-        prefixes: Prefixes,
-        stages: Stages,
-        output: Callable[[Prefix, Callable[[], Any]], Any],
+        self, engine_params: EngineParams, prefixes: Prefixes, stages: Stages, output: Callable[..., Any]
     ) -> None:
         self.prefixes = prefixes
         self._params, self._stages, self._output = engine_params, stages, output
 
     def served(self) -> list[EvaluatedFold]:
-        served: list[EvaluatedFold] = self._output(self.prefixes.serving, self._serve)
+        serve = partial(self._stages.serve, self._params.serving)
+        served: list[EvaluatedFold] = self._output(self.prefixes.serving, self._to_serve, serve)
         return served
 
     @cached_property
     def _folds(self) -> list[Fold]:
         read = partial(self._stages.read, self._params.data_source)
-        folds: list[Fold] = self._output(self.prefixes.data_source, read)
+        folds: list[Fold] = self._output(self.prefixes.data_source, tuple, read)
         return folds
 
     @cached_property
     def _prepared(self) -> list[Any]:
-        prepared: list[Any] = self._output(self.prefixes.preparator, self._prepare)
+        prepare = partial(self._stages.prepare, self._params.preparator)
+        prepared: list[Any] = self._output(self.prefixes.preparator, lambda: (self._folds,), prepare)
         return prepared
 
-    def _prepare(self) -> list[Any]:
-        return self._stages.prepare(self._params.preparator, self._folds)
+    def _to_serve(self) -> tuple[list[Fold], list[list[Sequence[Any]]]]:
+        both = zip(self.prefixes.algorithms, self._params.algorithms, strict=True)
+        predictions = [self._predicted(prefix, algorithm) for prefix, algorithm in both]
+        return self._folds, predictions
 
-    def _predict(self, algorithm: Stage) -> list[Sequence[Any]]:
-        return self._stages.predict(algorithm, self._prepared, self._folds)
-
-    def _serve(self) -> list[EvaluatedFold]:
-        predictions = [
-            self._output(prefix, partial(self._predict, algorithm))
-            for prefix, algorithm in zip(self.prefixes.algorithms, self._params.algorithms, strict=True)
-        ]
-        return self._stages.serve(self._params.serving, self._folds, predictions)
+    def _predicted(self, prefix: Prefix, algorithm: Stage) -> list[Sequence[Any]]:
+        predict = partial(self._stages.predict, algorithm)
+        predicted: list[Sequence[Any]] = self._output(prefix, lambda: (self._prepared, self._folds), predict)
+        return predicted
 
 
 def _keeper(candidates: Iterable[EngineParams] | None, keep: int) -> Keeper:

@@ -111,7 +111,23 @@ def named_stage(engine: Engine, kind: str, name: str, params: Mapping[str, Any])
     """Build the class that an engine names for a stage; None where the engine has methods instead.
 
     Raises:
-        EngineError: the engine knows no stage of this name.
+        EngineError: see `check_named`.
+    """
+    check_named(engine, kind, name)
+    classes: Classes = getattr(engine, kind)
+    return classes[name](dict(params)) if classes else None
+
+
+def check_named(engine: Engine, kind: str, name: str) -> None:
+    """Refuse the name of a stage that an engine does not know; algorithms written as methods know any.
+
+    Args:
+        engine: whose stages.
+        kind: `data_sources`, `preparators`, `algorithms` or `servings`.
+        name: of the stage.
+
+    Raises:
+        EngineError: naming those there are.
     """
     classes: Classes = getattr(engine, kind)
     if not classes:
@@ -120,13 +136,11 @@ def named_stage(engine: Engine, kind: str, name: str, params: Mapping[str, Any])
                 f"{type(engine).__qualname__} has one of its {kind}, named ''; got {name!r}. "
                 f"Name the choice in {kind} = {{{name!r}: ...}}"
             )
-        return None
-    if name not in classes:
+    elif name not in classes:
         close = get_close_matches(name, classes, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         known = ", ".join(map(repr, classes))
         raise EngineError(f"{type(engine).__qualname__}.{kind} has no {name!r}; there are {known}{hint}")
-    return classes[name](dict(params))
 
 
 def _each_row(rows: Any) -> Iterable[Any]:

@@ -6,56 +6,17 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, Self
 
 from ..exceptions import EngineParamsError
 from .keys import structural_key
 from .layout import arranged, compact, plain, spread, stages_of, variant
-from .paths import put
+from .paths import check_there, named_by, put, split_path, values_of
+from .stage import Named, Params, Stage, is_named, stage_of
 
 __all__ = ["EngineParams", "Named", "Params", "Stage", "StageKeys", "params_list"]
 
-Named = tuple[str, Mapping[str, Any]]
-
 SINGLE = ("data_source", "preparator", "serving")
-
-
-class Params(dict[str, Any]):
-    """The params of one stage, all dicts in it read-only; a copy of them is an ordinary dict.
-
-    >>> Params({"lambda": 10.0}) == {"lambda": 10.0}
-    True
-    """
-
-    __frozen__ = True
-
-    def __init__(self, params: Mapping[str, Any]) -> None:
-        super().__init__({name: _frozen(value) for name, value in params.items()})
-
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise EngineParamsError(
-            "engine params do not change; derive others by copy(...) or with_values({'serving.k': 3})"
-        )
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
-    def copy(self) -> dict[str, Any]:
-        """Return an ordinary dict of the same values."""
-        return deepcopy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
-        return {name: deepcopy(value, memo) for name, value in self.items()}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self),)
-
-
-class Stage(NamedTuple):
-    """A stage's name and params."""
-
-    name: str
-    params: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,15 +47,15 @@ class EngineParams:
 
     def __post_init__(self) -> None:
         for name in SINGLE:
-            object.__setattr__(self, name, _stage(getattr(self, name), name))
+            object.__setattr__(self, name, stage_of(getattr(self, name), name))
         algorithms = self.algorithms
-        one = isinstance(algorithms, Mapping) or _is_named(algorithms)
+        one = isinstance(algorithms, Mapping) or is_named(algorithms)
         found = [algorithms] if one else list(algorithms)
         if not found:
             raise EngineParamsError(
                 "algorithms is empty; an engine predicts by at least one, e.g. [('', {})]"
             )
-        stages = tuple(_stage(stage, f"algorithms[{i}]") for i, stage in enumerate(found))
+        stages = tuple(stage_of(stage, f"algorithms[{i}]") for i, stage in enumerate(found))
         object.__setattr__(self, "algorithms", stages)
 
     @cached_property
@@ -124,24 +85,67 @@ class EngineParams:
         """Derive engine params with other stages, as in `copy(algorithms=[("naive", {"lambda": 3.0})])`."""
         return replace(self, **stages)
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every value under its path, as `with_values` takes it.
+
+        >>> EngineParams(data_source={"evalK": 5}, algorithms=[("naive", {"lambda": 10.0})]).values
+        {'data_source.evalK': 5, 'algorithms.naive.lambda': 10.0}
+        """
+        return values_of(self._thawed())
+
     def with_values(self, values: Mapping[str, Any]) -> Self:
         """Derive engine params with other values, each under `stage.[name.]param`.
 
         A stage's name may be left out unless another algorithm has one too; `algorithms.1.lambda` counts from
-        0. The path may go on into dicts and lists.
+        0. The path may go on into dicts and lists. A stage alone, `{"preparator": "tfidf"}`, is given that
+        name, without params unless it has it already; of algorithms that one is left.
 
         Raises:
             EngineParamsError: a path leads nowhere.
         """
-        stages: dict[str, Any] = {
-            "algorithms": [Stage(stage.name, deepcopy(stage.params)) for stage in self.algorithms],
-            **{
-                name: Stage(getattr(self, name).name, deepcopy(getattr(self, name).params)) for name in SINGLE
-            },
-        }
-        for path, value in values.items():
-            put(stages, path, value)
+        stages = self._thawed()
+        for path in _outer_first(values):
+            put(stages, path, values[path])
         return self.copy(**stages)
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> Self:
+        """Make engine params of nothing but values, each under `stage.[name.]param`.
+
+        The paths say what the stages are called and which algorithms there are, in their order.
+
+        Raises:
+            EngineParamsError: a path leads nowhere, or two paths name one stage differently.
+
+        >>> print(EngineParams.of_values({"algorithms.naive.lambda": 10.0, "data_source.evalK": 5}).values)
+        {'data_source.evalK': 5, 'algorithms.naive.lambda': 10.0}
+        """
+        return cls(**named_by(values)).with_values(values)
+
+    def check_values(self, paths: Iterable[str]) -> None:
+        """Refuse paths to what has no value here.
+
+        Raises:
+            EngineParamsError: naming the paths that there are.
+        """
+        stages = self._thawed()
+        for path in paths:
+            try:
+                check_there(stages, path)
+            except EngineParamsError as err:
+                split_path(path)  # a stage that does not exist says so itself
+                raise EngineParamsError(
+                    f"{err}; the values are at {', '.join(self.values) or 'no path'}"
+                ) from None
+
+    def _thawed(self) -> dict[str, Any]:
+        """The stages, their params copied and open to changes."""
+        single = {name: getattr(self, name) for name in SINGLE}
+        return {
+            "algorithms": [Stage(stage.name, deepcopy(stage.params)) for stage in self.algorithms],
+            **{name: Stage(stage.name, deepcopy(stage.params)) for name, stage in single.items()},
+        }
 
     def to_json(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
         """Describe all stages in PredictionIO's layout, in plain JSON.
@@ -235,41 +239,13 @@ def _checked(found: Iterable[Any]) -> Iterator[EngineParams]:
         yield entry
 
 
-def _is_named(stage: Any) -> bool:
-    return isinstance(stage, (tuple, list)) and len(stage) == 2 and isinstance(stage[0], str)
-
-
-def _stage(stage: Any, path: str) -> Stage:
-    name, params = stage if _is_named(stage) else ("", stage)
-    if not isinstance(params, Mapping):
-        raise EngineParamsError(
-            f"{path} is the params of a stage or (name, params), as in ('naive', {{'lambda': 10.0}}); "
-            f"got {type(stage).__name__}: {stage!r}"
-        )
-    for key in params:
-        if not isinstance(key, str):
-            raise EngineParamsError(
-                f"{path}.params: a param's name is a text, got {type(key).__name__}: {key!r}"
-            )
-    return Stage(name, Params({key: _copied(value, f"{path}.params.{key}") for key, value in params.items()}))
-
-
-def _copied(value: Any, path: str) -> Any:
-    try:
-        return deepcopy(value)
-    except Exception as err:
-        raise EngineParamsError(
-            f"{path}: a {type(value).__qualname__} cannot be copied ({type(err).__name__}: {err}); "
-            "pass what it is made of and build it in the stage"
-        ) from err
+def _outer_first(paths: Iterable[str]) -> list[str]:
+    """Names of stages come before their params, a dict before what is set in it."""
+    return sorted(paths, key=lambda path: path.count("."))
 
 
 def _stage_key(stage: Stage, path: str) -> Hashable:
     return stage.name, structural_key(stage.params, f"{path}.params")
-
-
-def _frozen(value: Any) -> Any:
-    return Params(value) if type(value) is dict else value
 
 
 def _shown(stage: Stage) -> str:

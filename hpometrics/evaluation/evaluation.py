@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..exceptions import EngineError
+from .engine_params import EngineParams
 from .evaluator import MetricEvaluator, Tell, engine_of, location
 from .result import MetricEvaluatorResult
+
+if TYPE_CHECKING:
+    from .varied import Varied
 
 _FORMS = ("engine_metric", "engine_metrics", "engine_evaluator")
 
@@ -26,7 +30,7 @@ class Evaluation:
 
     Args:
         engine: an engine, or its class.
-        metric, other_metrics, output: see `MetricEvaluator`.
+        metric, other_metrics, output: see `MetricEvaluator`; in their place one of these.
 
     Attributes:
         engine_metric: (engine, metric).
@@ -75,7 +79,10 @@ class Evaluation:
         directory: Path | str | None = None,
         tell: Tell | None = None,
         cache: bool | None = None,
+        seed: int | None = None,
+        workers: int | None = None,
         engine_factory: str = "",
+        evaluation_class: str = "",
         generator_class: str = "",
         batch: str = "",
     ) -> MetricEvaluatorResult:
@@ -86,8 +93,11 @@ class Evaluation:
             directory: in the place of the evaluator's own, see `MetricEvaluator`.
             tell: in the place of the evaluator's own.
             cache: in the place of the evaluator's own.
+            seed: in the place of the evaluator's own.
+            workers: in the place of the evaluator's own.
             engine_factory: for `best.json`, where the engine comes from; default: its class.
-            generator_class: for the record, where the list comes from.
+            evaluation_class: for the record, where the evaluation comes from; default: its class.
+            generator_class: and where the list comes from.
             batch: the user's own words for the record.
 
         Raises:
@@ -99,15 +109,38 @@ class Evaluation:
             raise EngineError(
                 f"{type(self).__qualname__} has no engine_params_list of its own; give the list to evaluate"
             )
-        used = self.evaluator.changed(directory=directory, tell=tell, cache=cache)
+        used = self.evaluator.changed(directory=directory, cache=cache, seed=seed, workers=workers, tell=tell)
         return used.evaluate(
             self.engine,
             candidates,
             engine_factory=engine_factory,
-            evaluation_class=location(type(self)) if type(self) is not Evaluation else "",
+            evaluation_class=evaluation_class or self.origin,
             generator_class=generator_class,
             batch=batch,
         )
+
+    def vary(self, base: EngineParams | None = None, *, keep: int = 4) -> Varied:
+        """Make a training function of it for Optuna, Ray or a list: a trial's params are set in the base.
+
+        `OptunaObjective(evaluation.vary(base), {"algorithms.naive.lambda": Float(1, 1000, log=True)})` needs
+        no `metric=`; of what `objective.best(study)` gives, `base.with_values(best.params)` are the optimal
+        engine params. Loads torch, as every run does.
+
+        Args:
+            base: the engine params whose values a space of paths varies; None: those of the space are all.
+            keep: how many outputs of each stage are kept for the trials to come.
+
+        Raises:
+            MetricNameError, EngineParamsError: see `Varied`.
+        """
+        from .varied import Varied
+
+        return Varied(self, base, keep=keep)
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, `package.module:Name`; nothing of one that has no class of its own."""
+        return "" if type(self) is Evaluation else location(type(self))
 
     def _stated(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, Any]:
         """Give the engine, and its evaluator or the metric with the others, stated in exactly one way."""
@@ -121,4 +154,5 @@ class Evaluation:
                 f"class with {', '.join(_FORMS)}"
             )
         ((name, (found, judged, *rest)),) = forms.items()
-        return found, judged if name == "engine_evaluator" else (judged, *(rest or [()]))
+        evaluator = name == "engine_evaluator" or isinstance(judged, MetricEvaluator)
+        return found, judged if evaluator else (judged, *(rest or [()]))

@@ -19,6 +19,7 @@ from .engine_params import EngineParams, params_list
 from .files import BEST_FILE, variant, write_json, write_results
 from .instance import EvaluationInstance
 from .panel import Panel
+from .provenance import Provenance
 from .result import Failure, MetricEvaluatorResult, MetricScores, evaluated, scores_to_json
 
 Tell = Callable[[str], object]
@@ -77,23 +78,33 @@ class MetricEvaluator:
         workers: int = 1,
         tell: Tell = print,
     ) -> None:
-        if not is_whole(workers) or workers < 1:
-            raise EngineError(f"workers is how many engine params are evaluated at once, got {workers!r}")
         self.panel = Panel(metric, other_metrics, output)
         self.directory = None if directory is None else Path(directory)
         self.cache = cache
         self.seed = seed
-        self.workers = workers
+        self.workers = _checked(workers)
         self.tell = tell
 
     def changed(
-        self, *, directory: Path | str | None = None, tell: Tell | None = None, cache: bool | None = None
+        self,
+        *,
+        directory: Path | str | None = None,
+        cache: bool | None = None,
+        seed: int | None = None,
+        workers: int | None = None,
+        tell: Tell | None = None,
     ) -> Self:
-        """The same evaluator with another directory, listener or cache; None leaves each as it is."""
+        """The same evaluator, carried out in another way; None leaves each setting as it is.
+
+        Raises:
+            EngineError: `workers` is no number of workers.
+        """
         made = copy(self)
         made.directory = self.directory if directory is None else Path(directory)
-        made.tell = self.tell if tell is None else tell
         made.cache = self.cache if cache is None else cache
+        made.seed = self.seed if seed is None else seed
+        made.workers = self.workers if workers is None else _checked(workers)
+        made.tell = self.tell if tell is None else tell
         return made
 
     def evaluate(
@@ -198,7 +209,8 @@ class MetricEvaluator:
         if self.directory is None:
             return
         best = variant(result.best_engine_params, instance.evaluation_class, factory, instance.start)
-        write_json(self.directory / BEST_FILE, best)
+        provenance = Provenance.of(result, instance.evaluation_class, self.seed)
+        write_json(self.directory / BEST_FILE, {**best, "evaluation": provenance.to_json()})
         write_results(self.directory, result)
 
     def _record(self, instance: EvaluationInstance) -> EvaluationInstance:
@@ -222,6 +234,12 @@ def engine_of(found: Any) -> Engine:
     if not isinstance(made, Engine):
         raise EngineError(f"an evaluation needs an Engine or its class, got {made!r}")
     return made
+
+
+def _checked(workers: int) -> int:
+    if not is_whole(workers) or workers < 1:
+        raise EngineError(f"workers is how many engine params are evaluated at once, got {workers!r}")
+    return workers
 
 
 def _told(scores: MetricScores) -> str:

@@ -14,6 +14,7 @@ from .result import MetricEvaluatorResult
 
 BEST_FILE = "best.json"
 RESULTS_FILE = "evaluator_results"
+RESULTS_FORMS = ("txt", "json", "html")
 
 
 def variant(params: EngineParams, evaluation: str, engine: str, start: datetime) -> dict[str, Any]:

@@ -19,7 +19,7 @@ Default = Callable[[Any], Any] | None
 _KEYS = {"data_source": "dataSourceParams", "preparator": "preparatorParams", "serving": "servingParams"}
 _VARIANT_KEYS = {"data_source": "datasource", "preparator": "preparator", "serving": "serving"}
 _ALGORITHMS, _VARIANT_ALGORITHMS = "algorithmParamsList", "algorithms"
-_MORE_OF_A_VARIANT = {"id", "description", "engineFactory", "sparkConf"}
+_MORE_OF_A_VARIANT = {"id", "description", "engineFactory", "evaluation", "sparkConf"}
 
 
 def plain(value: Any, path: str, default: Default) -> Any:

@@ -103,6 +103,8 @@ class TupleReader:
 class RegisteredMetric(TupleMetric):
     """A metric of the registry that reads tuples; `registered` makes one."""
 
+    reader: TupleReader
+
     def __init__(self, asked: Asked, reader: TupleReader, title: str = "") -> None:
         if asked.measured is None or asked.split != VALIDATION or asked.task is not None:
             raise MetricNameError(
@@ -135,11 +137,12 @@ class RegisteredMetric(TupleMetric):
 
     def conclude(self, kept: Sequence[Any]) -> Score:
         """Measure what was kept."""
-        return self.reader.measure([self], [(None, [row for fold in kept for row in fold])])[0]  # type: ignore[no-any-return]
+        return self.measure([(None, [row for fold in kept for row in fold])])
 
     def measure(self, folds: Folds) -> Score:
         """Measure all folds as one, and each by itself."""
-        return self.reader.measure([self], folds)[0]  # type: ignore[no-any-return]  # by its one reader
+        [score] = self.reader.measure([self], folds)
+        return score
 
 
 def registered(

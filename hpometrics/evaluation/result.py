@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from jinja2 import Environment, PackageLoader
-
 from ..objective import Objective
+from ..pages.page import page
+from .differences import differences
 from .engine_params import EngineParams
 from .score import Number, Score, finite
 
@@ -156,10 +156,8 @@ class MetricEvaluatorResult:
 
     def to_html(self) -> str:
         """Give one page that needs nothing beside itself: a row per engine params, opened by a click."""
-        pages = Environment(
-            loader=PackageLoader("hpometrics", "evaluation"), autoescape=True, trim_blocks=True
-        )
-        return pages.get_template("result.html").render(result=self, decimals=_decimals)
+        told = differences([params for params, _ in self.engine_params_scores])
+        return page("evaluation", "result.html", result=self, decimals=_decimals, differences=told)
 
 
 def evaluated(scores: Sequence[MetricScores]) -> str:

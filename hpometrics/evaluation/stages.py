@@ -128,14 +128,14 @@ def _queries(pairs: Sequence[tuple[Any, Any]]) -> Sequence[Any]:
     return pairs.queries if isinstance(pairs, Pairs) else [query for query, _ in pairs]
 
 
-def _one_each(predicted: Any, wanted: int, where: str) -> Sequence[Any]:
+def _one_each(predicted: Sequence[Any], wanted: int, where: str) -> Sequence[Any]:
     try:
         count = len(predicted)
-    except TypeError:
+    except TypeError:  # the user's code gave something else
         raise EngineError(
             f"{where}: predict gives a sequence with one prediction per query, "
             f"got {type(predicted).__name__}; a generator is made one by list(...)"
         ) from None
     if count != wanted:
         raise EngineError(f"{where}: predict was given {wanted} queries and gave {count} predictions")
-    return predicted  # type: ignore[no-any-return]
+    return predicted

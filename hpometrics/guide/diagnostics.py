@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import wrap
 
-from ..metrics.diagnostics import DIAGNOSTICS, Diagnostic
+from ..metrics.diagnostics import DIAGNOSTICS, Diagnostic, OverRanks
 from ..sweep.table import ARROWS, aligned
 
 _TITLE = "diagnostics, which a run records by itself:"
+_OVER_RANKS: dict[OverRanks, str] = {
+    "sum": "the sum of all ranks",
+    "mean": "the mean of the ranks",
+    "max": "that of the rank with the most",
+    "min": "that of the rank with the least",
+    "first": "that of the first rank",
+    "pooled": "of all ranks together",
+}
 _HEAD = ("name", "objective", "unit", "of", "meaning")
 
 
@@ -39,9 +47,17 @@ def _facts(known: Diagnostic) -> Iterator[tuple[str, str]]:
     yield "unit", known.unit
     yield "direction", known.objective.value if known.objective else "no direction"
     yield "of", _scope(known)
+    yield "over tasks", _over_tasks(known)
+    yield "over ranks", _OVER_RANKS[known.over_ranks]
     yield "comes from", known.comes_from
     yield "in YAML", f"metrics: {{optimize: {{metric: {known}{stated}}}}}"
 
 
 def _scope(known: Diagnostic) -> str:
     return "each task" if known.per_task else "the run"
+
+
+def _over_tasks(known: Diagnostic) -> str:
+    if not known.per_task:
+        return ""
+    return "the sum of the tasks" if known.over_ranks == "sum" else "the mean of the tasks' values"

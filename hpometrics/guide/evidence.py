@@ -68,6 +68,7 @@ def _tried(subject: Subject) -> Observed:
         memory=_memory(metric, subject),
         weighted=metric.takes_weights,
         needs=_needs(subject),
+        pools_tasks=metric.pools_tasks or values[0].ndim > 0,
     )
 
 

@@ -21,6 +21,7 @@ from .words import (
     install,
     kept,
     left_out,
+    over_tasks,
     param,
     takes,
 )
@@ -107,6 +108,7 @@ def _facts(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, 
     yield "families", ", ".join(first.families)
     yield "", left_out(entries)
     yield "keeps", kept(entries)
+    yield "over tasks", over_tasks(entries)
     yield "raises", first.raises
     yield "deviates", first.deviates
     yield "source", first.source

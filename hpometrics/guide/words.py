@@ -15,6 +15,9 @@ from ..objective import Objective
 
 _WORDS = {Objective.MAXIMIZE: "maximize", Objective.MINIMIZE: "minimize", None: "no direction"}
 _NOISES = ["perfect", *(f"{noise:.0%} noise".replace("%", " %") for noise in NOISE[1:])]
+_MEAN = "the mean of the tasks' values (tasks=micro: the value of all their rows)"
+_OF_ALL_ROWS = "the value of all their rows"
+_POOLED = f"{_OF_ALL_ROWS} (tasks=macro: the mean of the tasks' values)"
 _FACTS = [field.name for field in fields(Facts)]
 
 
@@ -93,6 +96,19 @@ def kept(entries: Sequence[MetricEntry]) -> str:
         if seen is not None and seen.memory:
             held = f"{', '.join(seen.statistics) or 'a state of its own'} ({seen.memory})"
             told.setdefault(held, []).append(entry.feature_type)
+    if len(told) == 1:
+        return next(iter(told))
+    return "; ".join(f"{what} of {', '.join(types)}" for what, types in told.items())
+
+
+def over_tasks(entries: Sequence[MetricEntry]) -> str:
+    """Say how its value over tasks comes from theirs; empty where it was not tried."""
+    told: dict[str, list[str]] = {}
+    for entry in entries:
+        seen = observed_of(entry)
+        if seen is not None and seen.subject:
+            pooled = _POOLED if seen.values else _OF_ALL_ROWS
+            told.setdefault(pooled if seen.pools_tasks else _MEAN, []).append(entry.feature_type)
     if len(told) == 1:
         return next(iter(told))
     return "; ".join(f"{what} of {', '.join(types)}" for what, types in told.items())

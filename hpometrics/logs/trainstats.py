@@ -47,7 +47,11 @@ class Totals:
 
 
 class TrainStats:
-    """Writes `.trainstats` anew, whole or not at all, at the end of each epoch.
+    """Writes `.trainstats` whole or not at all, after 1, 2, 4, 8 ... epochs and when the run ends.
+
+    So a run of n epochs writes fewer than 4 n reports of a split in all. While it trains the file may lack up
+    to half of its epochs, and so does that of a run that is killed; an error or a stop of the host leaves
+    all. `epochs.jsonl` has every epoch at once, and a run that goes on writes the file anew from it.
 
     Every epoch is a report in `train_reports` and `valid_reports`: its values that are one number, by name,
     and the totals by then. A value that is not finite is null there, and `reasons` says why. The final
@@ -67,19 +71,23 @@ class TrainStats:
         self._clear()
         for record in run.history:
             self._take(record)
+        if run.history:
+            self._write(run)
 
     def epoch(self, run: Standing) -> None:
-        """Take an epoch and write the file."""
+        """Take an epoch; write the file if there are twice as many as it holds."""
         self._take(run.history[-1])
-        self._write(run)
+        if len(run.history) >= 2 * self._written:
+            self._write(run)
 
     def end(self, run: Standing) -> None:
-        """Add the final reports of a run that is complete."""
-        if run.complete:
+        """Write what is left, and the final reports of a run that is complete."""
+        if run.complete or len(run.history) > self._written:
             self._write(run)
 
     def _clear(self) -> None:
         self._totals = Totals()
+        self._written = 0  # epochs that the file holds
         self._reports: dict[str, dict[int, str]] = {}  # by split and epoch, each encoded once
         self._reasons: list[str] = []
 
@@ -106,6 +114,7 @@ class TrainStats:
         lines = ",\n".join(f"{_json(name)}: {text}" for name, text in facts.items())
         with atomic_write(self.path, sync=run.complete) as file:
             file.write(f"{{\n{lines}\n}}\n".encode())
+        self._written = len(run.history)
 
     def _final(self, split: str, picked: int | None) -> str:
         return _NULL if picked is None else self._reports.get(split, {}).get(picked, _NULL)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ..exceptions import MetricNameError, ObjectiveError
 from ..objective import MAXIMIZE, MINIMIZE, Objective
 from .names import MetricName
+
+OverRanks = Literal["sum", "mean", "max", "min", "first", "pooled"]
 
 _WATCH = "run.watch(model, optimizer)"
 _UPDATE = "run.update"
@@ -21,6 +24,8 @@ class Diagnostic:
 
     `unit` is empty for a share or a count, `objective` None where neither way is better. A `per_task` value
     exists for each task, the others once for the whole run. `comes_from` names the calls that measure it.
+    `over_ranks` says how the values of the ranks of a process group make one: `sum`, `mean`, `max`, `min`,
+    `first` (that of the first rank) or `pooled` (a ratio, both parts of which are added up).
 
     >>> print(diagnostic("train:convai2/clen"))
     clen
@@ -32,6 +37,7 @@ class Diagnostic:
     unit: str = ""
     objective: Objective | None = None
     per_task: bool = False
+    over_ranks: OverRanks = "pooled"
 
     def __str__(self) -> str:
         return self.name
@@ -70,17 +76,31 @@ def _table(*rows: Diagnostic) -> dict[str, Diagnostic]:
 
 
 DIAGNOSTICS = _table(
-    Diagnostic("exs", "examples", _UPDATE, per_task=True),
+    Diagnostic("exs", "examples", _UPDATE, per_task=True, over_ranks="sum"),
     Diagnostic("exps", "examples per second", _BOTH, "1/s", MAXIMIZE),
-    Diagnostic("ups", "updates of the weights per second of training", _WATCH, "1/s", MAXIMIZE),
-    Diagnostic("step_time", "seconds of training per update", _WATCH, "s", MINIMIZE),
-    Diagnostic("epoch_time", "seconds of the epoch", _WATCH, "s", MINIMIZE),
-    Diagnostic("total_train_updates", "updates of the weights since the run began", _WATCH),
-    Diagnostic("lr", "learning rate of the last update, first parameter group", _WATCH),
-    Diagnostic("gnorm", "L2 norm of the gradient before clipping, mean over updates", _WATCH),
-    Diagnostic("clip", "share of updates whose gradient was clipped", "run.watch(..., max_norm=...)"),
-    Diagnostic("gpu_mem", "peak of the GPU memory allocated, share of the total", f"{_WATCH} on CUDA"),
-    Diagnostic("peak_rss", "peak of the process's memory so far", _WATCH, "MiB"),
+    Diagnostic(
+        "ups", "updates of the weights per second of training", _WATCH, "1/s", MAXIMIZE, over_ranks="min"
+    ),
+    Diagnostic("step_time", "seconds of training per update", _WATCH, "s", MINIMIZE, over_ranks="max"),
+    Diagnostic("epoch_time", "seconds of the epoch", _WATCH, "s", MINIMIZE, over_ranks="max"),
+    Diagnostic("total_train_updates", "updates of the weights since the run began", _WATCH, over_ranks="max"),
+    Diagnostic("lr", "learning rate of the last update, first parameter group", _WATCH, over_ranks="first"),
+    Diagnostic(
+        "gnorm", "L2 norm of the gradient before clipping, mean over updates", _WATCH, over_ranks="mean"
+    ),
+    Diagnostic(
+        "clip",
+        "share of updates whose gradient was clipped",
+        "run.watch(..., max_norm=...)",
+        over_ranks="mean",
+    ),
+    Diagnostic(
+        "gpu_mem",
+        "peak of the GPU memory allocated, share of the total",
+        f"{_WATCH} on CUDA",
+        over_ranks="max",
+    ),
+    Diagnostic("peak_rss", "peak of the process's memory so far", _WATCH, "MiB", over_ranks="max"),
     Diagnostic("clen", "context tokens per example before truncation", _CONTEXT, "tokens", per_task=True),
     Diagnostic("llen", "label tokens per example before truncation", _LABELS, "tokens", per_task=True),
     Diagnostic(

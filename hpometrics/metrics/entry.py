@@ -63,7 +63,8 @@ class Observed:
     `subject` is the name it was tried under, `values` are its values at each `NOISE` (None where it was
     undefined), `reason` says why there are none. `statistics` are the classes that hold its state, `memory`
     says how much that is, `weighted` whether it takes `sample_weight`, `needs` which further keyword
-    arguments it refused to do without. `refuses` says why it would not measure an ordinary batch of its
+    arguments it refused to do without, `pools_tasks` whether its value over tasks is that of all their rows
+    rather than the mean of theirs. `refuses` says why it would not measure an ordinary batch of its
     feature (`testing.ordinary`); it is empty where it did.
     """
 
@@ -74,6 +75,7 @@ class Observed:
     memory: str = ""
     weighted: bool = False
     needs: tuple[str, ...] = ()
+    pools_tasks: bool = False
     refuses: str = ""
 
 

@@ -81,6 +81,17 @@ def find_metric(name: str | MetricName, feature_type: str | None = None) -> Foun
     return FoundMetric(own, tuple(entry for other, entry in fitting if other == own))
 
 
+def is_registered(name: str | MetricName) -> bool:
+    """Say whether any output feature has the metric, so that it cannot be a name of the engine's own."""
+    try:
+        find_metric(MetricName.parse(name).bare)
+    except UnknownMetricError:
+        return False
+    except MetricNameError:  # it is there, with other parameters
+        return True
+    return True
+
+
 def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     """Give the one spelling of a name: parameters typed and checked, those at their default left out.
 

@@ -78,16 +78,19 @@ class TaskCollection:
     @property
     def names(self) -> tuple[str, ...]:
         """What its values are called, those of the tasks met since the last reset included."""
-        over_all = [name for key in self._keys for name in self._ways_of(key)]
-        return (
-            *over_all,
-            *(self._called(task, key) for task in self.tasks for key in self._live[task].names),
-        )
+        return tuple(name for task in (None, *self.tasks) for name in self.names_of(task))
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks met since the last reset, sorted."""
         return tuple(sorted(task for task in self._live if task is not None))
+
+    def names_of(self, task: str | None) -> tuple[str, ...]:
+        """What the values of one task are called, met or not; of None, those over all tasks."""
+        if task is None:
+            return tuple(name for key in self._keys for name in self._ways_of(key))
+        measured = self._live.get(task, self._prototype)
+        return tuple(self._called(task, key) for key in measured.names)
 
     def of(self, task: str | None) -> MetricCollection:
         """What measures one task that has been updated since the last reset."""
@@ -111,9 +114,38 @@ class TaskCollection:
         """
         parts = list(by_task(task, tensors))
         if len(parts) > 1:  # what may be refused is refused before any task has taken its rows
-            self._try(tensors)
+            self.check(**tensors)
         for name, rows in parts:
-            self._take(name, rows)
+            self.take(name, rows)
+
+    def check(self, **tensors: Any) -> None:
+        """Measure a batch for nobody.
+
+        Raises:
+            MetricInputError: it would be refused.
+        """
+        self._trial = self._trial or self._prototype.fresh()
+        self._trial.update(**tensors)
+        self._trial.reset()
+
+    def take(self, task: str | None, rows: Mapping[str, Any]) -> None:
+        """Add the rows of one task; what is measured unasked and cannot read them is measured no longer.
+
+        Raises:
+            MetricInputError: as of `update`.
+        """
+        live = self._collection(task, rows)
+        try:
+            live.update(**rows)
+        except NonFiniteError:
+            raise
+        except MetricInputError:
+            further = self._prototype.readable(self._unasked, **rows)
+            narrow = self._narrowed(live, [metric.name for metric in further])
+            if narrow is live:
+                raise
+            narrow.update(**rows)
+            self._live[task] = narrow
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Measure: `task/name` of each task, `name` over all of them; `reasons` says why a value is nan.
@@ -192,27 +224,6 @@ class TaskCollection:
         narrow = self._prototype.fresh(shared)
         narrow.merge_state(narrow.part_of(live.state_dict()))
         return narrow
-
-    def _try(self, tensors: Mapping[str, Any]) -> None:
-        """Measure a batch for nobody: what would be refused raises."""
-        self._trial = self._trial or self._prototype.fresh()
-        self._trial.update(**tensors)
-        self._trial.reset()
-
-    def _take(self, task: str | None, rows: Mapping[str, Any]) -> None:
-        """Add the rows of one task; what is measured unasked and cannot read them is measured no longer."""
-        live = self._collection(task, rows)
-        try:
-            live.update(**rows)
-        except NonFiniteError:
-            raise
-        except MetricInputError:
-            further = self._prototype.readable(self._unasked, **rows)
-            narrow = self._narrowed(live, [metric.name for metric in further])
-            if narrow is live:
-                raise
-            narrow.update(**rows)
-            self._live[task] = narrow
 
     def _collection(self, task: str | None, rows: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:

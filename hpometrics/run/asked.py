@@ -6,15 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..exceptions import MetricNameError, NotYetError, ObjectiveError, RunError, UnknownMetricError
-from ..metrics.combined import Combined, SettledCombined
+from ..exceptions import (
+    ConstraintError,
+    MetricNameError,
+    NotYetError,
+    ObjectiveError,
+    RunError,
+    UnknownMetricError,
+)
+from ..metrics.combined import Combined
 from ..metrics.diagnostics import diagnostic, direction_of
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.places import COMBINED, VALIDATION, Types, group_of, members, place
 from ..metrics.registry import import_metric
-from ..objective import Objective
+from ..metrics.settled_combined import SettledCombined
+from ..objective import MINIMIZE, Objective
+from ..search.constraints import Constraint
 
 Features = Mapping[str | None, OutputFeature | None]
 """The outputs of a model by name; None names the only one, or as an output says that metrics know theirs."""
@@ -98,6 +107,27 @@ def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
             yield from (_of_name(member, types, None) for member in members(group, types))
 
 
+def constrained(texts: Iterable[str], features: Features) -> Iterator[tuple[Constraint, Asked]]:
+    """Read constraints, each with the value that it bounds; one that is not measured is reported.
+
+    Raises:
+        ConstraintError: one is not well formed, or about no single value of validation data.
+        MetricNameError: a metric does not fit the output.
+    """
+    types = types_of(features)
+    for text in texts:
+        constraint = Constraint.parse(text)
+        name = MetricName.parse(constraint.name)
+        if group_of(name, types) is not None:
+            raise ConstraintError(f"{constraint}: {name} is a group of metrics; bound one of them")
+        asked = _of_name(name, types, MINIMIZE)
+        if asked.split != VALIDATION:
+            raise ConstraintError(f"{constraint}: only validation values steer a search")
+        if _has_many_values(asked):
+            raise ConstraintError(f"{constraint}: {asked.name} has one value per class")
+        yield replace(constraint, name=asked.name), asked
+
+
 def types_of(features: Features) -> Types:
     """The type of each output by name."""
     return {name: None if feature is None else feature.type for name, feature in features.items()}
@@ -134,7 +164,7 @@ def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
         if stated is not None:
             return Asked(str(name), stated)
         raise UnknownMetricError(
-            f"{err} If the engine reports it by run.log, state its direction: "
+            f"{err}. If the engine reports it by run.log, state its direction: "
             f"Reported({str(name)!r}, 'minimize')"
         ) from None
     at, objective = placed.name, placed.found.objective
@@ -143,7 +173,7 @@ def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
 
 def _of_combined(combined: Combined, types: Types) -> Asked:
     settled = combined.settled(types)
-    return Asked(settled.name, settled.objective, combined=settled)
+    return Asked(settled.name, settled.objective, task=settled.task, combined=settled)
 
 
 def _of_path(path: str, features: Features) -> Asked:
@@ -169,10 +199,14 @@ def _only(features: Features, metric: str) -> str | None:
     return next(iter(features))
 
 
-def _check_one_value(asked: Asked) -> None:
+def _has_many_values(asked: Asked) -> bool:
     measured = asked.measured
     named = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
-    if "none" in (named, getattr(measured, "average", None)):
+    return "none" in (named, getattr(measured, "average", None))
+
+
+def _check_one_value(asked: Asked) -> None:
+    if _has_many_values(asked):
         raise RunError(
             f"{asked.name} has one value per class, and a search optimises one number; choose average=micro, "
             "macro or weighted, and track this one"

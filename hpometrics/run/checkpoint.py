@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,12 +44,13 @@ class Checkpoints:
         path = self._path(epoch)
         return path if path.exists() else None
 
-    def save(self, epoch: int, states: Mapping[str, Any]) -> None:
-        """Write copied states together with all random states, whole or not at all."""
+    def save(self, epoch: int, states: Mapping[str, Any], random: Sequence[Any]) -> None:
+        """Write copied states together with the random states of every rank, whole or not at all."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        own, *others = random
+        content = {"version": _VERSION, "epoch": epoch, "random": own, "states": dict(states)}
         with atomic_write(self._path(epoch)) as file:
-            content = {"version": _VERSION, "epoch": epoch, "random": random_states(), "states": dict(states)}
-            torch.save(content, file)
+            torch.save({**content, "random_of_others": others} if others else content, file)
 
     def keep(self, *epochs: int | None) -> None:
         """Delete all checkpoints but those of these epochs."""
@@ -75,6 +76,11 @@ class Checkpoints:
     def _epochs(self) -> list[int]:
         names = [path.stem.removeprefix("epoch-") for path in self.directory.glob("epoch-*.pt")]
         return [int(name) for name in names if name.isdigit()]
+
+
+def random_of_ranks(stored: Mapping[str, Any]) -> list[Any]:
+    """The random states that a checkpoint holds, in the order of ranks."""
+    return [stored["random"], *stored.get("random_of_others", ())]
 
 
 def load_checkpoint(path: Path) -> Mapping[str, Any]:

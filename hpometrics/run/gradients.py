@@ -19,14 +19,16 @@ class Gradients:
         model: whose gradients are measured.
         max_norm: gradients are scaled down to this norm, as `torch.nn.utils.clip_grad_norm_` does; None
             leaves them as they are.
+        every: measure at the first of so many steps, and at each one where they are clipped or scaled.
     """
 
+    _steps: int
     _parameters: list[torch.nn.Parameter] | None
     _waiting: list[Tensor]
     _sums: Tensor | None
 
-    def __init__(self, model: torch.nn.Module, max_norm: float | None = None) -> None:
-        self._model, self._max_norm = model, max_norm
+    def __init__(self, model: torch.nn.Module, max_norm: float | None = None, every: int = 1) -> None:
+        self._model, self._max_norm, self._every = model, max_norm, every
         self._forget()
 
     @torch.no_grad()
@@ -35,14 +37,18 @@ class Gradients:
 
         A fused optimizer under a gradient scaler is given gradients that are still scaled, and the scale.
         """
+        scale: Any = getattr(optimizer, "grad_scale", None)
+        found_inf: Any = getattr(optimizer, "found_inf", None)
+        due = self._steps % self._every == 0
+        self._steps += 1
+        if not due and self._max_norm is None and scale is None and found_inf is None:
+            return
         if self._parameters is None:
             self._parameters = list(self._model.parameters())
         grads = [p.grad for p in self._parameters if p.grad is not None]
         if not grads:
             return
         norm = total_norm(grads)
-        scale: Any = getattr(optimizer, "grad_scale", None)
-        found_inf: Any = getattr(optimizer, "found_inf", None)
         if scale is not None:
             norm = norm / scale.to(norm.device)
         if self._max_norm is not None:
@@ -54,7 +60,10 @@ class Gradients:
             self._add_up()
 
     def close(self) -> tuple[dict[str, float], dict[str, str], int]:
-        """Return this epoch's `gnorm` and `clip`, why one is nan, and how many steps were skipped."""
+        """Return this epoch's `gnorm` and `clip`, why one is nan, and how many steps were skipped.
+
+        Both are means over the steps that were measured.
+        """
         self._add_up()
         if self._sums is None:
             return {}, {}, 0
@@ -70,6 +79,7 @@ class Gradients:
         return values, reasons, int(skipped)
 
     def _forget(self) -> None:
+        self._steps = 0
         self._parameters = None  # listed anew: layers may be replaced between epochs
         self._waiting = []
         self._sums = None

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from itertools import combinations
-from typing import Any
-
-import torch
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..exceptions import RunError
 from ..metrics.additive import Additive
-from ..metrics.diagnostics import diagnostic
 from ..metrics.names import MetricName
-from ..metrics.places import VALIDATION
+from ..metrics.places import ALL_TASKS, VALIDATION
 from ..metrics.ranking.per_user import PerUser
-from ..metrics.ranks import gathered, world_size
 from ..metrics.report import Report
 from ..metrics.task_rows import by_task
-from ..search.readings import shape_of
+from .epoch_values import EpochValues, Reasons, Values, value_named
 from .examples.extremes import Place
 from .examples.finder import Examples
 from .examples.lines import Line
-from .recorded import Recorded, reading, together
+from .logged import Logged
+from .rank_state import Additives, RankState, added_up, by_split, first_of
+from .ranks import Ranks
+from .recorded import Recorded, reading
 from .spec import RunSpec
-from .split_panel import Reasons, SplitPanel, Values, called_of, check_split
-from .tallies import EXAMPLES, KEYWORDS, Tallies
+from .split_panel import SplitPanel, called_of, check_split
+from .tallies import EXAMPLES, KEYWORDS, NO_TASK, Tallies
 from .watch import Watches
+from .watched_ranks import over_ranks
 
 _ENTRIES = "examples"
 
-Told = Mapping[str, Mapping[str, Report]]
-"""Additive values by split and task."""
+T = TypeVar("T")
 
 
 class Panels:
@@ -42,23 +40,23 @@ class Panels:
     examples; none unless the spec asks for them.
     """
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, ranks: Ranks) -> None:
         self._spec = spec
+        self._asked = spec.recorded
+        self._ranks = ranks
         self._splits: dict[str, SplitPanel] = {}
         self._recorded: dict[str, Recorded] = {}
-        self._logged: dict[str, Any] = {}
+        self._logged = Logged()
         self._tallies = Tallies()
+        self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches = Watches()
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] = ()
-        self._examples = Examples(spec.track_examples) if spec.track_examples else None
-        self._tasks: list[str] = []
-        self._void: dict[str, str] = {}
         for split in spec.collections:
             self._split(split)
 
     def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None) -> None:
-        """Add a batch; a model output or target that is not finite voids the split's epoch.
+        """Add a batch; a model output or target that is not finite voids the epoch of its task.
 
         Args:
             split: one of `SPLITS`.
@@ -73,15 +71,15 @@ class Panels:
         feature, task = given.pop("feature", None), given.pop("task", None)
         panel = self._split(split)
         output = panel.output_of(feature)
-        tallies = {of: self._tallies.read(rows, output)[0] for of, rows in by_task(task, given)}
-        tensors = {name: value for name, value in given.items() if name not in KEYWORDS}
-        panel.update(feature, task, tensors)
-        for of, tally in tallies.items():
+        read = {of: self._tallies.read(rows, output) for of, rows in by_task(task, given)}
+        parts = {of: rows for of, (_, rows) in read.items()}
+        panel.update(feature, parts, {name: given[name] for name in given.keys() - KEYWORDS})
+        for of, (tally, _) in read.items():
             self._tallies.add(tally, split, of, feature)
         if self._examples is not None and not panel.void:
-            for of, rows in by_task(task, {**tensors, _ENTRIES: examples}):
-                self._look(Place(split, of, feature), rows)
-        self.recorded(split).batch(task, sum(tally.rows for tally in tallies.values()))
+            for of, own in by_task(task, {_ENTRIES: examples}):
+                self._look(Place(split, of, feature), {**parts[of], **own})
+        self.recorded(split).batch(task, sum(tally.rows for tally, _ in read.values()))
         if self.watches.laps is not None:
             self.watches.laps.mark(split)
 
@@ -107,7 +105,9 @@ class Panels:
         Raises:
             RunError: saying so.
         """
-        if any(name in panel.names for panel in self._splits.values()):
+        meant = value_named(name)
+        combined = {combined.name for combined in self._spec.combined}
+        if meant in combined or any(meant in panel.names for panel in self._splits.values()):
             raise RunError(f"{name!r} is measured by this run; call yours by another name")
 
     def log(self, values: Mapping[str, Any]) -> None:
@@ -118,46 +118,96 @@ class Panels:
         """
         for name, value in values.items():
             self.refuse_measured(name)
-            self._logged[name] = _number(name, value)
+            self._logged.take(name, value)
 
-    def close(self) -> tuple[Values, Reasons]:
-        """Give all values of the epoch and begin the next; what is not finite is nan and has its reason."""
-        values, reasons, logged = self._measure()
-        watched, why = self.watches.close()
-        self._logged = {}
-        _check_apart(recorded=values, watched=watched, logged=logged)
-        values.update(watched)
-        reasons.update(why)
-        values.update(logged)
-        self._combine(values, reasons)
-        self._settle(values, reasons)
-        return values, reasons
+    def undefined(self, reasons: Mapping[str, str]) -> None:
+        """Keep that values are nan and why, until the epoch closes.
 
-    def _measure(self) -> tuple[Values, Reasons, Values]:
+        Raises:
+            RunError: a reason is no text, or its name is measured here.
+        """
+        for name, reason in reasons.items():
+            self.refuse_measured(name)
+            self._logged.undefined(name, reason)
+
+    def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:
+        """Give all values of the epoch, over all ranks by one collective, and begin the next.
+
+        Args:
+            beside: makes what each rank tells the others beside its values, before they are read.
+
+        Returns:
+            The values, and what each rank told.
+
+        Raises:
+            RunError: a value is there in two ways.
+            RankError: another rank has failed.
+        """
+        told = self._ranks.gather(lambda: (beside(), self._state()))
+        values = self._put_together([state for _, state in told])
+        values.combine()
+        values.settle()
+        return values, [extra for extra, _ in told]
+
+    def _state(self) -> RankState:
+        """What this process has of the epoch."""
+        void = {split for split, panel in self._splits.items() if panel.void}
+        return RankState(
+            {} if self._ranks.alone else {split: panel.state_dict() for split, panel in self._splits.items()},
+            self._tallies.state(self.watches.laps),
+            {split: recorded.state() for split, recorded in self._recorded.items()},
+            self.watches.close(),
+            self._logged.state(),
+            None if self._examples is None else self._examples.found(void),
+        )
+
+    def _put_together(self, states: Sequence[RankState]) -> EpochValues:
+        """The values of all ranks, whatever each of them met; then nothing of the epoch is held."""
+        panels = self._over_ranks(states)
+        counted = added_up(state.counted for state in states)
+        recorded = added_up(state.recorded for state in states)
+        values, reasons = self._measured(panels, counted, recorded)
+        self.per_user = _by_user(panels.values())
+        if self._examples is not None:
+            self.examples = self._examples.close([s.examples for s in states if s.examples is not None])
+        epoch = EpochValues(self._spec, _tasks_of(panels.values(), recorded.values()))
+        self._reset()
+        epoch.take("recorded", values, reasons)
+        epoch.take("watched", *over_ranks([state.watched for state in states]))
+        epoch.take("logged", *first_of(state.logged for state in states))
+        return epoch
+
+    def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitPanel]:
+        if self._ranks.alone:
+            return self._splits
+        measured = by_split(state.measured for state in states)
+        return {split: self._split(split).over(parts) for split, parts in measured.items()}
+
+    def _measured(
+        self, panels: Mapping[str, SplitPanel], counted: Additives, recorded: Additives
+    ) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
-        panels, counted, recorded, logged = self._over_all_ranks()
-        self._tasks = sorted({task for panel in panels.values() for task in panel.tasks})
-        self._void = {split: panel.void for split, panel in panels.items() if panel.void is not None}
-        self.per_user = _by_user(panels.values())
-        void = {split for split, panel in self._splits.items() if panel.void}
-        self.examples = () if self._examples is None else self._examples.close(void)
         for panel in panels.values():
             found, why = panel.close()
             values.update(found)
             reasons.update(why)
         for split, state in counted.items():
-            for name, tally in reading(state, self._spec.name).items():
+            for name, tally in reading(state, self._asked).items():
                 if self._wants(name):  # a metric's own gen_n_toks stands
                     values.setdefault(called_of(split, name), tally.value())
         for split, state in recorded.items():
             self._read(split, state, values, reasons)
+        return values, reasons
+
+    def _reset(self) -> None:
+        """Begin the next epoch."""
+        self._logged.reset()
+        self._tallies.reset()
         for panel in self._splits.values():
             panel.reset()
         for noted in self._recorded.values():
             noted.reset()
-        self._tallies.reset()
-        return values, reasons, logged
 
     def _wants(self, name: str) -> bool:
         """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
@@ -165,66 +215,13 @@ class Panels:
 
     def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
         """Put what was recorded of a split beside what was measured."""
-        for name, recorded in reading(state, self._spec.name).items():
+        for name, recorded in reading(state, self._asked).items():
             called = called_of(split, name)
             if called in values:
                 raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
             values[called], reason = _read_additive(recorded)
             if reason is not None:
                 reasons[called] = reason
-
-    def _over_all_ranks(self) -> tuple[dict[str, SplitPanel], Told, Told, Values]:
-        """What all processes measured, counted, recorded and logged, gathered at once, whatever each met.
-
-        Logged numbers cannot be added: the first process that has one says it, so that all stop as one.
-        """
-        counted = self._tallies.state(self.watches.laps)
-        recorded = {split: recorded.state() for split, recorded in self._recorded.items()}
-        logged: Values = {name: float(value) for name, value in self._logged.items()}
-        if world_size() == 1:
-            return self._splits, counted, recorded, logged
-        measured = {split: panel.state_dict() for split, panel in self._splits.items()}
-        states = gathered((measured, counted, recorded, logged))
-        *parts, numbers = zip(*states, strict=True)
-        panels, *reports = (_by_split(part) for part in parts)
-        merged = {split: self._split(split).over(parts) for split, parts in panels.items()}
-        counted, recorded = ({split: together(parts) for split, parts in part.items()} for part in reports)
-        return merged, counted, recorded, {k: v for each in reversed(numbers) for k, v in each.items()}
-
-    def _combine(self, values: Values, reasons: Reasons) -> None:
-        """Put each combination beside its terms: over all tasks, and of every task that has all its terms."""
-        for combined in self._spec.combined:
-            for task in (None, *self._tasks):
-                found = combined.value(values, task)
-                if found is None:
-                    continue
-                _check_apart(combined={combined.at(task): found}, logged=values)
-                values[combined.at(task)], reason = found
-                if reason is not None:
-                    reasons[combined.at(task)] = reason
-
-    def _settle(self, values: Values, reasons: Reasons) -> None:
-        """See to it that the optimised value is there, and that what is not finite is nan."""
-        name = self._spec.name
-        if name not in values:
-            values[name], reasons[name] = math.nan, self._why_missing()
-        for name, value in values.items():
-            if isinstance(value, list) and name == self._spec.name:
-                values[name] = math.nan
-                reasons[name] = f"a search optimises one number, and this is {shape_of(value)}"
-            elif not isinstance(value, list) and not math.isfinite(value):
-                values[name] = math.nan
-                reasons.setdefault(name, f"the value is {value}")
-
-    def _why_missing(self) -> str:
-        if (known := diagnostic(self._spec.name)) is not None:
-            return f"was not measured in this epoch; it comes from {known.comes_from}"
-        if self._spec.reported:
-            return "was not logged in this epoch"
-        if self._spec.asked.split in self._void:
-            return self._void[self._spec.asked.split]
-        task = self._spec.asked.task
-        return f"no update of this epoch names the task {task!r}" if task else "was not measured"
 
     def _split(self, split: str) -> SplitPanel:
         if split not in self._splits:
@@ -233,22 +230,10 @@ class Panels:
         return self._splits[split]
 
 
-def _check_apart(**kinds: Mapping[str, Any]) -> None:
-    """Refuse a name that values of two kinds have.
-
-    Raises:
-        RunError: naming it and both kinds.
-    """
-    for (one, values), (other, others) in combinations(kinds.items(), 2):
-        if clash := sorted(values.keys() & others.keys()):
-            raise RunError(f"{', '.join(clash)}: both {one} and {other}; name them apart")
-
-
-def _by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The states of all processes that met a split, by split in one order."""
-    states = list(states)
-    splits = sorted({split for state in states for split in state})
-    return {split: [state[split] for state in states if split in state] for split in splits}
+def _tasks_of(panels: Iterable[SplitPanel], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
+    """The tasks that an epoch has met."""
+    told = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
+    return told.union(*(panel.tasks for panel in panels))
 
 
 def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:
@@ -263,14 +248,3 @@ def _read_additive(value: Additive) -> tuple[float, str | None]:
     except OverflowError:  # such as that of a perplexity
         return math.nan, f"{value!r} is too large for a number"
     return number, f"{value!r} is undefined" if math.isnan(number) else None
-
-
-def _number(name: str, value: Any) -> Any:
-    """Accept what is one number; a tensor stays where it is until the epoch closes."""
-    if type(value) is float:
-        return value
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
-        return value.detach()
-    if isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "size", 0) == 1):
-        return float(value)
-    raise RunError(f"log({name}=...) takes one number, got {type(value).__name__} {str(value)[:60]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..search.constraints import violation_of
 from ..search.record import EpochRecord
 from ..search.selection import At, Picker
 from .spec import RunSpec
@@ -43,13 +44,14 @@ class Progress:
         """Take the next epoch."""
         spec, value = self._spec, record.number(self._spec.name)
         self.history.append(record)
-        self._picker.add(value)
+        exceeds = violation_of(spec.bounds, record.values)
+        self._picker.add(value, exceeds)
         self.picks.append(self._picker.index)
-        self._gains.add(value)
+        self._gains.add(value, exceeds)
         self.impatience = record.epoch - (-1 if self._gains.index is None else self._gains.index)
         if spec.patience is not None:
             self.finished = self.impatience >= spec.patience
-        if spec.target is not None and math.isfinite(value):
+        if spec.target is not None and math.isfinite(value) and exceeds == 0:
             self.finished |= not spec.objective.better(spec.target, value)
 
     def why_no_value(self) -> str:

@@ -107,12 +107,12 @@ def together(states: Iterable[Mapping[str, Report]]) -> dict[str, Report]:
     return found
 
 
-def reading(state: Mapping[str, Report], asked: str) -> dict[str, Additive]:
+def reading(state: Mapping[str, Report], asked: Iterable[str]) -> dict[str, Additive]:
     """Give what was recorded under the names that a record calls it.
 
     Args:
         state: see `Recorded.state`.
-        asked: the name of the value that steers, which may say `all/` or `tasks=micro`.
+        asked: names of values that are to be there, which may say `all/` or `tasks=micro`.
 
     Raises:
         RunError: a name is both that of a task's value and a global one.
@@ -124,12 +124,12 @@ def reading(state: Mapping[str, Report], asked: str) -> dict[str, Additive]:
     if clash := sorted(found.keys() & overall.keys()):
         raise RunError(f"{', '.join(clash)}: recorded both per example and globally; name them apart")
     found.update(overall)
-    name = _parsed(asked)
-    if name is not None and asked not in found and str(name.bare) in found:
-        micro = named and name.over_tasks == MICRO
-        found[asked] = (aggregate_named_reports(local, micro_average=True) if micro else found)[
-            str(name.bare)
-        ]
+    for text in asked:
+        name = _parsed(text)
+        if name is not None and text not in found and str(name.bare) in found:
+            micro = named and name.over_tasks == MICRO
+            told = aggregate_named_reports(local, micro_average=True) if micro else found
+            found[text] = told[str(name.bare)]
     return found
 
 

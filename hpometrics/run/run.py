@@ -20,13 +20,14 @@ from ..search.epoch_log import Fsync
 from ..search.readings import Reading, numbers_of
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
-from .checkpoint import Stateful
+from .checkpoint import Stateful, put_states, random_states, set_random_states
 from .examples.lines import Line
 from .panels import Panels
 from .progress import Progress
+from .ranks import Decision, Ranks, sendable
 from .recording import Recording
 from .spec import RunSpec
-from .traces import Traces
+from .traces import Stored, Traces
 
 
 class Run(Recording):
@@ -34,8 +35,10 @@ class Run(Recording):
 
     Args:
         host: where the values go: an Optuna trial, `TuneReporter()`, any `Reporter`; None keeps them here.
+            In a process group the first rank's is told; the others have none, `Run(None, ...)`.
         spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
-        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing.
+        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
+            alone writes.
         params: what the run was given, for whoever asks `run.params`.
         fsync: see `EpochLog`.
         loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
@@ -75,15 +78,18 @@ class Run(Recording):
         self._reporter = as_reporter(host)
         self._reporter.check(self.spec.name, self.spec.objective)
         self._params = params
-        super().__init__(Panels(self.spec))
+        self._ranks = Ranks()
+        super().__init__(Panels(self.spec, self._ranks))
         self._progress = Progress(self.spec)
-        home = None if directory is None else Path(directory)
-        self._loggers = Loggers(loggers, home)
+        self._keeps = directory is not None
+        home = Path(directory) if directory is not None and self._ranks.leads else None
+        self._loggers = Loggers(loggers if self._ranks.leads else (), home)
         self._traces = Traces(home, fsync)
-        self._open = self._looping = self._looped = False
+        self._open = self._looping = self._looped = self._holding = self._over = False
         self._began = time.perf_counter()
         self.ended = False
         self.stopped: BaseException | None = None
+        self._stops = self._reporter.stops
 
     def __enter__(self) -> Self:
         return self
@@ -93,10 +99,15 @@ class Run(Recording):
             self.close()
             return
         try:
-            self._end_loggers(complete=self.ended and isinstance(error, self._reporter.stops))
+            self._end_loggers(complete=self.ended and isinstance(error, self.stops))
         except LoggerError as err:  # what ended the run comes first
             error.add_note(str(err))
         self._release()
+
+    @property
+    def stops(self) -> tuple[type[BaseException], ...]:
+        """The exceptions that mean the host has stopped this run; on every rank those of the first."""
+        return self._stops
 
     @property
     def params(self) -> dict[str, Any]:
@@ -200,6 +211,19 @@ class Run(Recording):
         self._panels.log(values)
         self._open = True
 
+    def undefined(self, **reasons: str) -> None:
+        """Record that values of this epoch are undefined and why: each is nan with its reason.
+
+        `run.undefined(recall="no row is positive")` stands where `run.log(recall=...)` would.
+
+        Raises:
+            RunError: a reason is no text, the name is one the run measures itself, or the last epoch is over.
+        """
+        if not self._looping:
+            self._check_not_over("undefined")
+        self._panels.undefined(reasons)
+        self._open = True
+
     def _begin(self, what: str) -> None:
         """Take something into the epoch, unless the last one is over."""
         if not self._looping:
@@ -213,6 +237,7 @@ class Run(Recording):
         max_norm: float | None = None,
         *,
         name: str | None = None,
+        every: int = 1,
     ) -> None:
         """Record with every epoch how its updates went and what they took, without slowing them down.
 
@@ -225,11 +250,13 @@ class Run(Recording):
             max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
                 does (do not call it too), and record `clip`; `gnorm` is that from before.
             name: of this watch, if it is not the only one: its values are `name.gnorm` ...
+            every: measure gradients at the first of so many steps. To read them costs some per cent of the
+                shortest steps; where they are clipped, each step reads them anyway.
 
         Raises:
-            RunError: a watch of that name is there already, or `max_norm` is not above 0.
+            RunError: a watch of that name is there already, or `max_norm` or `every` is out of range.
         """
-        watch = self._panels.watches.add(model, optimizer, max_norm, name)
+        watch = self._panels.watches.add(model, optimizer, max_norm, name, every)
         if self._progress.history:
             watch.go_on_after(self._progress.history[-1].values)
 
@@ -240,9 +267,12 @@ class Run(Recording):
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
         self._traces.hold(objects)
+        self._holding = self._keeps
 
     def restore(self, **objects: Stateful) -> int:
         """Go on after the latest checkpoint: states, random streams and history; epochs are reported anew.
+
+        In a process group every rank calls it, and goes on from what the first has stored.
 
         Returns:
             The number of epochs already done; 0 on a fresh run, which is left as it is.
@@ -252,14 +282,30 @@ class Run(Recording):
         """
         if self._progress.history or self._open:
             raise RunError("restore comes before the first epoch")
-        done, random = self._traces.restore(objects)
-        for record in done:
+        stored, decision = self._ranks.from_first(self._resume)
+        if decision is None:
+            return 0
+        put_states(objects, stored.states)
+        if not self._ranks.leads:
+            for record in stored.done:
+                self._progress.take(record)
+        self._panels.watches.go_on_after(stored.done[-1].values)
+        self._traces.go_on(self._progress.picked)
+        random = self._ranks.own_of(stored.random)
+        if random is not None:
+            set_random_states(random)
+        self._obey(decision)
+        return len(stored.done)
+
+    def _resume(self) -> tuple[Stored, Decision | None]:
+        """Read what there is, and tell the host again; it may have stopped the run before."""
+        stored, decision = self._traces.stored(), None
+        for record in stored.done:
             self._progress.take(record)
-            self._report(final=False)
-        if done:
-            self._panels.watches.go_on_after(done[-1].values)
-            self._traces.go_on(self._progress.picked, random)
-        return len(done)
+            decision = self._report(final=False)
+            if decision.stop is not None:
+                break
+        return stored, decision
 
     def export_per_user(self) -> None:
         """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
@@ -283,7 +329,8 @@ class Run(Recording):
         self._looped = True
         self._check_not_stopped()
         self._panels.watches.restart()
-        while len(self._progress.history) < total and not self.finished:
+        self._over = len(self._progress.history) >= total or self.finished
+        while not self._over:
             self._looping = True
             try:
                 yield len(self._progress.history)
@@ -292,40 +339,71 @@ class Run(Recording):
             self._close_epoch(final=len(self._progress.history) + 1 >= total)
 
     def _close_epoch(self, final: bool) -> None:
+        """Measure the epoch over all ranks; the first writes it, tells its host, and decides for all."""
+        self._check_not_stopped()
+        record, random = self._measure()
+        self._open = False
+        decision = self._ranks.from_first(lambda: self._lead(record, random, final))
+        if not self._ranks.leads:
+            self._follow(record, decision)
+        self._holding = False
+        self._began = time.perf_counter()
+        self._obey(decision)
+
+    def _measure(self) -> tuple[EpochRecord, list[Any]]:
+        """The record of the open epoch, and the random states of every rank where it is checkpointed."""
+        epoch, random = self._panels.close(self._beside)
+        seconds = round(time.perf_counter() - self._began, 6)
+        return EpochRecord(len(self._progress.history), epoch.values, epoch.reasons, seconds), random
+
+    def _beside(self) -> Any:
+        """Take in what teachers have measured; what else a rank tells the others is its random states."""
+        self._collect()
+        return random_states() if self._holding else None
+
+    def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
         """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
 
         In this order a run that is killed in between can go on.
         """
-        self._check_not_stopped()
-        record = self._measure()
         self._progress.take(self._traces.append(record))
-        self._traces.follow(record.epoch, self._progress.picked, self._panels)
-        self._open = False
+        self._traces.follow(record.epoch, self._progress.picked, self._panels, random)
         if self._loggers:
             self._loggers.epoch(self._standing())
-        self._began = time.perf_counter()
-        self._report(final)
+        return self._report(final)
 
-    def _measure(self) -> EpochRecord:
-        self._collect()
-        values, reasons = self._panels.close()
-        seconds = round(time.perf_counter() - self._began, 6)
-        return EpochRecord(len(self._progress.history), values, reasons, seconds)
+    def _follow(self, record: EpochRecord, decision: Decision) -> None:
+        """Take the epoch as the first rank has it."""
+        self._progress.take(record.with_numbers(decision.steering))
+        self._traces.follow(record.epoch, self._progress.picked, self._panels)
 
-    def _report(self, final: bool) -> None:
+    def _report(self, final: bool) -> Decision:
+        """Tell the host the last epoch."""
         record = self._progress.history[-1]
-        self.ended = final or self.finished or len(self._progress.history) == self.spec.epochs
+        over = final or self.finished
+        ended = over or len(self._progress.history) == self.spec.epochs
+        numbers = numbers_of(record.values)
+        stop = None
         try:
             self._reporter.report(
-                record.epoch,
-                record.number(self._name),
-                self._progress.value,
-                numbers_of(record.values),
-                self.ended,
+                record.epoch, record.number(self._name), self._progress.value, numbers, ended
             )
-        except self._reporter.stops as stop:
-            self.stopped = None if self.ended else stop
-            raise
+        except self._reporter.stops as err:
+            stop = err if self._ranks.alone else sendable(err)
+        steering = {name: numbers[name] for name in self.spec.steering if name in numbers}
+        return Decision(steering, over, ended, stop)
+
+    def _obey(self, decision: Decision) -> None:
+        """Do what the first rank has decided.
+
+        Raises:
+            BaseException: the host's stop.
+        """
+        self.ended, self._over = decision.ended, decision.over
+        if decision.stop is not None:
+            self._stops = (*self._reporter.stops, type(decision.stop))
+            self.stopped = None if self.ended else decision.stop
+            raise decision.stop
 
     def _end_loggers(self, complete: bool) -> None:
         if self._loggers:

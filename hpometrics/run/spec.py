@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..exceptions import RunError
-from ..metrics.combined import SettledCombined
 from ..metrics.features import Output, OutputFeature, parse_feature
-from ..metrics.places import VALIDATION, check_output_name
+from ..metrics.places import ALL_TASKS, VALIDATION, check_output_name
+from ..metrics.settled_combined import SettledCombined
 from ..metrics.task_collections import TaskCollection
 from ..objective import Objective
+from ..search.constraints import Constraint
 from ..search.selection import At
-from .asked import Asked, Features, Reported, settle, tracked
+from .asked import Asked, Features, Reported, constrained, settle, tracked
 from .defaults import defaults_of
 from .examples.plan import settle_examples
 
@@ -47,6 +48,9 @@ class RunSpec:
         defaults: measure the default group of each output as well, as far as the updates can be read by it
             and what is kept of them does not grow, and count examples (`exs`).
         direction: states what the registry says, or supplies what it does not; never overrules it.
+        constraints: bounds such as `"ece <= 0.05"` on values that are measured, or that the engine reports.
+            A run whose picked epoch breaks one, or has no such value, is infeasible and never the best; the
+            best epoch is one that keeps them, if any does.
         at: whose value counts for the run, that of its `best` epoch or its `last`.
         epochs: the most epochs a run can have.
         patience: epochs without an improvement by more than `tol` after which a run ends.
@@ -57,6 +61,7 @@ class RunSpec:
             how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
 
     Raises:
+        ConstraintError: a constraint is not well formed, or is about no single value of validation data.
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         NotYetError: several metrics are to be optimised.
@@ -69,6 +74,7 @@ class RunSpec:
     track: Iterable[Any] = ()
     defaults: bool = True
     direction: Objective | str | None = None
+    constraints: Iterable[str] = ()
     at: At | str = At.BEST
     epochs: int | None = None
     patience: int | None = None
@@ -80,13 +86,16 @@ class RunSpec:
     objective: Objective = field(init=False)
     features: Features = field(init=False, repr=False, compare=False)
     asked: Asked = field(init=False, repr=False, compare=False)
+    bounds: tuple[Constraint, ...] = field(init=False, repr=False, compare=False)
     combined: tuple[SettledCombined, ...] = field(init=False, repr=False, compare=False)
     collections: Mapping[str, Collections] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         features = _features(self.output)
         asked = settle(self.metric, features, self.direction)
-        every = [asked, *tracked(tuple(self.track), features)]
+        bounded = dict(constrained(tuple(self.constraints), features))
+        every = [asked, *tracked(tuple(self.track), features), *bounded.values()]
+        self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
         self._set(output=_named(features), track=tuple(self.track), features=features)
         self._set(asked=asked, name=asked.name, objective=asked.objective, combined=_combined(every))
         self._set(collections=_collections(every, features, self.defaults))
@@ -100,9 +109,25 @@ class RunSpec:
         self._set(track_examples=settle_examples(self.track_examples, asked.key, self.objective, panel))
 
     @property
+    def bounded(self) -> str:
+        """The constraints in one line, for whoever compares two searches."""
+        return "; ".join(self.constraints)
+
+    @property
     def reported(self) -> bool:
         """Whether the engine reports the value itself."""
         return self.asked.measured is None and self.asked.combined is None
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """What is to be there that no metric measures: the value that steers, and terms of combinations."""
+        terms = [term for combined in self.combined for term in combined.terms if term.placed is None]
+        return tuple(dict.fromkeys([*self.steering, *(str(term.name) for term in terms)]))
+
+    @property
+    def steering(self) -> tuple[str, ...]:
+        """The value that is optimised, and those that constraints bound."""
+        return self.name, *(bound.name for bound in self.bounds)
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -164,9 +189,13 @@ def _named(features: Features) -> OutputFeature | Features | None:
 
 
 def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
+    """Every combination once, of all tasks and of each; `all/combined.loss` is called that as well."""
     found: dict[str, SettledCombined] = {}
-    for combined in (one.combined for one in every if one.combined is not None):
+    for asked in (one.combined for one in every if one.combined is not None):
+        combined = asked.of_every_task
         known = found.setdefault(combined.name, combined)
+        if asked.task == ALL_TASKS:
+            found[asked.name] = asked
         if known != combined:
             raise RunError(
                 f"{combined.name} is {known.formula} ({known.objective.value}) and also {combined.formula} "
@@ -186,8 +215,9 @@ def _collections(
     for one in every:
         if one.measured is not None:
             wanted[one.split][one.feature].append(one.measured)
-        for term, _ in one.combined.terms if one.combined else ():
-            wanted[VALIDATION][term.name.feature].append(term.measured)
+        for term in one.combined.terms if one.combined else ():
+            if term.placed is not None:
+                wanted[VALIDATION][term.name.feature].append(term.placed.measured)
     found: dict[str, dict[str | None, TaskCollection]] = {}
     for split, by_feature in wanted.items():
         for name, metrics in by_feature.items():

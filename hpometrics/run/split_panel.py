@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from ..exceptions import NonFiniteError, RunError
@@ -13,10 +14,10 @@ from ..metrics.names import SPLITS
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..metrics.task_collections import TaskCollection
-from ..search.readings import Reading
+from ..metrics.task_rows import Tensors
+from .epoch_values import Reasons, Values
 
-Values = dict[str, Reading]
-Reasons = dict[str, str]
+Void = dict[tuple[str | None, str | None], str]
 
 
 class SplitPanel:
@@ -27,7 +28,8 @@ class SplitPanel:
         prototypes: a collection for each output by name; None names the only one.
 
     Attributes:
-        void: why the values of this epoch do not count; None as long as they do.
+        void: of each output and task that had a batch which was not finite, why. Its values of this epoch do
+            not count, nor do those over all tasks; None is the task of updates that name none.
 
     Raises:
         RunError: there is no such split, or nothing is measured of it.
@@ -39,7 +41,7 @@ class SplitPanel:
             raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
         self._split = split
         self._live = {feature: prototype.fresh() for feature, prototype in prototypes.items()}
-        self.void: str | None = None
+        self.void: Void = {}
 
     @property
     def names(self) -> set[str]:
@@ -49,7 +51,8 @@ class SplitPanel:
     @property
     def tasks(self) -> set[str]:
         """The tasks met in this epoch."""
-        return {task for live in self._live.values() for task in live.tasks}
+        void = {task for _, task in self.void if task is not None}
+        return void.union(*(live.tasks for live in self._live.values()))
 
     def output_of(self, feature: str | None) -> OutputFeature:
         """What the output of this name predicts.
@@ -57,49 +60,66 @@ class SplitPanel:
         Raises:
             RunError: there is no such output, or it is not said which.
         """
-        return self._output(feature).output
+        return self._live[self._key(feature)].output
 
-    def update(self, feature: str | None, task: Any, tensors: Mapping[str, Any]) -> None:
-        """Add a batch of one output; one that is not finite voids the epoch of the split.
+    def update(self, feature: str | None, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:
+        """Add a batch of one output; rows that are not finite void the epoch of their task.
+
+        Args:
+            feature: which output.
+            parts: the rows of each task.
+            whole: all rows.
 
         Raises:
             RunError: there is no such output, or it is not said which.
-            MetricInputError: the batch is not what the metrics read.
+            MetricInputError: the batch is not what the metrics read; no task has taken any of it.
         """
-        live = self._output(feature)
-        if self.void is not None:
-            return
-        try:
-            live.update(task=task, **tensors)
-        except NonFiniteError as err:
-            self.void = str(err)
+        key = self._key(feature)
+        if len(parts) > 1:
+            _check(self._live[key], parts, whole)
+        for task, rows in parts.items():
+            try:
+                self._live[key].take(task, rows)
+            except NonFiniteError as err:
+                self.void.setdefault((key, task), str(err))
 
     def close(self) -> tuple[Values, Reasons]:
         """Give the values of the epoch, of this process; nan with its reason where there is none."""
         values: Values = {}
         reasons: Reasons = {}
-        for live in self._live.values():
+        for key, live in self._live.items():
             for name, value in live.compute(synchronize=False).items():
-                values[self.called(name)] = value.tolist() if self.void is None else math.nan
-            reasons.update({self.called(name): reason for name, reason in live.reasons.items()})
-        if self.void is not None:
-            reasons = dict.fromkeys(values, self.void)
+                values[self.called(name)] = value.tolist()
+            void = self._void_names(key)
+            told = {self.called(name): reason for name, reason in {**live.reasons, **void}.items()}
+            values.update(dict.fromkeys(map(self.called, void), math.nan))
+            reasons.update(told)
         return values, reasons
 
     def by_user(self) -> PerUser | None:
         """The values by user; None unless an output keeps them."""
-        tables = [table for live in self._live.values() if (table := live.per_user()) is not None]
+        tables = {key: table for key, live in self._live.items() if (table := live.per_user()) is not None}
         if not tables:
             return None
-        return PerUser({}) if self.void is not None else PerUser.joined(tables).called(self.called)
+        counting = [table.without(self._void_names(key)) for key, table in tables.items()]
+        return PerUser.joined(counting).called(self.called)
+
+    def _void_names(self, key: str | None) -> dict[str, str]:
+        """The values of an output that do not count, each with the reason."""
+        void = {task: self.void[of, task] for of, task in sorted(self.void, key=str) if of == key}
+        names: dict[str, str] = {}
+        for task, reason in void.items():
+            names |= dict.fromkeys(self._live[key].names_of(task), reason)
+        over_all = [reason if task is None else f"task {task}: {reason}" for task, reason in void.items()]
+        return {**names, **dict.fromkeys(self._live[key].names_of(None), over_all[0])} if void else {}
 
     def collection(self, feature: str | None, task: str | None) -> MetricCollection:
         """What measures one task of an output that has been updated in this epoch."""
-        return self._output(feature).of(task)
+        return self._live[self._key(feature)].of(task)
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        self.void = None
+        self.void = {}
         for live in self._live.values():
             live.reset()
 
@@ -114,7 +134,7 @@ class SplitPanel:
         """Return a panel like this one of what several processes have measured."""
         merged = type(self)(self._split, self._live)
         for state in states:
-            merged.void = merged.void or state["void"]
+            merged.void = {**state["void"], **merged.void}
             for feature, told in state["outputs"].items():
                 merged._live[feature].merge_state(told)
         return merged
@@ -123,15 +143,26 @@ class SplitPanel:
         """What a record calls a value of this split."""
         return called_of(self._split, name)
 
-    def _output(self, feature: str | None) -> TaskCollection:
+    def _key(self, feature: str | None) -> str | None:
+        """The name of the output that is meant."""
         if feature is None and len(self._live) == 1:
-            return next(iter(self._live.values()))
+            return next(iter(self._live))
         if feature in self._live:
-            return self._live[feature]
+            return feature
         if None in self._live:
             raise RunError(f"this run has one output, without a name; leave feature={feature!r} out")
         known = ", ".join(map(repr, self._live))
         raise RunError(f"feature= says which output a batch is of, one of {known}; got {feature!r}")
+
+
+def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:
+    """Refuse what a task would refuse, before any task has taken its rows."""
+    try:
+        live.check(**whole)
+    except NonFiniteError:
+        for rows in parts.values():
+            with suppress(NonFiniteError):  # which of the tasks it voids shows when they take their rows
+                live.check(**rows)
 
 
 def check_split(split: str) -> None:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.record import EpochRecord
-from .checkpoint import Checkpoints, Stateful, copy_states, put_states, set_random_states
+from .checkpoint import Checkpoints, Stateful, copy_states, random_of_ranks
 from .examples.files import ExampleFiles
 from .panels import Panels
 from .user_tables import UserTables
 
 CHECKPOINTS = "checkpoints"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a run can go on from: its epochs, the state of each object, the random states of every rank."""
+
+    done: tuple[EpochRecord, ...] = ()
+    states: Mapping[str, Any] = field(default_factory=dict)
+    random: Sequence[Any] = ()
 
 
 class Traces:
@@ -34,13 +45,20 @@ class Traces:
         """Write an epoch into the record and return it as written."""
         return record if self._log is None else self._log.append(record)
 
-    def follow(self, epoch: int, picked: int | None, panels: Panels) -> None:
-        """Keep what belongs to the picked epoch, then write the checkpoint that was asked for."""
+    def follow(self, epoch: int, picked: int | None, panels: Panels, random: Sequence[Any] = ()) -> None:
+        """Keep what belongs to the picked epoch, then write the checkpoint that was asked for.
+
+        Args:
+            epoch: which has closed.
+            picked: which counts now.
+            panels: what measured it.
+            random: the random states of every rank, for the checkpoint.
+        """
         if panels.per_user is not None:
             self.users.follow(epoch, picked, panels.per_user)
         self.examples.follow(epoch, picked, panels.examples)
         if self._checkpoints is not None and self._states is not None:
-            self._checkpoints.save(epoch, self._states)
+            self._checkpoints.save(epoch, self._states, random)
             self._checkpoints.keep(epoch, picked)
             self.users.checkpointed()
             self.examples.checkpointed()
@@ -59,30 +77,21 @@ class Traces:
         """The state at the end of an epoch, if it was kept."""
         return None if self._checkpoints is None or epoch is None else self._checkpoints.path(epoch)
 
-    def restore(self, objects: dict[str, Stateful]) -> tuple[tuple[EpochRecord, ...], Any]:
-        """Put the states of the latest checkpoint back.
-
-        Returns:
-            The epochs up to it, and the random states of that time; none of a fresh run.
-
-        Raises:
-            RunError: the checkpoint lacks one of the objects.
-        """
+    def stored(self) -> Stored:
+        """Read the latest checkpoint and the epochs up to it; of a fresh run there is nothing."""
         if self._checkpoints is None or self._log is None:
-            return (), None
+            return Stored()
         written = self._log.read()
         latest = self._checkpoints.latest(before=len(written))
         if latest is None:
-            return (), None
-        stored = self._checkpoints.load(latest)
-        put_states(objects, stored["states"])
-        return written[: latest + 1], stored["random"]
+            return Stored()
+        content = self._checkpoints.load(latest)
+        return Stored(written[: latest + 1], content["states"], random_of_ranks(content))
 
-    def go_on(self, picked: int | None, random: Any) -> None:
+    def go_on(self, picked: int | None) -> None:
         """Go on from the checkpoint at which this epoch was the picked one."""
         self.users.restore(picked)
         self.examples.restore(picked)
-        set_random_states(random)
 
     def close(self) -> None:
         """Close the record."""

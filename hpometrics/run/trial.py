@@ -21,6 +21,8 @@ import torch
 
 from ..exceptions import NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike, check_logger
+from ..metrics.ranks import process
+from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import Reporter
@@ -96,6 +98,7 @@ def attempt(
         started=datetime.now(UTC).replace(microsecond=0),
         versions=versions(),
     )
+    directory = directory if process() == 0 else None  # in a process group the first rank writes
     _begin(directory, record)
     began = time.perf_counter()
     run: Run | None = None
@@ -109,9 +112,11 @@ def attempt(
                 train(deepcopy(dict(params)), run)
     except BaseException as err:  # every end is recorded; the caller decides what goes on
         error = err
-    failure = _failure(run, error, reporter.stops)
+    stops = reporter.stops if run is None else run.stops
+    failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - began, 6)
-    record = replace(record, seconds=seconds, **_ending(run, failure, reporter.stops))
+    ended = replace(record, seconds=seconds, **_ending(run, failure, stops))
+    record = judged(ended, spec.bounds)
     if directory is not None:
         write_trial(directory, record)
         if run is not None and record.state.finished:
@@ -189,12 +194,16 @@ def make_trials(
     fsync: Fsync,
     loggers: Sequence[LoggerLike],
     facts: Mapping[str, Any],
+    params: Mapping[str, Sequence[Any]],
 ) -> Trials:
     """Settle the facts of a search: those given, and those that `@engine` put on the function.
+
+    `params` are all that a trial may be given, each with the values it can have; none of a range.
 
     Raises:
         RunError: no metric is given.
         ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
+        HpometricsError: what `train` itself says against the search.
     """
     known = {**engine_facts(train), **{name: fact for name, fact in facts.items() if fact is not None}}
     if "metric" not in known:
@@ -202,7 +211,22 @@ def make_trials(
     home = None if directory is None else Path(directory).absolute()
     for logger in loggers:
         check_logger(logger, home)
-    return Trials(train, RunSpec(**known), home, seed, fsync, tuple(loggers))
+    spec = RunSpec(**known)
+    check_search(train, spec, params)
+    return Trials(train, spec, home, seed, fsync, tuple(loggers))
+
+
+def check_search(train: Train, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
+    """Let a train function that knows its params refuse before the first trial what would fail in every one.
+
+    It does so by a method of this name; a plain function knows nothing.
+
+    Raises:
+        HpometricsError: it does.
+    """
+    check = getattr(train, "check_search", None)
+    if check is not None:
+        check(spec, params)
 
 
 def as_space(space: Space | Mapping[str, Any]) -> Space:

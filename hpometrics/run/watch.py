@@ -10,6 +10,7 @@ import torch
 
 from ..exceptions import MetricNameError, RunError
 from ..metrics.names import MetricName
+from ..search.values import is_whole
 from .gradients import Gradients
 from .laps import Laps
 from .resources import Resources
@@ -30,6 +31,7 @@ class Watch:
         laps: told of each step, as time spent on training.
         max_norm: clips the gradients before each step; see `Gradients`.
         prefix: what the names of its values begin with.
+        every: at which steps gradients are measured; see `Gradients`.
     """
 
     def __init__(
@@ -39,10 +41,11 @@ class Watch:
         laps: Laps,
         max_norm: float | None = None,
         prefix: str = "",
+        every: int = 1,
     ) -> None:
         self.prefix = prefix
         self._optimizer = optimizer
-        self._gradients = Gradients(model, max_norm)
+        self._gradients = Gradients(model, max_norm, every)
         self._laps = laps
         self._steps = self._steps_before = 0
         self._lr: Any = None
@@ -113,11 +116,12 @@ class Watches:
         optimizer: torch.optim.Optimizer,
         max_norm: float | None = None,
         name: str | None = None,
+        every: int = 1,
     ) -> Watch:
         """Watch an optimizer; its values are called `gnorm` ..., those of a named one `name.gnorm` ...
 
         Raises:
-            RunError: another watch has the name, it cannot be part of one, or `max_norm` is not above 0.
+            RunError: another watch has the name, it cannot be part of one, or a number is out of range.
         """
         prefix = _prefix(name)
         if any(watch.prefix == prefix for watch in self._watches):
@@ -127,9 +131,11 @@ class Watches:
             )
         if max_norm is not None and not (math.isfinite(max_norm) and max_norm > 0):
             raise RunError(f"max_norm is a finite number above 0, got {max_norm!r}")
+        if not is_whole(every) or every < 1:
+            raise RunError(f"every is a whole number of steps from 1 on, got {every!r}")
         if self.laps is None:
             self.laps, self._resources = Laps(), Resources()
-        watch = Watch(model, optimizer, self.laps, max_norm, prefix)
+        watch = Watch(model, optimizer, self.laps, max_norm, prefix, every)
         self._watches.append(watch)
         return watch
 

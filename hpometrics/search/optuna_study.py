@@ -198,7 +198,9 @@ def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
 
 
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
-    """Keep what Optuna has no field for with the trial: params as received, picked epoch, reason, seed."""
+    """Keep with the trial what it came to: constraints, params as received, picked epoch, reason, seed."""
+    for text, excess in record.constraints.items():
+        trial.set_constraint(text, excess)
     picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
     trial.set_user_attr(RESULT, {**record.to_json(), "picked": picked})
     if record.reason:
@@ -208,7 +210,7 @@ def write_result(trial: BaseTrial, record: TrialRecord) -> None:
 def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
     """Finish a trial the way its record says; an interrupted one stays running, to be reclaimed."""
     write_result(trial, record)
-    if record.state is TrialState.COMPLETE:
+    if record.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
         study.tell(trial, record.value)
     elif record.state is TrialState.PRUNED:
         study.tell(trial, state=OptunaState.PRUNED)

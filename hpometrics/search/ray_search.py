@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from optuna.trial import Trial
 from ray.tune.search import Searcher
 
 from ..objective import Objective
+from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
 from .optuna_study import claim, reclaim, tell
 from .ray_keys import EPOCH, FINAL, PICKED, VALUE, VALUES, VOID
@@ -34,6 +35,7 @@ class StudySearcher(Searcher):
         at: whose value counts for a run.
         directory_of: where a trial keeps its record, if it keeps one that this process can see.
         take: see `claim` and `reclaim`; with it, trials of dead workers go on first.
+        constraints: that a picked epoch has to keep.
     """
 
     def __init__(
@@ -44,10 +46,11 @@ class StudySearcher(Searcher):
         at: At = At.BEST,
         directory_of: Callable[[int], Path | None] | None = None,
         take: Callable[[int], bool] | None = None,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
         super().__init__(metric=PICKED, mode=objective.mode)
         self.study, self.space, self.objective, self.at = study, space, objective, at
-        self._directory_of, self._take = directory_of, take
+        self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._live: dict[str, _Live] = {}
 
     def suggest(self, trial_id: str) -> Any:
@@ -57,7 +60,7 @@ class StudySearcher(Searcher):
         if trial is None:
             return Searcher.FINISHED
         params = self.space.suggest(trial)
-        self._live[trial_id] = _Live(trial, params, Picker(self.objective, self.at))
+        self._live[trial_id] = _Live(trial, params, Picker(self.objective, self.at), self._constraints)
         return {"number": trial.number, "params": params}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
@@ -122,7 +125,7 @@ class StudySearcher(Searcher):
             reason = f"none of {live.picker.count} epochs has a finite value to {self.objective.value}"
             record = replace(record, state=TrialState.FAILED, reason=record.reason or reason)
         else:
-            record = replace(record, state=TrialState.COMPLETE, reason=None)
+            record = judged(replace(record, state=TrialState.COMPLETE, reason=None), self._constraints)
         if directory is not None and written is not None and record.state is not written.state:
             write_trial(directory, record)
         return record
@@ -139,8 +142,10 @@ def _checkpoint(directory: Path | None, epoch: int | None) -> Path | None:
 class _Live:
     """A trial of the study that Tune is running."""
 
-    def __init__(self, trial: Trial, params: Mapping[str, Any], picker: Picker) -> None:
-        self.trial, self.params, self.picker = trial, params, picker
+    def __init__(
+        self, trial: Trial, params: Mapping[str, Any], picker: Picker, constraints: Sequence[Constraint]
+    ) -> None:
+        self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
         self.epochs: list[EpochRecord] = []
 
     def add(self, result: Mapping[str, Any]) -> bool:
@@ -152,7 +157,7 @@ class _Live:
         values = {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
         self.epochs.append(EpochRecord(epoch, values))
         value = math.nan if result.get(VOID) else result[VALUE]
-        self.picker.add(value)
+        self.picker.add(value, violation_of(self._constraints, values))
         if epoch not in self.trial._cached_frozen_trial.intermediate_values:
             self.trial.report(value, epoch)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -70,6 +70,10 @@ class EpochRecord:
         value = self.values[name]
         return math.nan if isinstance(value, list) else value
 
+    def with_numbers(self, numbers: Mapping[str, float]) -> EpochRecord:
+        """The same but for these values."""
+        return replace(self, values={**self.values, **numbers})
+
     @classmethod
     def from_line(cls, line: str) -> EpochRecord:
         """Read what `to_line` wrote.
@@ -97,6 +101,7 @@ class TrialRecord:
 
     `value` and `epoch` are those of the picked epoch (None before there is one), `reason` says why a trial
     that is not complete ended, `checkpoint` is the state at the end of the picked epoch, if one was kept.
+    `constraints` says by how much the picked epoch exceeds each bound: 0 or less keeps it.
     """
 
     number: int
@@ -112,6 +117,7 @@ class TrialRecord:
     seconds: float = 0.0
     checkpoint: Path | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    constraints: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def picked_values(self) -> Mapping[str, Reading]:
@@ -125,6 +131,7 @@ class TrialRecord:
         told["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
         told["started"] = self.started.isoformat() if self.started else None
         told["checkpoint"] = _relative(self.checkpoint, home)
+        told["constraints"] = {text: to_json(excess) for text, excess in self.constraints.items()}
         return told
 
     @classmethod
@@ -143,6 +150,8 @@ class TrialRecord:
                 known["started"] = datetime.fromisoformat(known["started"])
             if known.get("checkpoint"):
                 known["checkpoint"] = (home or Path()) / known["checkpoint"]
+            excesses = known.get("constraints", {})
+            known["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
             return cls(**{**known, "epochs": epochs})
         except (ValueError, KeyError, TypeError) as err:
             raise RecordError(f"no trial record ({err}): {str(told)[:80]}") from err

@@ -10,8 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import NoFiniteValueError
-from ..objective import Objective
+from ..exceptions import NoFeasibleTrialError, NoFiniteValueError
+from ..objective import MINIMIZE, Objective
+from .constraints import violation
 from .readings import Reading
 from .record import TrialRecord, TrialState
 
@@ -43,6 +44,9 @@ class Best:
 class Picker:
     """Follows a run and knows its picked epoch at any time, in constant work per epoch.
 
+    Epochs that violate constraints less come before better ones (Deb, An efficient constraint handling method
+    for genetic algorithms, 2000); without constraints none does.
+
     >>> picker = Picker(Objective.MAXIMIZE)
     >>> [picker.add(value) for value in (0.1, 0.9, 0.2)], picker.index, picker.value
     ([True, True, False], 1, 0.9)
@@ -52,15 +56,27 @@ class Picker:
         self.objective, self.at, self.tol = objective, at, tol
         self.index: int | None = None
         self.value = math.nan
+        self.violation = 0.0
         self.count = 0
 
-    def add(self, value: float) -> bool:
-        """Take the next epoch's value and say whether that epoch is now the picked one."""
-        picked = self.at is At.LAST or self.objective.better(value, self.value, self.tol)
+    def add(self, value: float, violation: float = 0.0) -> bool:
+        """Take the next epoch's value and say whether that epoch is now the picked one.
+
+        Args:
+            value: of the metric.
+            violation: by how much the epoch exceeds the bounds of constraints.
+        """
+        picked = self.at is At.LAST or self._wins(value, violation)
         if picked:
-            self.index, self.value = self.count, value
+            self.index, self.value, self.violation = self.count, value, violation
         self.count += 1
         return picked
+
+    def _wins(self, value: float, violation: float) -> bool:
+        if self.index is None or violation == self.violation:
+            return self.objective.better(value, self.value, self.tol)
+        closer = math.isinf(self.violation) or MINIMIZE.better(violation, self.violation)
+        return closer and math.isfinite(value)
 
 
 def pick_epoch(values: Iterable[float], objective: Objective, at: At = At.BEST, tol: float = 0.0) -> int:
@@ -82,12 +98,13 @@ def pick_epoch(values: Iterable[float], objective: Objective, at: At = At.BEST, 
 
 
 def ranked(records: Iterable[TrialRecord], objective: Objective) -> list[TrialRecord]:
-    """Sort trials best first: the complete ones by value, then the rest; equals by number."""
+    """Sort trials best first: the complete ones by value, the infeasible by violation, the rest by number."""
 
-    def key(record: TrialRecord) -> tuple[bool, float, int]:
-        complete = record.state is TrialState.COMPLETE and record.value is not None
-        value = record.value if complete and record.value is not None else math.nan
-        return not complete, objective.sort_key(value), record.number
+    def key(record: TrialRecord) -> tuple[int, float, float, int]:
+        floor = _FLOORS.get(record.state, len(_FLOORS)) if record.value is not None else len(_FLOORS)
+        value = record.value if record.value is not None and floor < len(_FLOORS) else math.nan
+        exceeds = _violation(record) if record.state is TrialState.INFEASIBLE else 0.0
+        return floor, exceeds, objective.sort_key(value), record.number
 
     return sorted(records, key=key)
 
@@ -96,10 +113,13 @@ def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRec
     """Return the complete trial with the best value; of equal ones the earliest.
 
     Raises:
+        NoFeasibleTrialError: those that ran to their end all break a constraint; the message names the one
+            that breaks them least.
         NoFiniteValueError: no trial is complete; the message says what they were.
     """
     complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=lambda r: r.number)
     if not complete:
+        _check_feasible(records, objective)
         states = Counter(record.state.value for record in records)
         told = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
         raise NoFiniteValueError(f"no trial is complete, so there is no best: {told}{_last_reason(records)}")
@@ -110,7 +130,7 @@ def best_of(records: Sequence[TrialRecord], metric: str, objective: Objective) -
     """Pick the best trial and say all about it.
 
     Raises:
-        NoFiniteValueError: as in `pick_trial`.
+        NoFeasibleTrialError, NoFiniteValueError: as in `pick_trial`.
     """
     record = pick_trial(records, objective)
     value, epoch = record.value, record.epoch
@@ -124,6 +144,23 @@ def best_of(records: Sequence[TrialRecord], metric: str, objective: Objective) -
         objective=objective,
         values=record.picked_values,
     )
+
+
+_FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}
+
+
+def _violation(record: TrialRecord) -> float:
+    return violation(record.constraints.values())
+
+
+def _check_feasible(records: Sequence[TrialRecord], objective: Objective) -> None:
+    infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
+    if infeasible:
+        least = ranked(infeasible, objective)[0]
+        raise NoFeasibleTrialError(
+            f"no trial is feasible: all {len(infeasible)} that are complete break a constraint; "
+            f"trial {least.number} breaks them least ({least.reason})"
+        )
 
 
 def _last_reason(records: Sequence[TrialRecord]) -> str:

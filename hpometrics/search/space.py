@@ -47,6 +47,17 @@ class Space:
         self.dimensions: Mapping[str, Dimension] = found
         self._order = parents_first(found)
 
+    @property
+    def params(self) -> dict[str, tuple[Any, ...]]:
+        """Each param that a trial may be given, with the values that it can have; none of a range.
+
+        >>> Space({"lr": Float(0, 1), "model": Choice({"small": {"depth": 2}, "large": {"depth": 6}})}).params
+        {'lr': (), 'depth': (2, 6)}
+        """
+        return {
+            param: values for name, dim in self.dimensions.items() for param, values in _values(name, dim)
+        }
+
     def __repr__(self) -> str:
         return f"Space({dict(self.dimensions)!r})"
 
@@ -193,6 +204,17 @@ def _check_owners(dimensions: Mapping[str, Dimension]) -> None:
             if param in owner:
                 raise SpaceError(f"space.{name}: its bundles set {param!r}, which {owner[param]} sets too")
             owner[param] = f"the bundle {name!r}"
+
+
+def _values(name: str, dimension: Dimension) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    if isinstance(dimension, Choice) and dimension.bundles is not None:
+        bundles = dimension.bundles.values()
+        for param in dimension.owned:
+            yield param, tuple(bundle[param] for bundle in bundles if param in bundle)
+    elif isinstance(dimension, (Choice, Value)):
+        yield name, tuple(dimension.points())
+    else:
+        yield name, ()
 
 
 def _suggest(trial: optuna.trial.BaseTrial, name: str, dimension: Dimension) -> Any:

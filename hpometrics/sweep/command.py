@@ -18,12 +18,13 @@ from ..search.record import TrialRecord
 from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
-from .engine import import_engine, settle
+from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
 from .plan import Plan
 from .progress import Progress
 from .resolved import resolve
+from .staged import StagedEngine
 from .table import evaluated, optimal, result_table
 from .writer import write_text
 
@@ -73,9 +74,13 @@ def _job(plan: Plan, options: Options) -> Job:
     plan = settle(plan, engine)
     home = RunDirectory(plan.directory)
     measured = spec_facts(plan, engine_facts(engine.train))
+    if isinstance(engine, StagedEngine):
+        measured |= {"output": None, "defaults": False}  # scores come as numbers: nothing is updated
+    spec = RunSpec(**measured)
+    check_space(plan, engine, spec)
     trials = Trials(
         engine,
-        RunSpec(**measured),
+        spec,
         home.path.absolute(),
         plan.engine_seed,
         plan.config.results.fsync,
@@ -112,11 +117,17 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
         best = best_of(records, resolved.metric, resolved.objective)
     except NoFiniteValueError as err:
         home.best.unlink(missing_ok=True)
+        home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
             print(evaluated(records))
         return NOTHING_COMPLETE
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
+    engine = job.trials.train
+    if isinstance(engine, StagedEngine):
+        engine.write_best(best, home.path)
+        if engine.stages:
+            progress.say(engine.stages)
     if not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
@@ -124,7 +135,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
 
 
 def _saved(job: Job) -> str:
-    kept = (job.directory.best, job.directory.table, job.directory.study)
+    home = job.directory
+    kept = (home.best, home.engine_params, home.table, home.study)
     return ", ".join(path.name for path in kept if path.exists())
 
 

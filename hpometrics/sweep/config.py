@@ -16,7 +16,8 @@ class Engine(Strict):
     """What is trained."""
 
     target: Target | None = None
-    """`module:function`, called as `train(params, run)`; found beside the file or in the current folder."""
+    """`module:function`, called as `train(params, run)`, or an engine of stages or evaluation,
+    `module:Class`; found beside the file or in the current folder."""
     command: Annotated[list[str], Field(min_length=1)] | None = None
     """A program to run instead of a function."""
     output: OutputForm = None
@@ -84,8 +85,8 @@ class Metrics(Strict):
         list[MetricForm],
         BeforeValidator(_one_or_more, json_schema_input_type=MetricForm | list[MetricForm]),
         Field(min_length=1),
-    ]
-    """The metric to optimise; its direction is the metric's own."""
+    ] = Field(default_factory=list)
+    """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one."""
     constraints: list[str] = Field(default_factory=list)
     """Conditions such as `ece <= 0.05`."""
     track: list[MetricForm] = Field(default_factory=list)
@@ -257,7 +258,7 @@ class Sweep(Draft):
     """What is trained: `module:function`, or a mapping."""
     space: SpaceForm = Field(default_factory=dict)
     """What varies: a dimension per parameter. The list backend can do without."""
-    metrics: Metrics
+    metrics: Metrics = Metrics()
     """What is good."""
     budget: Budget
     """When to stop."""

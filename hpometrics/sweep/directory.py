@@ -28,6 +28,7 @@ class RunDirectory:
         self.trials = path / "trials"
         self.table = path / "trials.csv"
         self.best = path / "best.yaml"
+        self.engine_params = path / "best.json"
 
     def trial(self, number: int) -> pathlib.Path:
         """Give the directory of a trial."""

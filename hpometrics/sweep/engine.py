@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import ConfigError, missing_extra
+from ..exceptions import ConfigError, HpometricsError
+from ..messages import one_line
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.places import check_output_name
-from ..run.spec import engine_facts
+from ..run.spec import RunSpec, engine_facts
+from ..run.trial import check_search
+from ..target import Kind, import_target
 from .outputs import Outputs
 from .plan import Plan, make_plan
-from .problems import Problem, SweepFileError, did_you_mean, one_line
+from .problems import Problem, SweepFileError
+from .staged import StagedEngine, Stated, is_staged
 
 Train = Callable[..., Any]
+FUNCTION = Kind("function train(params, run)", callable)
+ENGINE = Kind(FUNCTION.name, lambda found: is_staged(found) or callable(found))
 
 
 class ImportedEngine:
@@ -33,8 +37,7 @@ class ImportedEngine:
 
     def __init__(self, target: str, folders: tuple[str, ...]) -> None:
         self.target, self.folders = target, folders
-        sys.path[:0] = [folder for folder in folders if folder not in sys.path]
-        self.train = _imported(target)
+        self.train: Train = import_target(target, FUNCTION, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
         """Train."""
@@ -69,60 +72,56 @@ class ImportedEngine:
         return type(self), (self.target, self.folders)
 
 
-def import_engine(plan: Plan) -> ImportedEngine:
+def import_engine(plan: Plan) -> ImportedEngine | StagedEngine:
     """Import the engine of a plan, from the sweep file's own folder, the current one, or what is installed.
 
     Raises:
-        SweepFileError: it cannot be imported, or is nothing to call.
+        SweepFileError: it cannot be imported, is nothing to call and no engine of stages, or cannot be judged
+            by what the file says.
     """
     folders = (str(plan.file.resolve().parent), str(Path.cwd()))
-    with _at_target(plan):
-        return ImportedEngine(plan.config.engine.target or "", folders)
+    target = plan.config.engine.target or ""
+    with _at(plan, "engine", "target"):
+        staged = is_staged(import_target(target, ENGINE, folders))
+        if not staged:
+            return ImportedEngine(target, folders)
+    with _at(plan, "metrics") if plan.config.metrics.optimize else _at(plan, "engine", "target"):
+        return StagedEngine(target, folders, Stated.of(plan))
 
 
-def settle(plan: Plan, engine: ImportedEngine) -> Plan:
+def settle(plan: Plan, engine: ImportedEngine | StagedEngine) -> Plan:
     """Return the plan with nothing left open: the engine says what it predicts.
 
     Raises:
         SweepFileError: it cannot say it, or contradicts the file.
     """
-    with _at_target(plan):
+    with _at(plan, "engine", "target"):
         output = engine.output
-    return make_plan(plan.document, output, settle=True)
+    measures = engine.measures if isinstance(engine, StagedEngine) else ()
+    return make_plan(plan.document, output, settle=True, measures=measures)
+
+
+def check_space(plan: Plan, engine: ImportedEngine | StagedEngine, spec: RunSpec) -> None:
+    """Let an engine that knows its params refuse the space of a plan.
+
+    Raises:
+        SweepFileError: a param leads nowhere.
+    """
+    try:
+        check_search(engine, spec, plan.space.params)
+    except HpometricsError as err:
+        text = one_line(err)
+        name = next((name for name in plan.space.params if text.startswith(f"{name}: ")), "")
+        fixed = name in plan.config.engine.params
+        path = (*(("engine", "params") if fixed else ("space",)), *([name] if name else []))
+        problem = Problem(plan.document.mark(path), path, text.removeprefix(f"{name}: "))
+        raise SweepFileError([problem]) from err
 
 
 @contextmanager
-def _at_target(plan: Plan) -> Iterator[None]:
-    """Say of an error of the engine where the file names it."""
+def _at(plan: Plan, *path: str) -> Iterator[None]:
+    """Say of an error where the file names what is at fault."""
     try:
         yield
-    except ConfigError as err:
-        path = ("engine", "target")
-        raise SweepFileError([Problem(plan.document.mark(path), path, str(err))]) from err
-
-
-def _imported(target: str) -> Train:
-    module_name, _, name = target.partition(":")
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as err:
-        raise ConfigError(_not_there(module_name, err)) from err
-    except Exception as err:  # the module's own code may raise anything
-        raise ConfigError(f"importing {module_name} failed: {type(err).__name__}: {one_line(err)}") from err
-    train = getattr(module, name, None)
-    if train is None:
-        public = [key for key in vars(module) if not key.startswith("_")]
-        raise ConfigError(f"{module_name} has no {name!r}{did_you_mean(name, public)}")
-    if not callable(train):
-        raise ConfigError(f"{target} is a {type(train).__name__}, no function train(params, run)")
-    return train  # type: ignore[no-any-return]  # its signature is the user's matter
-
-
-def _not_there(module: str, err: ModuleNotFoundError) -> str:
-    """Say what is missing: the engine's own module, or a package that it imports."""
-    package = (err.name or "").partition(".")[0]
-    if package == "sklearn":
-        return str(missing_extra(f"the engine {module}", "scikit-learn (sklearn)", "examples"))
-    if not package or package == module.partition(".")[0]:
-        return f"importing {module} failed: {type(err).__name__}: {one_line(err)}"
-    return f"the engine {module} needs the package {package!r}, which is not installed"
+    except HpometricsError as err:
+        raise SweepFileError([Problem(plan.document.mark(path), path, one_line(err))]) from err

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
 from pydantic_core import PydanticCustomError
 
+from ..messages import did_you_mean
 from ..metrics.combined import Combined
 from ..metrics.names import MetricName
 from ..metrics.places import COMBINED, check_output_name
-from .problems import did_you_mean
+from ..target import TARGET, is_target
 
 _SLUG = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}"
-_TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PARAM_LENGTH = 128
@@ -90,7 +90,7 @@ def _param(value: str) -> str:
 
 
 def _target(value: Any) -> Any:
-    if isinstance(value, str) and (not re.fullmatch(_TARGET, value) or "__" in value):
+    if isinstance(value, str) and not is_target(value):
         raise wrong(f"{value!r} is no target; write module:function, as in examples.digits:train")
     return value
 
@@ -114,7 +114,7 @@ def _read_as(check: Callable[[Any], Any], shape: Any) -> BeforeValidator:
 
 
 Name = Annotated[str, BeforeValidator(_name), _matching(_SLUG)]
-Target = Annotated[str, BeforeValidator(_target), _matching(_TARGET)]
+Target = Annotated[str, BeforeValidator(_target), _matching(TARGET)]
 ParamName = Annotated[str, BeforeValidator(_param)]
 Params = dict[ParamName, Any]
 Scalar = Annotated[Any, _read_as(_scalar, PlainScalar)]
@@ -168,24 +168,27 @@ class Metric(BaseModel):
 
     name: str
     direction: str | None = None
-    combine: dict[str, float] | None = None
+    combine: dict[str, Any] | None = None
 
     @property
     def combined(self) -> Combined | None:
         """The combination, if it is one."""
         if self.combine is None:
             return None
-        return Combined(self.combine, self.name.removeprefix(f"{COMBINED}."), self.direction)
+        name = MetricName.parse(self.name)
+        return Combined(self.combine, name.metric, self.direction, name.task)
 
     @model_serializer
     def _as_written(self) -> Any:
-        if self.combined is not None:
-            told = {"combine": dict(self.combined.terms), "name": self.combined.name}
-            return told | ({"direction": self.direction} if self.direction else {})
+        if (combined := self.combined) is not None:
+            told = {"combine": dict(combined.terms), "name": combined.name}
+            beside = {"task": combined.task, "direction": self.direction}
+            return told | {key: said for key, said in beside.items() if said is not None}
         return {"metric": self.name, "direction": self.direction} if self.direction else self.name
 
 
 Direction = Literal["minimize", "maximize", "min", "max"]
+TermWeight = Annotated[float, Field(gt=0)]
 
 
 class MetricMapping(BaseModel):
@@ -204,15 +207,28 @@ class MetricMapping(BaseModel):
     """The direction the metric has anyway, or the one of a metric that the engine reports."""
 
 
+class TermMapping(BaseModel):
+    """`{weight: 0.001, direction: minimize}`: a term that has no direction of its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    weight: TermWeight
+    """How much it counts."""
+    direction: Direction | None = None
+    """Which way is better; it gives the term its sign."""
+
+
 class CombineMapping(BaseModel):
     """`{combine: {intent.accuracy: 2, reply.perplexity: 0.5}}`: a weighted sum, each term with its sign."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    combine: Annotated[dict[str, Annotated[float, Field(gt=0)]], Field(min_length=1)]
-    """The weight of each metric; its sign is that of the metric's own direction."""
+    combine: Annotated[dict[str, TermWeight | TermMapping], Field(min_length=1)]
+    """The weight of each metric, diagnostic or value of the engine's own; its direction gives it its sign."""
     name: str = "score"
     """The value is called `combined.` and this name."""
+    task: str | None = None
+    """Task whose value is meant, where updates name tasks; over all of them unless given."""
     direction: Direction | None = None
     """Of terms that go both ways; maximize unless given."""
 
@@ -232,8 +248,8 @@ def _metric(value: Any) -> Any:
 def _combination(value: dict[str, Any]) -> dict[str, Any]:
     combined = _said(Combined.of_mapping, value)
     terms = {_checked_name(name): weight for name, weight in combined.terms.items()}
-    direction = _direction(value.get("direction"))
-    return {"name": f"{COMBINED}.{combined.name}", "direction": direction, "combine": terms}
+    name = str(MetricName(combined.name, feature=COMBINED, task=combined.task))
+    return {"name": name, "direction": _direction(value.get("direction")), "combine": terms}
 
 
 def _said(read: Callable[[Any], T], value: Any) -> T:

@@ -16,7 +16,7 @@ from .measures import Measure
 from .plan import Plan
 from .resolved import Resolved
 
-_OURS = ("metric", "direction", "track", "at")
+_OURS = ("metric", "direction", "track", "constraints", "at")
 
 
 @dataclass
@@ -87,6 +87,7 @@ def spec_facts(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         "metric": _as_asked(best),
         "direction": best.objective,
         "track": tuple(_as_asked(measure) for measure in plan.track if not measure.reported),
+        "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
     }
 

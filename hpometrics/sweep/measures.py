@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
-from ..metrics.combined import Combined
+from ..messages import one_line
+from ..metrics.combined import Combined, check_split
 from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
-from ..metrics.lookup import FoundMetric
+from ..metrics.lookup import FoundMetric, is_registered
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.places import COMBINED, VALIDATION, Placed, Types, group_of, members, place
 from ..metrics.registry import all_entries, find_metric, import_metric
 from ..objective import Objective
 from .forms import Metric
 from .outputs import UNSAID
-from .problems import one_line
 
 
 class MeasureError(HpometricsError, ValueError):
@@ -40,6 +40,10 @@ class Measure:
     group: bool = False
     combined: Combined | None = None
     formula: str | None = None
+
+
+OWN = Measure("as the engine says", None, "run")
+"""What a file optimises that leaves it to its engine, an evaluation."""
 
 
 def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool = False) -> list[Measure]:
@@ -93,7 +97,7 @@ def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> M
     try:
         placed = place(name, types)
     except UnknownMetricError as err:
-        if stated is not None and not _is_registered(name):
+        if stated is not None and not is_registered(name):
             return Measure(str(name), stated, "stated", reported=True)
         raise MeasureError(_unknown(name, err, steers)) from None
     if settle and types == UNSAID and not path:
@@ -129,13 +133,13 @@ def _of_a_run(name: MetricName, known: Diagnostic, stated: Objective | None, ste
 
 def _combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
     settled = combined.settled(types)
-    terms = [term for term, _ in settled.terms]
+    measured = [term.placed.found for term in settled.terms if term.placed is not None]
     if settle and types == UNSAID:
-        for term in terms:
-            _check_clear(term.found)
-    one_way = len({term.found.objective for term in terms}) == 1
+        for found in measured:
+            _check_clear(found)
+    one_way = len({term.objective for term in settled.terms}) == 1
     origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
-    inputs = ", ".join(dict.fromkeys(term.found.inputs.value for term in terms))
+    inputs = ", ".join(dict.fromkeys(found.inputs.value for found in measured)) or None
     return Measure(
         settled.name, settled.objective, origin, inputs, combined=combined, formula=settled.formula
     )
@@ -146,8 +150,10 @@ def _over_all_outputs(
 ) -> Measure:
     """Read `combined.loss`; what it is made of is open where the outputs are."""
     if types is None:
+        check_split(name)
         found = find_metric(name.bare)
-        measure = Measure(f"{COMBINED}.{name.metric}", found.objective, "registry", found.inputs.value)
+        called = str(MetricName(name.metric, feature=COMBINED, task=name.task))
+        measure = Measure(called, found.objective, "registry", found.inputs.value)
     else:
         measure = _combined(Combined.of_all_outputs(name, types), types, settle)
     if measure.objective is not None:
@@ -190,17 +196,6 @@ def _check_clear(found: FoundMetric) -> None:
         )
 
 
-def _is_registered(name: MetricName) -> bool:
-    """Say whether any output feature has the metric, so that it cannot be a name of the engine's own."""
-    try:
-        find_metric(name.bare)
-    except UnknownMetricError:
-        return False
-    except MetricNameError:
-        return True
-    return True
-
-
 def _unknown(name: MetricName, err: UnknownMetricError, steers: bool) -> str:
     own = f"; if the engine reports it, state {{metric: {name}, direction: ...}}"
-    return one_line(err) + (own if steers and not _is_registered(name) else "")
+    return one_line(err) + (own if steers and not is_registered(name) else "")

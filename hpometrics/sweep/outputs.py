@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..exceptions import HpometricsError
+from ..messages import one_line
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.names import MetricName
 from ..metrics.places import Types
 from .loader import Document
-from .problems import Path, one_line
+from .problems import Path
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 """The only output, or several by name."""

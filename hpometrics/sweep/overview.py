@@ -7,12 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..messages import printable
 from ..search.dimensions import Choice, Dimension, Value
 from .directory import RunDirectory
 from .measures import Measure
 from .outputs import plain, shown
 from .plan import Plan, read_plan
-from .problems import Problem, SweepFileError, printable, show_path
+from .problems import Problem, SweepFileError, show_path
 from .resolved import resolved_config
 from .searched import LIST
 from .table import ARROWS, duration, exact
@@ -22,6 +23,7 @@ _WORDS = {
     "registry": "<- registry",
     "stated": "<- this file",
     "mixed": "<- terms of both directions",
+    "engine": "<- the engine",
     "run": "<- settled by run",
 }
 _DEFAULTS = {
@@ -68,6 +70,7 @@ def _plan_facts(plan: Plan, done: int) -> dict[str, Any]:
         "output": plain(plan.output),
         "optimize": _measure_facts(plan.optimize),
         "track": [_measure_facts(measure) for measure in plan.track],
+        "constraints": [str(bound.constraint) for bound in plan.bounds],
         "at": plan.at.value,
         "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
         "trials": plan.trials,
@@ -94,6 +97,8 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     yield "at", f"the {plan.at.value} epoch"
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
+    for bound in plan.bounds:
+        yield "constraint", f"{bound.constraint}   reads {_reads(bound.measure)}"
     for measure in (best, *plan.track):
         if measure.formula is not None:
             yield "formula", f"{measure.name} = {measure.formula}"

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from ..exceptions import HpometricsError
+from ..messages import one_line
 from ..search.selection import At
 from ..search.space import Space
+from .bounds import Bound, read_bound
 from .config import Draft, Sweep
 from .forms import Metric
 from .loader import Document, read_document
-from .measures import Measure, outputs_of, read_measures
+from .measures import OWN, Measure, outputs_of, read_measures
 from .outputs import UNSAID, Outputs, settled_output, types_of
 from .overrides import override
-from .problems import Path, one_line
+from .problems import Path
 from .searched import Points, first_points, read_space
 from .structure import read_config
 from .support import check_support
@@ -39,6 +41,7 @@ class Plan:
     output: Outputs | None
     optimize: Measure
     track: tuple[Measure, ...]
+    bounds: tuple[Bound, ...]
     space: Space
     points: Points = ()
 
@@ -94,13 +97,19 @@ def read_plan(file: pathlib.Path, assignments: Iterable[str] = ()) -> Plan:
     return make_plan(document)
 
 
-def make_plan(document: Document, engine_output: Outputs | None = None, settle: bool = False) -> Plan:
+def make_plan(
+    document: Document,
+    engine_output: Outputs | None = None,
+    settle: bool = False,
+    measures: Sequence[Measure] = (),
+) -> Plan:
     """Check what a document says, in structure and in meaning.
 
     Args:
         document: see `read_document`.
         engine_output: what the engine itself says that it predicts.
         settle: import what the file names by path, so that nothing stays open.
+        measures: what the engine measures itself, settled already; unless given, what the file names.
 
     Raises:
         SweepFileError: anything is wrong.
@@ -110,14 +119,20 @@ def make_plan(document: Document, engine_output: Outputs | None = None, settle: 
     check_support(config, document, settle)
     _check_budget(config, document)
     output = settled_output(None if config.engine is None else config.engine.output, engine_output, document)
-    measures = _measures(config, output, settle, document)
+    measures = list(measures) or _measures(config, output, settle, document)
+    bounds = _bounds(config, output, settle, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
     document.raise_problems()
     whole = cast(Sweep, config)  # nothing is wrong, so nothing is missing
     optimize, *track = measures
+    known = {measure.name for measure in measures}
+    bounded = {bound.measure.name: bound.measure for bound in bounds if bound.measure.name not in known}
+    track += bounded.values()
     directory = pathlib.Path(whole.results.dir or f"runs/{name}")
-    return Plan(document, whole, name, directory, output, optimize, tuple(track), cast(Space, space), points)
+    return Plan(
+        document, whole, name, directory, output, optimize, tuple(track), bounds, cast(Space, space), points
+    )
 
 
 def _name(config: Draft, document: Document) -> str:
@@ -142,13 +157,15 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
     """Look up the metric to optimise, then those to track; a metric that stands twice counts once."""
     if config.metrics is None:
         return []
+    if settle and not config.metrics.optimize:
+        document.add(("metrics",), "does not say what is optimised; say it as in optimize: accuracy")
     places: list[tuple[Path, Metric, bool]]
     unsure = config.engine is None or ("engine", "output") in document.broken
     steers = not unsure  # else its output is unknown for another reason
     places = [(("metrics", "optimize"), form, steers) for form in config.metrics.optimize[:1]]
     places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
     types = types_of(output, settle)
-    found: dict[str, Measure] = {}
+    found: dict[str, Measure] = {} if config.metrics.optimize else {OWN.name: OWN}
     first: Measure | None = None
     for path, form, steers in places:
         try:
@@ -162,6 +179,16 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
             if types == UNSAID and first is not None:
                 _check_together(first, measure, path, document)
     return list(found.values())
+
+
+def _bounds(config: Draft, output: Outputs | None, settle: bool, document: Document) -> tuple[Bound, ...]:
+    found = []
+    for index, text in enumerate(config.metrics.constraints if config.metrics else ()):
+        try:
+            found.append(read_bound(text, types_of(output, settle), settle))
+        except HpometricsError as err:
+            document.add(("metrics", "constraints", index), one_line(err))
+    return tuple(found)
 
 
 def _check_together(optimized: Measure, tracked: Measure, path: Path, document: Document) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from ..exceptions import ConfigError
+from ..messages import printable
 
 Path = tuple[str | int, ...]
 
@@ -63,19 +63,3 @@ def show_path(path: Path) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{printable(part)}" if text else printable(part)
     return text
-
-
-def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """Give `; did you mean 'x'?`, or nothing when no choice is near."""
-    close = get_close_matches(str(word), list(choices), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def one_line(error: BaseException) -> str:
-    """Give an error's text on one printable line, as a log or a problem can hold it."""
-    return printable(" ".join(str(error).split())) or type(error).__name__
-
-
-def printable(text: str) -> str:
-    """Escape what would move the cursor, change colours or turn the reading direction."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

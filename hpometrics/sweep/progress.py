@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..exceptions import NoFiniteValueError
+from ..messages import printable
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import pick_trial
 from .directory import RunDirectory
-from .problems import printable
 from .resolved import Resolved
 from .table import column, duration, number, params_line, word
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, RecordError
 from ..objective import Objective
+from ..search.constraints import Constraint
+from ..versions import installed_versions
 from .loader import read_document
 from .outputs import plain
 from .writer import dump_yaml
@@ -21,7 +21,6 @@ from .writer import dump_yaml
 if TYPE_CHECKING:
     from .plan import Plan  # with pydantic, which readers of results need not load
 
-_PACKAGES = ("hpometrics", "torch", "torchmetrics", "optuna", "ray", "numpy")
 _HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
 
 
@@ -30,7 +29,8 @@ class Resolved:
     """What a sweep is about.
 
     `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
-    `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others.
+    `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others;
+    `constraints` are bounds under the names of `track`; `file` is the sweep file as it was named.
     """
 
     name: str
@@ -47,11 +47,14 @@ class Resolved:
     versions: Mapping[str, str]
     config: Mapping[str, Any]
     formulas: Mapping[str, str] = field(default_factory=dict)
+    constraints: tuple[str, ...] = ()
+    file: str | None = None
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
         told = asdict(self)
         told["objective"] = self.objective.value
+        told["constraints"] = list(self.constraints)
         told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
         return _HEADER + dump_yaml(told)
 
@@ -59,6 +62,10 @@ class Resolved:
     def formula(self) -> str | None:
         """How the metric is combined of others, if it is."""
         return self.formulas.get(self.metric)
+
+    def bounds_of(self, name: str) -> list[Constraint]:
+        """The constraints on a value."""
+        return [bound for bound in map(Constraint.parse, self.constraints) if bound.name == name]
 
     @property
     def fixed(self) -> Mapping[str, Any]:
@@ -118,9 +125,11 @@ def resolve(plan: Plan) -> Resolved:
         trials=plan.trials,
         seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},
         space=plan.space.fingerprint(),
-        versions=versions(),
+        versions=installed_versions(),
         config=resolved_config(plan),
         formulas={m.name: m.formula for m in (best, *plan.track) if m.formula is not None},
+        constraints=tuple(str(bound.constraint) for bound in plan.bounds),
+        file=str(plan.file),
     )
 
 
@@ -135,20 +144,10 @@ def read_resolved(path: pathlib.Path) -> Resolved:
         document.raise_problems()
         told = document.data
         objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
+        told["constraints"] = tuple(told.get("constraints", ()))
         return Resolved(**{**told, "objective": Objective.parse(told["objective"]), "track": objectives})
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
         raise RecordError(f"{path}: does not read back as a resolved sweep: {err}") from err
-
-
-def versions() -> dict[str, str]:
-    """Give the versions of what values depend on; nothing is imported."""
-    found = {"python": python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ class Change:
 
 
 _ABOUT = ("engine.", "space.", "backend.list", "budget.epochs", "budget.patience")
-_FATAL = ("name", "metric", "objective", "formula", "at")
+_FATAL = ("name", "metric", "objective", "formula", "constraints", "at")
 
 
 def changes(before: Resolved, now: Resolved) -> list[Change]:

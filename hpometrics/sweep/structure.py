@@ -9,11 +9,12 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from ..messages import did_you_mean, one_line
 from . import config
 from .config import Draft, Sweep
 from .dimensions import MODELS as DIMENSIONS
 from .loader import Document
-from .problems import Path, Problem, did_you_mean, one_line
+from .problems import Path, Problem
 
 _WANTED = {
     "bool_type": "true or false",

@@ -13,12 +13,13 @@ from warnings import catch_warnings
 
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..logs import loggers
+from ..messages import did_you_mean, one_line
 from ..objective import Objective
 from ..search.plugins import Table, find_class
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
-from .problems import Path, did_you_mean, one_line
+from .problems import Path
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -46,7 +47,6 @@ _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "engine.command": ((None,), "a command as engine"),
-    "metrics.constraints": (([],), "a constraint"),
     "backend.optuna.workers": ((1,), "more than one worker on optuna"),
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),

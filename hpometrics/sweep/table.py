@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..messages import printable
 from ..objective import Objective
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
-from .problems import printable
 from .resolved import Resolved
 from .scalars import is_text
 
@@ -80,7 +80,10 @@ def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int =
     seen = {name: None for record in records for name in record.params}
     params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
     objectives = {resolved.metric: resolved.objective, **resolved.track}
-    values = [f"{name}{ARROWS[objective]}" for name, objective in objectives.items()]
+    values = [
+        " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
+        for name, objective in objectives.items()
+    ]
     head = ["rank", "trial", *values, "epochs", *map(printable, params), "state"]
     lines = [_row(rank, record, list(resolved.track), params) for rank, record in enumerate(order[:rows], 1)]
     more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
@@ -115,9 +118,10 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
 
 
 def _about(name: str, objective: Objective | None, resolved: Resolved) -> str:
-    """Say which way a value is to go and, if it is combined, of what."""
+    """Say which way a value is to go, what bounds it keeps and, if it is combined, of what."""
+    kept = "  ".join(f"({bound.limit} ok)" for bound in resolved.bounds_of(name))
     formula = f"= {resolved.formulas[name]}" if name in resolved.formulas else ""
-    return "  ".join(part for part in (f"({objective})" if objective else "", formula) if part)
+    return "  ".join(part for part in (f"({objective})" if objective else "", kept, formula) if part)
 
 
 def evaluated(records: Iterable[TrialRecord]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpometrics import MAXIMIZE, MINIMIZE
-from hpometrics.evaluation import AverageMetric, Engine, EngineParams, Fold, OptionAverageMetric
+from hpometrics.evaluation import AverageMetric, Engine, EngineParams, Evaluation, Fold, OptionAverageMetric
 
 POSITIVES, QUERIES = 50, 140
 PREDICTED_POSITIVE = {10.0: (23, 3), 100.0: (50, 13), 1000.0: (50, 83)}
@@ -126,3 +126,30 @@ class Guess(Engine):
 def guesses(*values: Any) -> list[EngineParams]:
     """Engine params of the guessing engine."""
     return [EngineParams(algorithms={"guess": value}) for value in values]
+
+
+CLASSIFICATION = Classification()
+
+
+class PrecisionEvaluation(Evaluation):
+    """The documents' evaluation, without a list of its own."""
+
+    engine_metric = (CLASSIFICATION, Precision(label=1.0))
+
+
+class AccuracyEvaluation(Evaluation):
+    """Another one of the same engine, with a list of its own and another metric beside it."""
+
+    engine_metrics = (Classification, Accuracy, [Precision(label=1.0)])
+    engine_params_list = DOCUMENTED
+
+
+class GuessEvaluation(Evaluation):
+    """Judged by a metric of the registry; some of its engine params are hopeless."""
+
+    engine_metric = (Guess, "rmse")
+    output = "number"
+    engine_params_list = guesses(4.0, "crash")
+
+
+HOPELESS = guesses(math.nan, "crash")

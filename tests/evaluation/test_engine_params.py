@@ -219,7 +219,8 @@ def test_one_value_is_put_where_its_path_leads(path, expected):
         ("algorithms.a.x", "2 algorithms are named 'a'"),
         ("algorithms.b.deep.x", "there is no 'deep' in {'y': 1}"),
         ("algorithms.b.y.z", "what 'z' should be set in is no dict or list but 1"),
-        ("serving", "names a stage and none of its params"),
+        ("serving", "a stage is called by a text, as in serving: naive; got 1"),
+        ("algorithms.0", "names a stage and none of its params"),
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(path, message):
@@ -227,6 +228,82 @@ def test_a_path_that_leads_nowhere_is_refused(path, message):
     params = EngineParams(algorithms=[("a", {}), ("a", {}), ("b", {"y": 1})])
     with pytest.raises(EngineParamsError, match=message):
         params.with_values({path: 1})
+
+
+def test_every_value_has_its_path():
+    """Put back where they came from they change nothing; algorithms of one name are counted."""
+    algorithms = [
+        ("tree", {"depth": 2}),
+        ("tree", {"depth": 3}),
+        ("net", {"layers": [8, 4], "o": {"lr": 0.1}}),
+    ]
+    params = EngineParams({"evalK": 5}, ("tfidf", {"n": 1}), algorithms)
+    assert params.values == {
+        "data_source.evalK": 5,
+        "preparator.tfidf.n": 1,
+        "algorithms.0.depth": 2,
+        "algorithms.1.depth": 3,
+        "algorithms.net.layers": [8, 4],
+        "algorithms.net.o.lr": 0.1,
+    }
+    assert params.with_values(params.values) == params
+    assert EngineParams(algorithms={"x": 1}).values == {"algorithms.x": 1}
+
+
+def test_a_stage_alone_is_its_name():
+    """The stage loses the params of another name and keeps its own; of algorithms that one is left."""
+    base = EngineParams(preparator=("count", {"n": 1}), algorithms=[("naive", {"lambda": 1.0}), ("tree", {})])
+    assert base.with_values({"preparator": "tfidf"}).preparator == ("tfidf", {})
+    assert base.with_values({"preparator.n": 2, "preparator": "count"}).preparator == ("count", {"n": 2})
+    assert base.with_values({"algorithms": "naive"}).algorithms == (("naive", {"lambda": 1.0}),)
+    assert base.with_values({"algorithms.k": 3, "algorithms": "knn"}).algorithms == (("knn", {"k": 3}),)
+
+
+def test_engine_params_are_made_of_values_alone():
+    """Paths of three parts name the stage; what is a param itself is no name."""
+    made = EngineParams.of_values(
+        {
+            "data_source.evalK": 5,
+            "preparator": "tfidf",
+            "algorithms.naive.lambda": 10.0,
+            "algorithms.tree.depth": 3,
+            "serving.blend.weights.0": 2.0,
+            "serving.blend.weights": [1.0, 1.0],
+        }
+    )
+    algorithms = [("naive", {"lambda": 10.0}), ("tree", {"depth": 3})]
+    assert made == EngineParams({"evalK": 5}, ("tfidf", {}), algorithms, ("blend", {"weights": [2.0, 1.0]}))
+    nested = EngineParams.of_values({"algorithms.options": {"depth": 1}, "algorithms.options.depth": 4})
+    assert nested == EngineParams(algorithms={"options": {"depth": 4}})
+    assert EngineParams.of_values({}) == EngineParams()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"algorithm.x": 1}, "no stage 'algorithm'; did you mean 'algorithms'"),
+        (
+            {"preparator.a.x": 1, "preparator.b.y": 1},
+            "preparator is one stage, and paths name it 'a' and 'b'",
+        ),
+        ({"algorithms": "naive", "algorithms.tree.depth": 1}, "has params, but algorithms is 'naive' here"),
+        ({"algorithms": 3}, "a stage is called by a text, as in algorithms: naive; got 3"),
+        ({"algorithms.a.x": 1, "algorithms.b.x": 1, "algorithms.x": 1}, "no algorithms are named 'x'"),
+    ],
+)
+def test_values_that_make_no_engine_params_are_refused(values, message):
+    """By the path at fault."""
+    with pytest.raises(EngineParamsError, match=message):
+        EngineParams.of_values(values)
+
+
+def test_paths_to_nothing_are_named_with_those_there_are():
+    """Where a search is to vary what is there."""
+    params = EngineParams({"evalK": 5}, algorithms=[("naive", {"lambda": 10.0})])
+    params.check_values(["data_source.evalK", "algorithms.naive.lambda", "algorithms.lambda"])
+    told = r"algorithms.naive.lamda: there is no 'lamda' .*; the values are at data_source.evalK, algorithms"
+    with pytest.raises(EngineParamsError, match=told):
+        params.check_values(["algorithms.naive.lamda"])
 
 
 class Grid:

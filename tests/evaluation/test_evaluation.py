@@ -1,24 +1,19 @@
 from __future__ import annotations
 
 import pytest
-from sample_evaluations import DOCUMENTED, Accuracy, Classification, Guess, Precision, guesses
+from sample_evaluations import (
+    DOCUMENTED,
+    Accuracy,
+    AccuracyEvaluation,
+    Classification,
+    Guess,
+    GuessEvaluation,
+    PrecisionEvaluation,
+    guesses,
+)
 
 from hpometrics import EngineError
 from hpometrics.evaluation import Evaluation, EvaluationInstance, MetricEvaluator
-
-
-class PrecisionEvaluation(Evaluation):
-    engine_metric = (Classification(), Precision(label=1.0))
-
-
-class Both(Evaluation):
-    engine_metrics = (Classification, Accuracy, [Precision(label=1.0)])
-    engine_params_list = DOCUMENTED
-
-
-class ByName(Evaluation):
-    engine_metric = (Guess, "rmse")
-    output = "number"
 
 
 def silent(line):
@@ -33,7 +28,7 @@ def test_a_list_is_reused_unchanged_under_another_evaluation():
 
 def test_an_evaluation_may_have_its_own_list():
     """Then none need be given; other metrics are measured too."""
-    result = Both().evaluate(tell=silent)
+    result = AccuracyEvaluation().evaluate(tell=silent)
     assert (result.best_index, result.other_metric_headers) == (1, ("Precision (label=1.0)",))
     with pytest.raises(EngineError, match="PrecisionEvaluation has no engine_params_list of its own"):
         PrecisionEvaluation().evaluate()
@@ -49,7 +44,7 @@ def test_an_evaluator_may_be_given_whole():
 
 def test_a_metric_by_name():
     """The class says what the engine predicts."""
-    assert ByName().evaluate(guesses(0.0, 4.0), tell=silent).best_index == 1
+    assert GuessEvaluation().evaluate(guesses(0.0, 4.0), tell=silent).best_index == 1
     assert (
         Evaluation(Guess, "rmse", ["mae"], output="number").evaluate(guesses(1.0), tell=silent).best_index
         == 0
@@ -67,7 +62,7 @@ def test_the_record_names_the_evaluation(tmp_path):
         batch="nightly",
     )
     instance = EvaluationInstance.read(tmp_path)
-    assert instance.evaluation_class == "test_evaluation:PrecisionEvaluation"
+    assert instance.evaluation_class == "sample_evaluations:PrecisionEvaluation"
     assert (instance.generator_class, instance.batch) == ("sample:DOCUMENTED", "nightly")
     best = (tmp_path / "best.json").read_text()
     assert '"id": "PrecisionEvaluation 2' in best and '"engineFactory": "sample:ENGINE"' in best

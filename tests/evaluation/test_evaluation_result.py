@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 
 import pytest
@@ -9,6 +12,8 @@ from sample_evaluations import Guess, guesses
 
 from hpometrics import MAXIMIZE, EngineParams
 from hpometrics.evaluation import AverageMetric, MetricEvaluator
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 class Guessed(AverageMetric):
@@ -83,22 +88,67 @@ def test_folds_stand_beside_the_pooled_score(result):
 def test_a_page_shows_the_table(result):
     """Four decimals, a star at the best, the spread over folds, the reason where there is no score."""
     page = Page(result.to_html())
-    assert page.cells[:4] == ["Index", "Best", "Guess <b> & more", "Actual"]
-    assert page.cells[8][0] == "1" and page.cells[9] == "*"
-    assert page.cells[10:12] == ["2.00002.0000 ± 0.0000", "4.00006.0000 ± 5.6569"]
-    assert page.cells[14].startswith("undefinedcalculate gave nan for 4 of 4 tuples")
-    assert page.cells[-1] == "failed: ValueError: the guess crashed"
+    assert page.cells[:5] == ["Index", "Best", "Guess <b> & more", "Actual", "Engine params"]
+    assert page.cells[10:14] == ["1", "*", "2.00002.0000 ± 0.0000", "4.00006.0000 ± 5.6569"]
+    assert page.cells[17] == "undefinedcalculate gave nan for 4 of 4 tuples"
+    assert page.cells[20:23] == ["3", "", "failed: ValueError: the guess crashed"]
 
 
-def test_a_click_shows_the_params(result):
-    """Each index opens on its engine params, without a script."""
+def test_what_differs_is_said_and_a_click_shows_the_rest(result):
+    """A line of what is not the same in all engine params, opened without a script."""
     page = Page(result.to_html())
     assert page.tags.count("details") == page.tags.count("summary") == 4
-    assert '"guess":2.0' in page.cells[8]
+    assert page.cells[14].startswith('algorithms(guess=2.0){\n  "dataSourceParams":{')
+    assert '"guess":2.0' in page.cells[14]
 
 
 def test_a_page_needs_nothing_and_escapes_everything(result):
     """It loads nothing from elsewhere, and a name of the user's is never a tag."""
     page = Page(result.to_html())
     assert page.loaded == [] and not {"script", "b", "i", "img"} & set(page.tags)
-    assert '"<i>":{' in page.cells[-3]
+    assert page.cells[-1].startswith('<i>(guess="crash"){') and '"<i>":{' in page.cells[-1]
+    assert "ValueError: the guess crashed" in page.cells[-1]
+
+
+PROBE = """
+<iframe id="page" src="page.html" width="390" height="800"></iframe>
+<script>
+document.getElementById("page").onload = ({target}) => {
+  const page = target.contentDocument, rows = [...page.querySelectorAll("tbody tr")];
+  rows[1].querySelector("summary").click();
+  document.body.textContent = JSON.stringify({
+    rows: rows.length,
+    wider: page.documentElement.scrollWidth > page.documentElement.clientWidth,
+    colours: new Set(rows.map(row => getComputedStyle(row.cells[0]).backgroundColor)).size,
+    best: rows[1].querySelector("pre").checkVisibility(),
+    other: rows[0].querySelector("pre").checkVisibility(),
+    loaded: target.contentWindow.performance.getEntriesByType("resource").length,
+  });
+};
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+def test_a_browser_shows_the_page_on_a_phone(result, tmp_path):
+    """No wider than the phone, the best row in a colour of its own, params at a click, nothing loaded."""
+    (tmp_path / "page.html").write_text(result.to_html())
+    (tmp_path / "probe.html").write_text(PROBE)
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    url = (tmp_path / "probe.html").as_uri()
+    ran = subprocess.run(
+        [
+            CHROMIUM,
+            *flags,
+            f"--user-data-dir={tmp_path}/profile",
+            "--virtual-time-budget=5000",
+            "--dump-dom",
+            url,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    told = json.loads(re.search(r"\{.*\}", ran.stdout)[0])
+    assert told == {"rows": 4, "wider": False, "colours": 2, "best": True, "other": False, "loaded": 0}

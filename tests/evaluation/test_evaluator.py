@@ -251,6 +251,7 @@ def test_best_json_is_an_engine_variant(tmp_path):
         "preparator",
         "algorithms",
         "serving",
+        "evaluation",
     ]
     assert told["engineFactory"] == "sample_evaluations:Classification"
     assert told["algorithms"] == [{"name": "naive", "params": {"lambda": 10.0}}]

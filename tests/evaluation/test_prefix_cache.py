@@ -110,7 +110,7 @@ def candidate(source, preparator, algorithms, serving) -> EngineParams:
     return EngineParams({"start": source}, {"add": preparator}, stages, {"times": serving})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(STAGES, min_size=1, max_size=8), st.booleans())
 def test_the_results_are_those_without_a_cache(rows, known):
     """Whatever is shared, repeated or known beforehand, and though every stage spoils what it is given."""
@@ -120,7 +120,7 @@ def test_the_results_are_those_without_a_cache(rows, known):
     assert [cache.folds(params) for params in candidates] == plain
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.permutations(range(24)))
 def test_the_order_of_the_candidates_does_not_matter(order):
     """Neither for what they are served nor for what is carried out."""
@@ -239,6 +239,7 @@ def test_a_stage_that_failed_is_tried_again_by_who_asks_next():
         cache.folds(candidates[0])
     assert [cache.folds(params) for params in candidates[1:]] == seen(Steps(), candidates, cache=False)[1:]
     assert cache.counts["data_source"] == StageCount(2, 4)
+    assert cache.counts["algorithms"] == StageCount(3, 4)  # what is never reached is not carried out
     assert len(cache) == 0
 
 
@@ -262,7 +263,7 @@ def test_the_failure_of_one_candidate_leaves_the_others_their_stages():
         else:
             assert len(cache.folds(params)) == 2
     assert failed == 4
-    assert [count.executed for count in cache.counts.values()] == [1, 2, 4 + 4, 12]
+    assert [count.executed for count in cache.counts.values()] == [1, 2, 4 + 4, 12 - failed]
     assert len(cache) == 0
 
 
@@ -278,7 +279,7 @@ class Drawing(Steps):
 
 def test_what_a_stage_draws_does_not_depend_on_the_stages_before_it():
     """With the cache fewer numbers are drawn, in another order: each stage starts from the seed."""
-    candidates = grid(2, 2, 2, 1)
+    candidates = [params.with_values({"serving.times": 1}) for params in grid(2, 2, 2, 1)]
     plain = seen(Drawing(), candidates, cache=False)
     assert seen(Drawing(), candidates) == plain
     assert seen(Drawing(), candidates[::-1])[::-1] == plain

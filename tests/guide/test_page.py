@@ -93,6 +93,22 @@ def test_the_direction_has_its_experiment():
     assert "(90 % noise)" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("accuracy", "over tasks the mean of the tasks' values (tasks=micro: the value of all their rows)"),
+        ("roc_auc", "over tasks the value of all their rows (tasks=macro: the mean of the tasks' values)"),
+        ("confusion_matrix", "over tasks the value of all their rows"),
+        ("exs", "over tasks the sum of the tasks"),
+        ("clen", "over tasks the mean of the tasks' values"),
+        ("gnorm", "over ranks the mean of the ranks"),
+    ],
+)
+def test_a_page_says_how_tasks_and_ranks_make_one_value(name, line):
+    """As `OverTasks` and the ranks of a process group do it."""
+    assert f"  {line}" in metric_text(name).splitlines()
+
+
 def test_an_alias_says_what_it_means():
     """The page is that of the metric."""
     text = metric_text("f1_macro", "category")

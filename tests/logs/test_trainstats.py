@@ -107,3 +107,23 @@ def test_the_best_value_is_that_of_the_picked_epoch(tmp_path, at):
     told = stats_of(tmp_path)
     assert (told["best_valid"], told["impatience"]) == (run.value, 2)
     assert told["final_valid_report"] == told["valid_reports"][run.best_epoch]
+
+
+def test_an_epoch_costs_the_same_however_many_came_before(tmp_path):
+    """The file is written after 1, 2, 4, 8 ... epochs; between them it holds the last of these."""
+    held = []
+    with Run(metric=LOSS, directory=tmp_path) as run:
+        for _ in run.epochs(20):
+            held.append(len(stats_of(tmp_path)["valid_reports"]) if held else 0)
+            run.log(loss=0.5)
+    assert held == [0, 1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16, 16]
+    assert len(stats_of(tmp_path)["valid_reports"]) == 20
+
+
+def test_a_run_that_fails_leaves_all_its_epochs(tmp_path):
+    """The end is told to the logger, however the run ends, unless its process is killed."""
+    with pytest.raises(ZeroDivisionError), Run(metric=LOSS, directory=tmp_path) as run:
+        for epoch in run.epochs(9):
+            run.log(loss=1 / (6 - epoch))
+    told = stats_of(tmp_path)
+    assert (len(told["valid_reports"]), told["final_valid_report"]) == (6, None)

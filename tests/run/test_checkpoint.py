@@ -206,7 +206,7 @@ def test_a_copied_state_is_no_view(tmp_path):
     torch.nn.init.zeros_(model[0].weight)
     assert torch.equal(states["model"]["0.weight"], before)
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(4, states)
+    checkpoints.save(4, states, [random_states()])
     stored = checkpoints.load(4)["states"]
     assert stored["model"]._metadata == model.state_dict()._metadata
     put_states({"model": model, "schedule": schedule}, stored)

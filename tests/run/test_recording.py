@@ -214,8 +214,8 @@ def test_two_combinations_of_one_name_are_refused():
 
 def test_a_void_epoch_says_why_the_value_of_a_task_is_missing():
     """It was updated, so that is not the reason."""
-    run = Run(metric="a/accuracy", output=Binary())
+    run = Run(metric="b/accuracy", output=Binary())
     for epoch in run.epochs(1):
         for task, first in (("b", float("nan")), ("a", 0.9)):
             run.update(task=task, probabilities=torch.tensor([first]), target=torch.tensor([1 + epoch]))
-    assert "nan" in run.history[0].reasons["a/accuracy"]
+    assert "nan" in run.history[0].reasons["b/accuracy"]

@@ -172,6 +172,20 @@ def test_an_epoch_without_the_value_is_nan_with_the_reason():
     assert (run.value, run.best_epoch) == (0.5, 1)
 
 
+def test_a_value_that_is_undefined_has_the_engines_reason():
+    """It is nan and never wins; a number that is logged later in the same epoch stands."""
+    run = Run(metric=LOSS)
+    for epoch in run.epochs(3):
+        run.undefined(loss="there were no rows", aux="never there")
+        if epoch == 1:
+            run.log(loss=0.5)
+    assert (run.value, run.best_epoch) == (0.5, 1)
+    assert run.history[0].reasons == {"loss": "there were no rows", "aux": "never there"}
+    assert run.history[1].reasons == {"aux": "never there"}
+    with pytest.raises(RunError, match=r"undefined\(loss=\.\.\.\) takes the reason, a text; got nan"):
+        Run(metric=LOSS).undefined(loss=NAN)
+
+
 def test_patience_counts_epochs_without_an_improvement():
     """Two epochs without a gain of more than 0.05 (a nan is none) end the loop; the end is told as final."""
     run, reporter = run_of([0.5, 0.47, NAN, 0.1, 0.1], patience=2, tol=0.05)

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from hpometrics.exceptions import MetricInputError, MetricNameError, NoFiniteValueError, RunError
+from hpometrics import AverageMetric
+from hpometrics.exceptions import (
+    HpometricsError,
+    MetricInputError,
+    MetricNameError,
+    NoFiniteValueError,
+    RunError,
+    UnknownMetricError,
+)
 from hpometrics.metrics.combined import Combined
 from hpometrics.metrics.features import Binary, Category, Number, Text
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -227,10 +235,83 @@ def test_a_combination_has_a_value_of_every_task():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("metric", "value"), [("a/combined.loss", 3.5), ("all/combined.loss", 3.0)])
+def test_the_sum_over_all_outputs_of_one_task_can_steer(metric, value):
+    """3.0 + 0.5 of task `a`, 1.0 + 1.5 of task `b`, and their mean; formula and record say whose it is."""
+    with Run(metric=metric, output=BOTH, defaults=False) as run:
+        for task, price, intent in (("a", 3.0, 0.5), ("b", 1.0, 1.5)):
+            given = {"task": task, "predictions": ONE, "target": ONE}
+            run.update(feature="price", **{**given, "predictions": ONE.float()}, loss=price)
+            run.update(feature="intent", **given, loss=intent)
+    assert (run.spec.name, run.value, run.spec.objective) == (metric, value, MINIMIZE)
+    assert (run.values["combined.loss"], run.values["b/combined.loss"]) == (3.0, 2.5)
+    row = metric.partition("/")[0]
+    assert run.spec.asked.combined.formula == f"{row}/intent.loss + {row}/price.loss"
+
+
+def test_a_weighted_combination_of_one_task_can_steer():
+    """2 x 1.0 + 1.0 of task `a`; of `b` it is recorded all the same."""
+    told = {"combine": {"accuracy": 2, "balanced_accuracy": 1}, "task": "a"}
+    with Run(metric=told, output=Binary(), defaults=False) as run:
+        two_tasks(run)
+    assert (run.spec.name, run.value) == ("a/combined.score", 3.0)
+    assert (run.values["b/combined.score"], run.values["combined.score"]) == (1.5, 2.25)
+
+
+def test_a_combination_of_a_task_that_was_not_met_is_nan():
+    """The reason is the task, or else the term."""
+    for task, reason in (
+        ("c", "no update of this epoch names the task 'c'"),
+        ("b", "cost was not logged in this epoch"),
+    ):
+        cost = {"weight": 1, "direction": "min"}
+        run = Run(metric=Combined({"accuracy": 1, "cost": cost}, task=task), output=Binary())
+        for _ in run.epochs(1):
+            two_tasks(run)
+        assert run.history[0].reasons[f"{task}/combined.score"] == reason
+
+
+def test_diagnostics_and_values_of_the_engine_are_terms():
+    """0.75 - 0.5 x 3 - 0.1 x 5: what the run has once counts for every task, what tasks have is their own."""
+    terms = {
+        "accuracy": 1,
+        "cost": {"weight": 0.5, "direction": "minimize"},
+        "exs": {"weight": 0.1, "direction": "minimize"},
+    }
+    with Run(metric=Combined(terms), output=Binary()) as run:
+        two_tasks(run)
+        run.log(cost=3.0)
+    assert run.spec.combined[0].formula == "accuracy - 0.5 cost - 0.1 exs"
+    assert run.value == pytest.approx(0.75 - 1.5 - 0.5)
+    assert run.values["a/combined.score"] == pytest.approx(1.0 - 1.5 - 0.1)
+
+
+def test_values_recorded_per_example_are_terms_of_each_task():
+    """Means 1 and 3 of the tasks, 2 over them, 7 / 3 over all rows."""
+    terms = {"accuracy": 1, "cost": {"weight": 1, "direction": "minimize"}}
+    micro = {"cost(tasks=micro)": {"weight": 1, "direction": "minimize"}}
+    facts = {"output": Binary(), "track": [Combined(micro, "micro")], "defaults": False}
+    with Run(metric=Combined(terms, task="b"), **facts) as run:
+        two_tasks(run)
+        for task, values in (("a", [1.0]), ("b", [2.0, 4.0])):
+            run.record_local("cost", AverageMetric.many(values), task=[task] * len(values))
+    assert (run.value, run.values["a/combined.score"], run.values["combined.score"]) == (-2.5, 0.0, -1.25)
+    assert run.values["combined.micro"] == pytest.approx(7 / 3)
+
+
 @pytest.mark.parametrize(
     ("terms", "text"),
     [
         ({}, "takes a weight for each metric"),
+        (
+            {"gpu_mem": 0.001},
+            r"gpu_mem has no direction.* state one: \{gpu_mem: \{weight: 0.001, direction: min",
+        ),
+        ({"cost": 1}, r"If the engine reports it, state its direction: \{cost: \{weight: 1, direction: min"),
+        ({"exps": {"weight": 1, "direction": "min"}}, "exps is to maximize, but direction says minimize"),
+        ({"f1": 1, "all/f1": 2}, "f1 and all/f1 are one value, f1; give it one weight"),
+        ({"accuracy": {"weight": 1, "sign": -1}}, "accuracy has a weight and a direction, got sign"),
+        ({"test:cost": {"weight": 1, "direction": "min"}}, "of validation values; write cost"),
         ({"accuracy": -1}, "the weight of accuracy is a number above 0, got -1"),
         ({"accuracy": True}, "got True"),
         ({"confusion_matrix": 1}, "has no direction"),
@@ -239,8 +320,16 @@ def test_a_combination_has_a_value_of_every_task():
 )
 def test_a_combination_that_makes_no_sense_is_refused(terms, text):
     """A weight below 0 would flip a direction, which is the metric's own."""
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises(HpometricsError, match=text):
         RunSpec({"combine": terms}, output=Binary())
+
+
+def test_an_unknown_metric_says_how_a_value_of_the_engine_is_named():
+    """In a sentence of its own."""
+    with pytest.raises(
+        UnknownMetricError, match=r"lists all \d+\. If the engine reports it by run\.log, state"
+    ):
+        RunSpec("cost", output=Binary())
 
 
 def test_a_combination_with_an_undefined_term_is_nan():
@@ -275,3 +364,60 @@ def test_rows_with_weights_are_measured_by_the_default_group_too():
             sample_weight=torch.tensor([3.0, 1.0]),
         )
     assert run.values["accuracy"] == 0.75
+
+
+def test_a_nan_voids_the_values_that_its_task_enters():
+    """Those of the task and those over all, whose reason names it; the other task keeps its own."""
+    run = Run(metric="b/log_loss", output=Binary(), track=["log_loss(tasks=micro)"], defaults=False)
+    for _ in run.epochs(1):
+        for task, first in (("a", math.nan), ("b", 0.5), ("a", 0.5)):
+            run.update(task=task, probabilities=torch.tensor([first]), target=ONE)
+    record = run.history[0]
+    assert run.value == record.values["b/log_loss"] == pytest.approx(math.log(2))
+    assert record.reasons.keys() == {"a/log_loss", "log_loss", "log_loss(tasks=micro)"}
+    assert "nan" in record.reasons["a/log_loss"]
+    assert record.reasons["log_loss"] == f"task a: {record.reasons['a/log_loss']}"
+
+
+def test_a_nan_in_a_mixed_batch_is_that_of_its_task():
+    """The rows of the other task are counted."""
+    run = Run(metric="b/log_loss", output=Binary(), defaults=False)
+    for _ in run.epochs(2):
+        batch = torch.tensor([0.5, math.nan if not run.history else 0.5, 0.25])
+        run.update(task=["b", "a", "b"], probabilities=batch, target=torch.tensor([1, 1, 1]))
+    assert run.history[0].values["b/log_loss"] == pytest.approx((math.log(2) + math.log(4)) / 2)
+    assert run.history[0].reasons.keys() == {"a/log_loss", "log_loss"}
+    assert not run.history[1].reasons
+
+
+def test_a_nan_of_one_output_leaves_the_others():
+    """What it does not enter has its value, what combines the two has none."""
+    run = Run(metric="combined.loss", output=BOTH, track=["price.mae"], defaults=False)
+    for _ in run.epochs(1):
+        run.update(feature="price", predictions=torch.tensor([1.0]), target=torch.tensor([3.0]), loss=2.0)
+        run.update(feature="intent", logits=torch.tensor([[math.nan, 1.0]]), target=ONE, loss=1.0)
+    assert run.history[0].values["price.mae"] == 2.0
+    assert run.history[0].reasons["combined.loss"] == "intent.loss is nan, or no single number"
+
+
+def test_one_value_has_no_second_name():
+    """`all/accuracy` is `accuracy`, whichever of the two was asked for, and so with what is combined."""
+    for metric in ("accuracy", "all/accuracy", "combined.accuracy"):
+        run = Run(metric=metric, output=Binary(), defaults=False)
+        for name in ("accuracy", "all/accuracy"):
+            with pytest.raises(RunError, match=f"'{name}' is measured by this run"):
+                run.log(**{name: 1.0})
+    with pytest.raises(RunError, match=r"'all/combined\.accuracy' is measured"):
+        run.log(**{"all/combined.accuracy": 1.0})
+    run.log(**{"all/exs": 3})
+    run.update(predictions=ONE, target=ONE)
+    run.close()
+
+
+def test_a_logged_name_of_what_was_recorded_ends_the_epoch():
+    """`all/n` is the sum over the tasks that is there as `n`."""
+    run = Run(metric="accuracy", output=Binary())
+    run.record_local("n", [AverageMetric(1)], task="a")
+    run.log(**{"all/n": 3})
+    with pytest.raises(RunError, match="n: both recorded and logged"):
+        run.close()

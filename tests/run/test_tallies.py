@@ -27,7 +27,7 @@ def tallied(*batches: dict, output=None, split: str = "validation", laps: Laps |
         tally, _ = tallies.read(tensors, output)
         tallies.add(tally, split, **named)
     state = over_all_ranks(tallies.state(laps).get(split, {}))
-    return {name: value.value() for name, value in reading(state, "exs").items()}
+    return {name: value.value() for name, value in reading(state, ["exs"]).items()}
 
 
 def over_all_ranks(state: dict) -> dict:

@@ -30,11 +30,11 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, gradient: flo
     optimizer.step()
 
 
-def watched(*steps: tuple[float, ...], max_norm: float | None = None, **facts) -> Run:
+def watched(*steps: tuple[float, ...], max_norm: float | None = None, every: int = 1, **facts) -> Run:
     """A run that updates by these gradients, a tuple for each epoch."""
     model, optimizer = weight()
     with Run(metric=LOSS, **facts) as run:
-        run.watch(model, optimizer, max_norm=max_norm)
+        run.watch(model, optimizer, max_norm=max_norm, every=every)
         for epoch in run.epochs(len(steps)):
             for gradient in steps[epoch]:
                 step(model, optimizer, gradient)
@@ -56,6 +56,19 @@ def test_gradients_are_clipped_and_the_norm_is_from_before():
     run = watched((1.0, 2.0, 6.0), max_norm=2.0)
     assert run.values["gnorm"] == 3.0 and run.values["clip"] == pytest.approx(1 / 3)
     assert run.values["loss"] == pytest.approx(-0.25 * 5, rel=1e-6)
+
+
+def test_gradients_may_be_read_at_some_steps_only():
+    """Of five steps, every second reads 1, 3 and 5; all count, and an epoch begins with its first."""
+    run = watched((1.0, 2.0, 3.0, 4.0, 5.0), (7.0, 8.0), every=2)
+    assert [epoch.values["gnorm"] for epoch in run.history] == [3.0, 7.0]
+    assert [epoch.values["total_train_updates"] for epoch in run.history] == [5.0, 7.0]
+
+
+def test_gradients_that_are_clipped_are_read_at_each_step():
+    """Clipping needs the norm of every step, so that the mean is over all of them: (1 + 2 + 6) / 3."""
+    run = watched((1.0, 2.0, 6.0), max_norm=2.0, every=3)
+    assert run.values["gnorm"] == 3.0 and run.values["clip"] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("max_norm", [0.1, 1e6])
@@ -173,6 +186,13 @@ def test_a_norm_to_clip_to_is_above_zero(max_norm):
     """Anything else would stop the training or do nothing."""
     with pytest.raises(RunError, match="max_norm is a finite number above 0"):
         Run(metric=LOSS).watch(*weight(), max_norm=max_norm)
+
+
+@pytest.mark.parametrize("every", [0, -2, 1.5, True])
+def test_steps_are_counted_from_one(every):
+    """Every 0th step would be none."""
+    with pytest.raises(RunError, match="every is a whole number of steps from 1 on"):
+        Run(metric=LOSS).watch(*weight(), every=every)
 
 
 @pytest.mark.parametrize("fused", [False, True])

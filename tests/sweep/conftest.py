@@ -13,18 +13,20 @@ from click.testing import CliRunner, Result
 
 from hpometrics.cli import main
 
-ENGINE = Path(__file__).with_name("toy_engine.py")
+ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_stages.py")]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current folder with the toy engine in it."""
-    shutil.copy(ENGINE, tmp_path)
+    """An empty current folder with the toy engines in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, ENGINE.stem, raising=False)
+    for engine in ENGINES:
+        shutil.copy(engine, tmp_path)
+        monkeypatch.delitem(sys.modules, engine.stem, raising=False)
     yield tmp_path
-    sys.modules.pop(ENGINE.stem, None)
+    for engine in ENGINES:
+        sys.modules.pop(engine.stem, None)
 
 
 @pytest.fixture

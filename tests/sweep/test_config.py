@@ -246,7 +246,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
     [
         ("{target: toy_engine:train, output: binary}", "{command: [./train.sh]}", "a command as engine"),
         ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
-        ("[accuracy]", '[accuracy], constraints: ["ece <= 0.05"]', "a constraint"),
         ("sampler: random", "pruner: pbt", "pbt"),
         ("trials: 4", "trials: 4, trial_time: 5m", "a limit per trial"),
         ("trials: 4", "trials: 4, retries: 1", "a retry"),

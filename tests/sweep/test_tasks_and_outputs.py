@@ -28,6 +28,8 @@ budget: {trials: 3, epochs: 2}
 """
 UNSAID = changed(", output: {intent: category, reply: sequence(vocab_size=9)}", "", BOTH)
 WORTH = "{combine: {intent.accuracy: 2, reply.perplexity: 0.5}, name: worth}"
+OF_ONE_TASK = """{combine: {intent.accuracy: 2, hello_avg: {weight: 0.5, direction: minimize}}, name: worth,
+  task: b}"""
 TOLD = {"intent": Category(3), "reply": Sequence(9, ignore_index=0)}
 
 
@@ -105,7 +107,12 @@ def test_one_output_is_overridden_by_its_name():
         ("perplexity(tasks=micro)", "reply.perplexity(tasks=micro)", MINIMIZE),
         ("validation:intent.loss", "intent.loss", MINIMIZE),
         ("combined.loss", "combined.loss", MINIMIZE),
+        ("a/combined.loss", "a/combined.loss", MINIMIZE),
+        ("all/combined.loss", "all/combined.loss", MINIMIZE),
+        ("{metric: combined.loss, task: a}", "a/combined.loss", MINIMIZE),
         (WORTH, "combined.worth", MAXIMIZE),
+        (OF_ONE_TASK, "b/combined.worth", MAXIMIZE),
+        ("{combine: {gpu_mem: {weight: 1, direction: min}, step_time: 2}}", "combined.score", MINIMIZE),
         ("{combine: {intent.loss: 1, perplexity: 2}}", "combined.score", MINIMIZE),
         ("{metric: convai2/hello_avg, direction: maximize}", "convai2/hello_avg", MAXIMIZE),
     ],
@@ -122,6 +129,7 @@ def test_any_place_can_steer(metric, name, objective):
     [
         ("convai2/intent.accuracy", "convai2/intent.accuracy", MAXIMIZE),
         ("combined.loss", "combined.loss", MINIMIZE),
+        ("a/combined.loss", "a/combined.loss", MINIMIZE),
         ("{combine: {intent.accuracy: 1, reply.perplexity: 1}}", "combined.score", MAXIMIZE),
     ],
 )
@@ -140,6 +148,8 @@ def test_a_formula_says_what_is_combined():
     loss = of("combined.loss")
     assert (loss.formula, loss.origin) == ("intent.loss + reply.log_loss", "registry")
     assert of("{combine: {intent.accuracy: 1, reply.perplexity: 1}, direction: minimize}").origin == "stated"
+    assert of("b/combined.loss").formula == "b/intent.loss + b/reply.log_loss"
+    assert of(OF_ONE_TASK).formula == "2 b/intent.accuracy - 0.5 b/hello_avg"
     assert of("combined.loss", UNSAID).formula is None
 
 
@@ -162,16 +172,31 @@ def test_what_is_tracked_may_be_of_any_place():
         ("price.mae", "price.mae: there is no output 'price'; there are intent, reply"),
         ("bleu_4", "no output has a metric 'bleu_4'; there are intent (category), reply (sequence)"),
         ("a/accuracy(tasks=micro)", "tasks=micro is about all tasks; leave it or the task a out"),
-        ("test:combined.loss", "a combination is of validation values and of all tasks"),
-        ("a/combined.loss", "recorded beside it. Write combined.loss"),
+        ("test:combined.loss", "a combination is of validation values; write combined.loss"),
         (
             "{metric: combined.loss, direction: maximize}",
             "combined.loss is to minimize, but direction says max",
         ),
         ("{combine: {}}", "combine takes a weight for each metric"),
         ("{combine: {accuracy: -1}}", "the weight of accuracy is a number above 0, got -1"),
-        ("{combine: {accuracy: 1}, weight: 2}", "combine goes with name and direction, got weight"),
+        ("{combine: {accuracy: 1}, weight: 2}", "combine goes with name, direction and task, got weight"),
         ("{combine: {acuracy: 1}}", "no output has a metric 'acuracy'"),
+        ("{combine: {cost: 1}}", "the engine reports it, state its direction: {cost: {weight: 1, direction:"),
+        (
+            "{combine: {gpu_mem: 0.5}}",
+            "gpu_mem has no direction, so that it has no sign here; state one: {gpu",
+        ),
+        ("{combine: {accuracy: {weight: 1, direction: min}}}", "is to maximize, but direction says min"),
+        ("{combine: {accuracy: {wait: 1}}}", "accuracy has a weight and a direction, got wait"),
+        (
+            "{combine: {accuracy: 1, intent.accuracy: 1}}",
+            "are one value, intent.accuracy; give it one weight",
+        ),
+        (
+            "{combine: {a/accuracy: 1}, task: b}",
+            "of the task b, and a/intent.accuracy is of a row of its own",
+        ),
+        ("{combine: {accuracy: 1}, task: a b}", "a task's name is text without"),
         ("{metric: a/f1, task: b}", "a/f1: its task is 'a', and task= says 'b'"),
         ("{metric: f1, task: ''}", "no part of a name can be called ''"),
         ("f1(average=none)", "has one value per class, and a search optimises one number"),
@@ -266,11 +291,15 @@ def test_a_sweep_of_several_outputs_goes_on(sweep, folder):
 def test_a_task_or_a_value_of_the_engine_steers(sweep, folder):
     """A list of params, `a/...` of the registry and a value that the engine logs, with a task in front."""
     text = changed("search: {sampler: random, seed: 3}", "backend: {list: [{lr: 0.2}, {lr: 0.7}]}", BOTH)
-    for metric in ("b/intent.accuracy", "{metric: b/hello_avg, direction: minimize}", "combined.log_loss"):
+    metrics = ("b/intent.accuracy", "{metric: b/hello_avg, direction: minimize}", "b/combined.log_loss")
+    for metric in (OF_ONE_TASK, *metrics):
         result = sweep(changed("optimize: accuracy", f"optimize: {metric}", text), "--fresh", "-q")
         assert result.exit_code == 0, result.output
     values = [last_values(folder, trial) for trial in (0, 1)]
     assert [one["b/hello_avg"] for one in values] == [0.2, 0.7]
+    assert all(
+        one["b/combined.log_loss"] == one["b/intent.log_loss"] + one["b/reply.log_loss"] for one in values
+    )
     assert all(one["combined.log_loss"] == one["intent.log_loss"] + one["reply.log_loss"] for one in values)
 
 

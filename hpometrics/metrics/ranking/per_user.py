@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -113,6 +113,10 @@ class PerUser(Mapping[str, Column]):
     def met(self) -> Self:
         """Return the same without metrics that have met nobody."""
         return replace(self, columns={name: column for name, column in self.items() if len(column[0])})
+
+    def without(self, names: Container[str]) -> Self:
+        """Return the same without some metrics."""
+        return replace(self, columns={name: column for name, column in self.items() if name not in names})
 
     def called(self, call: Callable[[str], str]) -> Self:
         """Return the same under other names, each of which a function gives for the old one."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...exceptions import RecordError
-from ...metrics.ranks import process
 from ...search.atomic import atomic_write
 from ..picked_file import PickedFile
 from .lines import Line
@@ -17,7 +16,7 @@ EXAMPLES = "examples"
 
 
 class ExampleFiles:
-    """Follows the picked epoch of one run, as `UserTables` does; of a process group the first rank writes.
+    """Follows the picked epoch of one run, as `UserTables` does.
 
     Args:
         directory: the trial's own; None holds the lines in memory alone.
@@ -25,7 +24,7 @@ class ExampleFiles:
 
     def __init__(self, directory: Path | None) -> None:
         self.lines: tuple[Line, ...] = ()
-        self._directory = directory if process() == 0 else None
+        self._directory = directory
         self._drafts = PickedFile(self._directory, EXAMPLES, ".jsonl")
 
     def follow(self, epoch: int, picked: int | None, lines: Sequence[Line]) -> None:

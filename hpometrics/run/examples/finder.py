@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,11 +14,18 @@ from ...metrics.collection import MetricCollection
 from ...metrics.gate import counting_rows
 from ...metrics.metric import Metric
 from ...metrics.outputs import Outputs
-from ...metrics.ranks import gathered, world_size
 from ...metrics.row_values import is_at_hand, is_mean_of_rows, measured_rows
 from .extremes import Example, Extremes, Place
 from .lines import Line, check_entries, entry_of, finite_or_none, host, lines_of
 from .plan import ExamplePlan
+
+
+@dataclass(frozen=True)
+class FoundExamples:
+    """What one process found in an epoch, by place, and the splits whose values do not count."""
+
+    places: Mapping[Place, Extremes]
+    void: frozenset[str]
 
 
 class Examples:
@@ -71,14 +79,19 @@ class Examples:
             self._tell(new, counted, meters)
             _add_entries(new, entries, rows)
 
-    def close(self, void: Collection[str] = ()) -> tuple[Line, ...]:
-        """Return the lines of the epoch, those of all ranks of a process group, and begin the next.
+    def found(self, void: Collection[str] = ()) -> FoundExamples:
+        """Give what was found in the epoch, and begin the next.
 
         Args:
             void: splits whose values do not count in this epoch; one that is void on a rank is on all.
         """
-        places, void = self._over_all_ranks(void)
-        self._places = {}
+        places, self._places = self._places, {}
+        return FoundExamples(places, frozenset(void))
+
+    def close(self, found: Sequence[FoundExamples]) -> tuple[Line, ...]:
+        """Return the lines of an epoch: of what each rank found, in the order of ranks."""
+        void = frozenset[str]().union(*(each.void for each in found))
+        places = found[0].places if len(found) == 1 else self._joined(found)
         counted = [(place, kept) for place, kept in places.items() if place.split not in void]
         return tuple(line for place, kept in counted for line in kept.lines(place))
 
@@ -129,18 +142,15 @@ class Examples:
             why = {"reason": f"{self._plan.metric} is {example.value}"} if odd else {}
             example.line = {"values": values, **why, **line}
 
-    def _over_all_ranks(self, void: Collection[str]) -> tuple[dict[Place, Extremes], Collection[str]]:
-        """What all processes have found, each example with the number of its process; and what is void."""
-        if world_size() == 1:
-            return self._places, void
-        parts = gathered((self._places, set(void)))
+    def _joined(self, found: Sequence[FoundExamples]) -> dict[Place, Extremes]:
+        """What all processes have found, each example with the number of its process."""
         joined: dict[Place, Extremes] = {}
-        for process, (places, _) in enumerate(parts):
-            for place, kept in places.items():
+        for process, each in enumerate(found):
+            for place, kept in each.places.items():
                 for example in (*kept.worst, *kept.best, *kept.undefined):
                     example.line = {"process": process, **(example.line or {})}
                 joined.setdefault(place, Extremes()).join(self._plan, kept)
-        return joined, set().union(*(void for _, void in parts))
+        return joined
 
 
 def _counted(batch: Outputs) -> tuple[Outputs, list[int]]:

@@ -1,0 +1,70 @@
+"""Provenance: what `best.json` says of its evaluation, so that the file alone is enough to replay it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from ..exceptions import RecordError
+from ..versions import installed_versions
+from .result import MetricEvaluatorResult
+from .score import Number, finite
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the best engine params come from, and what they scored.
+
+    Args:
+        evaluation: its class or the name of its object, `package.module:Name`.
+        objective: which way the first score is better.
+        scores: by the header of the metric, the optimised one first; None is a number that is not finite.
+        seed: of what the stages draw, see `PrefixCache`.
+        versions: of what scores depend on.
+    """
+
+    evaluation: str
+    objective: str
+    scores: Mapping[str, Number | None]
+    seed: int | None
+    versions: Mapping[str, str] = field(default_factory=installed_versions)
+
+    @classmethod
+    def of(cls, result: MetricEvaluatorResult, evaluation: str, seed: int | None) -> Self:
+        """Say where a result comes from."""
+        scores = zip(result.headers, result.best_scores.all, strict=True)
+        return cls(
+            evaluation,
+            result.objective.value,
+            {header: finite(score.value) for header, score in scores},
+            seed,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Give strict JSON."""
+        return {
+            "class": self.evaluation,
+            "objective": self.objective,
+            "scores": dict(self.scores),
+            "seed": self.seed,
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_json(cls, told: Any) -> Self:
+        """Read what `to_json` gave.
+
+        Raises:
+            RecordError: it is something else.
+        """
+        try:
+            return cls(
+                str(told["class"]),
+                told["objective"],
+                dict(told["scores"]),
+                told["seed"],
+                dict(told["versions"]),
+            )
+        except (KeyError, TypeError, ValueError) as err:
+            raise RecordError(f"evaluation: does not say what was evaluated ({err!r}): {told!r:.80}") from err

@@ -1,0 +1,22 @@
+"""Messages: what errors have in common, a text on one line and the name that was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """Give `; did you mean 'x'?`, or nothing when no choice is near."""
+    close = get_close_matches(str(word), list(choices), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def one_line(error: BaseException) -> str:
+    """Give an error's text on one printable line, as a log or a problem can hold it."""
+    return printable(" ".join(str(error).split())) or type(error).__name__
+
+
+def printable(text: str) -> str:
+    """Escape what would move the cursor, change colours or turn the reading direction."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,0 +1,1 @@
+"""Pages: HTML that needs nothing beside itself, all of one look."""

@@ -1,0 +1,163 @@
+"""Replay of a sweep: a trial of a run directory trained again under its own conditions, and over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from ..exceptions import ConfigError, RecordError
+from ..replayed import Replayed
+from ..run.spec import RunSpec, engine_facts
+from ..run.trial import attempt
+from ..search.readings import to_json
+from ..search.record import TrialRecord, TrialState
+from ..search.reporter import ListReporter
+from ..search.seeds import derive_seed
+from ..search.selection import best_of
+from .directory import RunDirectory
+from .engine import import_engine, settle
+from .job import spec_facts
+from .loader import parse_document, read_document
+from .plan import Plan, make_plan
+from .resolved import Resolved
+from .writer import dump_yaml
+
+Tell = Callable[[str], object]
+
+
+class TrialReplay:
+    """A trial of a run directory, ready to be trained again; nothing is written.
+
+    Args:
+        path: the directory, or the `best.yaml` in it, whose trial it then is.
+        trial: its number; default: the best.
+
+    Raises:
+        ConfigError: there is no such directory or trial, or its end cannot be replayed; the engine cannot be
+            imported or does not fit what was run.
+        RecordError: a file is damaged.
+        NoFiniteValueError: no trial is complete.
+    """
+
+    def __init__(self, path: Path, trial: int | None = None) -> None:
+        home = RunDirectory(path if path.is_dir() else path.parent)
+        self.resolved = home.read()
+        self.record = _record(home, self.resolved, _named_in(path) if trial is None else trial)
+        plan = _plan(home, self.resolved)
+        self._engine = import_engine(plan)
+        self._plan = settle(plan, self._engine)
+        facts = spec_facts(self._plan, engine_facts(self._engine.train))
+        self._spec = RunSpec(**{**facts, "threads": self.record.threads})
+
+    def __str__(self) -> str:
+        record, target = self.record, self.resolved.config["engine"]["target"]
+        conditions = f"seed {record.seed}, threads {record.threads}"
+        return f"trial {record.number} of {self.resolved.name}: {target}, {conditions}"
+
+    def seed(self, repeat: int) -> int | None:
+        """The seed of a repeat; that of repeat 0 is the recorded one."""
+        if repeat == 0:
+            return self.record.seed
+        return derive_seed(self._plan.engine_seed, self.record.number, repeat)
+
+    def run(self, repeat: int = 0) -> TrialRecord:
+        """Train once.
+
+        Raises:
+            KeyboardInterrupt: it was pressed.
+        """
+        params = self.record.params
+        reporter = ListReporter(number=self.record.number, params=params)
+        again, error = attempt(self._engine, params, self._spec, reporter, seed=self.seed(repeat))
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        return again
+
+    def compare(self, again: TrialRecord) -> Replayed:
+        """Put what was recorded beside what came out."""
+        versions = {**self.resolved.versions, **self.record.versions}
+        failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
+        failure = again.reason if failed else None
+        return Replayed(self._facts(self.record), self._facts(again), versions, failure)
+
+    def _facts(self, record: TrialRecord) -> dict[str, Any]:
+        """The value, the epoch it is from and the tracked values there; of a failed trial the reason."""
+        if record.state is TrialState.FAILED:
+            return {"reason": record.reason}
+        values = record.picked_values
+        tracked = {name: to_json(values[name]) for name in self.resolved.track if name in values}
+        return {self.resolved.metric: record.value, "epoch": record.epoch, **tracked}
+
+
+def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
+    """Train a trial again, tell whether its value came out, and return the exit code that says it too.
+
+    Args:
+        path: see `TrialReplay`.
+        trial: see `TrialReplay`.
+        seeds: train it under so many seeds, the recorded one first, and tell mean and deviation.
+        tell: what every line is given to.
+
+    Raises:
+        HpometricsError, KeyboardInterrupt: see `TrialReplay`.
+    """
+    replay = TrialReplay(path, trial)
+    tell(f"replaying {replay}")
+    first = replay.run()
+    replayed = replay.compare(first)
+    tell(str(replayed))
+    if seeds > 1:
+        every = [first]
+        for repeat in range(seeds):
+            every += [replay.run(repeat)] if repeat else []
+            tell(f"  seed {replay.seed(repeat)}: {_ended(every[-1])}")
+        tell(_spread(replay.resolved.metric, [record.value for record in every]))
+    return replayed.code
+
+
+def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
+    records = home.records()
+    if number is None:
+        number = best_of(records, resolved.metric, resolved.objective).trial
+    record = next((record for record in records if record.number == number), None)
+    if record is None:
+        there = ", ".join(str(record.number) for record in records)
+        raise ConfigError(f"{home.path}: has no trial {number}; there are {there or 'none'}")
+    if record.state is TrialState.PRUNED or not record.state.finished:
+        raise ConfigError(
+            f"{home.path}: trial {number} is {record.state.value}, and its end was not its own; a trial that "
+            "came to its end can be replayed"
+        )
+    return record
+
+
+def _named_in(path: Path) -> int | None:
+    """Give the trial that a `best.yaml` is of."""
+    if path.is_dir():
+        return None
+    trial = read_document(path).data.get("trial")
+    if not isinstance(trial, int):
+        raise RecordError(f"{path}: is no best.yaml, it names no trial")
+    return trial
+
+
+def _plan(home: RunDirectory, resolved: Resolved) -> Plan:
+    """Plan the sweep once more, from all that was settled; errors name the sweep file."""
+    return make_plan(parse_document(dump_yaml(resolved.config), resolved.file or str(home.resolved)))
+
+
+def _ended(record: TrialRecord) -> str:
+    return f"failed: {record.reason}" if record.value is None else str(record.value)
+
+
+def _spread(metric: str, values: Sequence[float | None]) -> str:
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    head = f"{metric} over {len(values)} seeds"
+    if len(finite) < len(values):
+        head += f", of which {len(values) - len(finite)} failed"
+    if len(finite) < 2:
+        return f"{head}: too few values for a deviation"
+    return f"{head}: mean {fmean(finite)}, deviation {stdev(finite)}"

@@ -1,0 +1,91 @@
+"""Targets: how files and commands name a user's own code, `package.module:Name`, and how it is imported."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .exceptions import ConfigError, missing_extra
+from .messages import did_you_mean, one_line
+
+TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a target is to be: its name in messages, and whether an object is one."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+def is_target(text: str) -> bool:
+    """Say whether a text follows the grammar; dunder names are never imported.
+
+    >>> is_target("examples.digits:train"), is_target("examples.digits"), is_target("os:__name__")
+    (True, False, False)
+    """
+    return re.fullmatch(TARGET, text) is not None and "__" not in text
+
+
+def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
+    """Import what a target names.
+
+    Args:
+        target: `package.module:Name`.
+        kind: what it is to be.
+        folders: put in front of the import path, the first one first.
+
+    Raises:
+        ConfigError: it is no target, cannot be imported or is something else; with the names there are.
+    """
+    if not is_target(target):
+        raise ConfigError(f"{target!r} is no target; write package.module:Name")
+    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
+    name, _, attribute = target.partition(":")
+    module = _module(name)
+    found = getattr(module, attribute, None)
+    if found is None:
+        hint = did_you_mean(attribute, (key for key in vars(module) if not key.startswith("_")))
+        raise ConfigError(f"{name} has no {attribute!r}{hint or _there(module, kind)}")
+    if not kind.fits(found):
+        what = "class" if isinstance(found, type) else type(found).__name__
+        raise ConfigError(f"{target} is a {what}, no {kind.name}{_there(module, kind)}")
+    return found
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as err:
+        raise ConfigError(_not_there(name, err)) from err
+    except Exception as err:  # the module's own code may raise anything
+        raise ConfigError(f"importing {name} failed: {type(err).__name__}: {one_line(err)}") from err
+
+
+def _not_there(module: str, err: ModuleNotFoundError) -> str:
+    """Say what is missing: the module itself, or a package that it imports."""
+    package = (err.name or "").partition(".")[0]
+    if package == "sklearn":
+        return str(missing_extra(module, "scikit-learn (sklearn)", "examples"))
+    if not package or package == module.partition(".")[0]:
+        return f"importing {module} failed: {type(err).__name__}: {one_line(err)}"
+    return f"{module} needs the package {package!r}, which is not installed"
+
+
+def _there(module: ModuleType, kind: Kind) -> str:
+    """Name what would have been right, of what the module makes itself."""
+    names = ", ".join(_names(module, kind))
+    return f"; it has {names}" if names else ""
+
+
+def _names(module: ModuleType, kind: Kind) -> Iterator[str]:
+    for name, value in vars(module).items():
+        imported = isinstance(value, (type, FunctionType)) and value.__module__ != module.__name__
+        if not name.startswith("_") and not imported and kind.fits(value):
+            yield name

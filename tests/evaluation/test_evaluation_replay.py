@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from sample_evaluations import DOCUMENTED, Guess, PrecisionEvaluation
+
+from hpometrics import MAXIMIZE, Evaluation
+from hpometrics.cli import main
+from hpometrics.evaluation import AverageMetric, EngineParams
+
+
+class Drawn(Guess):
+    """Its guess is drawn, and so are the folds before it."""
+
+    def read_eval(self, params):
+        np.random.rand(7)
+        return super().read_eval(params)
+
+    def train(self, prepared, name, params):
+        return params["guess"] + np.random.rand()
+
+
+class Guessed(AverageMetric):
+    """The guess itself."""
+
+    objective = MAXIMIZE
+
+    def calculate(self, query, predicted, actual):
+        return predicted
+
+
+class Drawing(Evaluation):
+    """Three candidates that share their folds."""
+
+    engine_metric = (Drawn, Guessed)
+    engine_params_list = tuple(EngineParams(algorithms={"guess": guess}) for guess in (0.0, 1.0, 5.0))
+
+
+@pytest.fixture
+def replay(tmp_path, monkeypatch):
+    """Call `hpometrics replay` on the `best.json` in an otherwise empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def call(*arguments: str, path: str = "best.json") -> Result:
+        return CliRunner().invoke(main, ["replay", path, *arguments])
+
+    return call
+
+
+def written(folder, evaluation=PrecisionEvaluation, params=DOCUMENTED, **changes):
+    """The `best.json` of an evaluation, alone in a folder, with changes to what it says of the evaluation."""
+    evaluation().evaluate(params, directory=folder / "home", tell=lambda line: None, seed=3)
+    told = json.loads((folder / "home" / "best.json").read_text())
+    told["evaluation"].update(changes)
+    (folder / "best.json").write_text(json.dumps(told))
+    return told
+
+
+def test_the_score_comes_out_to_the_last_digit(replay, tmp_path):
+    """The file alone is enough: it names the evaluation and the seed."""
+    written(tmp_path)
+    result = replay()
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        [
+            "replaying best.json: sample_evaluations:PrecisionEvaluation, seed 3",
+            "  Precision (label=1.0): 0.8846153846153846  as recorded",
+            "Precision (label=1.0) came out as recorded, to the last digit",
+        ],
+    )
+
+
+def test_what_is_drawn_is_drawn_again(replay, tmp_path):
+    """Though the candidates before it are not evaluated: each stage starts from the seed."""
+    told = written(tmp_path, Drawing, None)
+    assert told["algorithms"][0]["params"]["guess"] == 5.0
+    assert replay().exit_code == 0
+    assert "did not come out" in _with(tmp_path, replay, seed=4).stdout
+
+
+def _with(folder, replay, **changes) -> Result:
+    """Replay the file with changes to what it says of the evaluation."""
+    told = json.loads((folder / "best.json").read_text())
+    told["evaluation"].update(changes)
+    (folder / "best.json").write_text(json.dumps(told))
+    return replay()
+
+
+def test_a_directory_of_an_evaluation_means_its_file(replay, tmp_path):
+    """And nothing in it changes."""
+    written(tmp_path)
+    before = {path: path.read_bytes() for path in (tmp_path / "home").iterdir()}
+    assert replay(path="home").exit_code == 0
+    assert {path: path.read_bytes() for path in (tmp_path / "home").iterdir()} == before
+
+
+def test_a_score_that_does_not_come_out_names_the_versions(replay, tmp_path):
+    """With exit code 1."""
+    written(tmp_path, scores={"Precision (label=1.0)": 0.25}, versions={"numpy": "0.9"})
+    result = replay()
+    assert result.exit_code == 1
+    assert "  Precision (label=1.0): 0.8846153846153846  recorded 0.25\n" in result.stdout
+    assert f"versions that differ: numpy 0.9 -> {np.__version__}\n" in result.stdout
+
+
+def test_engine_params_that_fail_are_told(replay, tmp_path):
+    """As in the evaluation itself, they are no error of the command."""
+    told = written(tmp_path)
+    told["algorithms"][0]["params"]["lambda"] = -1.0
+    (tmp_path / "best.json").write_text(json.dumps(told))
+    result = replay()
+    assert result.exit_code == 1
+    assert "  failed: ArithmeticError: lambda -1.0 smooths nothing\n" in result.stdout
+
+
+def test_another_evaluation_may_be_named(replay, tmp_path):
+    """It must judge by what is recorded."""
+    written(tmp_path, **{"class": "gone:Away"})
+    assert replay("sample_evaluations:PrecisionEvaluation").exit_code == 0
+    result = replay("sample_evaluations:GuessEvaluation")
+    assert result.exit_code == 2
+    assert (
+        "has scores by Precision (label=1.0), and sample_evaluations:GuessEvaluation judges by"
+        in result.stderr
+    )
+    assert "importing gone failed" in replay().stderr
+
+
+def test_a_file_of_predictionio_is_evaluated(replay, tmp_path):
+    """It says nothing of scores, so nothing is compared; the evaluation is named."""
+    told = written(tmp_path)
+    del told["evaluation"]
+    (tmp_path / "best.json").write_text(json.dumps(told))
+    assert "does not say by which evaluation; name the one that made it: hpometrics replay" in replay().stderr
+    result = replay("sample_evaluations:PrecisionEvaluation")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("nothing is recorded to compare this with\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "best.json: is no JSON"),
+        ("[]", "best.json: is no best.json, but a list"),
+        (
+            '{"algorithms": [{"params": {}}], "evaluation": {"class": "a:b"}}',
+            "does not say what was evaluated",
+        ),
+        ('{"algorithm": []}', "no stage of engine params"),
+    ],
+)
+def test_what_is_no_best_json_is_refused(text, message, replay, tmp_path):
+    """With exit code 2."""
+    (tmp_path / "best.json").write_text(text)
+    result = replay()
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_options_of_a_sweep_are_refused(replay, tmp_path):
+    """A `best.json` is of one engine params."""
+    written(tmp_path)
+    result = replay("--trial", "0")
+    assert (result.exit_code, "--trial and --seeds for a sweep" in result.stderr) == (2, True)

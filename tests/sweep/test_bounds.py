@@ -1,0 +1,78 @@
+"""Constraints of a sweep file: checked, carried out, printed, and the exit code where none is kept."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from sample_sweeps import SWEEP, changed, plan_of, problems_of
+
+from hpometrics.cli import main
+
+
+def bounded(*constraints: str) -> str:
+    """The sweep file with constraints."""
+    return changed("track: [accuracy]", f"track: [accuracy], constraints: {list(constraints)}")
+
+
+def test_a_constraint_is_read_under_its_canonical_name():
+    """What it bounds is measured beside the tracked metrics, once."""
+    plan = plan_of(bounded("accuracy >= 0.5", "neg_log_loss <= 0.7", "log_loss >= 0", "megabytes <= 20"))
+    told = [str(bound.constraint) for bound in plan.bounds]
+    assert told == ["accuracy >= 0.5", "log_loss <= 0.7", "log_loss >= 0", "megabytes <= 20"]
+    assert [measure.name for measure in plan.track] == ["accuracy", "log_loss", "megabytes"]
+    assert [measure.reported for measure in plan.track] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("accuracy < 0.5", "as in 'ece <= 0.05'; got 'accuracy < 0.5'"),
+        ("test:accuracy >= 0.5", "only validation values steer a search"),
+        ("default >= 0.5", "default is a group of metrics; bound one of them"),
+        ("ndcg@10 >= 0.5", "ndcg"),
+        ("f1(average=none) >= 0.5", "one value per class"),
+    ],
+)
+def test_a_wrong_constraint_is_a_problem_with_its_place(text, told):
+    """Nothing is run."""
+    [found] = problems_of(bounded("accuracy >= 0", text))
+    assert "metrics.constraints[1]" in found and told in found
+
+
+def test_check_says_what_a_constraint_reads(sweep):
+    """Of a metric its input; of any other name that the engine reports it."""
+    result = sweep(bounded("accuracy >= 0.5", "megabytes <= 20"), command="check")
+    assert result.exit_code == 0, result.output
+    assert "constraint  accuracy >= 0.5   reads predictions" in result.output
+    assert "constraint  megabytes <= 20   reads what the engine reports" in result.output
+
+
+def test_the_best_is_feasible_and_says_so(sweep, folder):
+    """Of four trials those with a low accuracy are infeasible, in the table and in the last block."""
+    result = sweep(bounded("accuracy >= 0.86"))
+    assert result.exit_code == 0, result.output
+    states = yaml.safe_load((folder / "runs/sweep/sweep.resolved.yaml").read_text())
+    assert states["constraints"] == ["accuracy >= 0.86"]
+    assert "accuracy ^ >= 0.86" in result.stdout and "(>= 0.86 ok)" in result.stdout
+    assert "infeas." in result.stdout
+    best = CliRunner().invoke(main, ["best", "runs/sweep"])
+    assert best.exit_code == 0 and "(>= 0.86 ok)" in best.output
+
+
+def test_where_none_is_feasible_the_command_ends_with_3(sweep, folder):
+    """It names the least violating, and leaves no best.yaml; `best` says the same."""
+    result = sweep(bounded("accuracy >= 1.5"))
+    assert result.exit_code == 3
+    assert "no trial is feasible" in result.stderr and "breaks them least (accuracy 0." in result.stderr
+    assert not (folder / "runs/sweep/best.yaml").exists()
+    best = CliRunner().invoke(main, ["best", "runs/sweep"])
+    assert best.exit_code == 3 and "no trial is feasible" in best.stderr
+
+
+def test_other_constraints_are_another_sweep(sweep):
+    """The epochs of earlier trials were picked under other bounds."""
+    assert sweep(bounded("accuracy >= 0.1")).exit_code == 0
+    again = sweep(SWEEP)
+    assert again.exit_code == 2
+    assert "constraints: ('accuracy >= 0.1',) -> ()" in again.stderr

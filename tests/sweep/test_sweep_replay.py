@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+import statistics
+
+import pytest
+from click.testing import CliRunner, Result
+from sample_sweeps import SWEEP, changed
+
+from hpometrics.cli import main
+from hpometrics.search.seeds import derive_seed
+from hpometrics.sweep.directory import RunDirectory
+
+HOME = "runs/sweep"
+LEARN = changed("toy_engine:train", "toy_engine:learn")
+
+
+def replay(*arguments: str) -> Result:
+    """Call `hpometrics replay`."""
+    return CliRunner().invoke(main, ["replay", *arguments])
+
+
+def record(folder, number):
+    """A trial of the sweep in this folder."""
+    return RunDirectory(folder / HOME).records()[number]
+
+
+@pytest.mark.parametrize("text", [SWEEP, LEARN, changed("[accuracy]", "[roc_curve]")])
+def test_the_best_trial_comes_out_to_the_last_digit(text, sweep, folder):
+    """Value, epoch and what was tracked, a curve too; nothing is written."""
+    sweep(text)
+    before = {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()}
+    result = replay(HOME)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    best = int(lines[0].split()[2])
+    assert lines[0] == (
+        f"replaying trial {best} of sweep: toy_engine:{text.partition('toy_engine:')[2].split(',')[0]}, "
+        f"seed {derive_seed(3, best)}, threads 1"
+    )
+    assert lines[1] == f"  roc_auc: {record(folder, best).value}  as recorded"
+    assert lines[-1] == "roc_auc came out as recorded, to the last digit"
+    assert all(line.endswith("  as recorded") for line in lines[1:-1])
+    assert {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()} == before
+
+
+def test_best_yaml_means_its_trial(sweep):
+    """It stands in the directory of its sweep."""
+    sweep(SWEEP)
+    assert replay(f"{HOME}/best.yaml").stdout == replay(HOME).stdout
+
+
+def test_another_trial_may_be_replayed(sweep, folder):
+    """By its number."""
+    sweep(SWEEP)
+    for number in range(4):
+        result = replay(HOME, "--trial", str(number))
+        assert result.exit_code == 0
+        assert f"  roc_auc: {record(folder, number).value}  as recorded\n" in result.stdout
+
+
+def test_over_seeds_mean_and_deviation_are_told(sweep, folder):
+    """The recorded seed is the first, each other one is a repeat of the trial."""
+    sweep(SWEEP)
+    lines = replay(HOME, "--trial", "1", "--seeds", "3").stdout.splitlines()
+    told = [line.removeprefix("  seed ").split(": ") for line in lines if line.startswith("  seed ")]
+    assert [int(seed) for seed, _ in told] == [derive_seed(3, 1, repeat) for repeat in range(3)]
+    values = [float(value) for _, value in told]
+    assert values[0] == record(folder, 1).value and len(set(values)) > 1
+    mean, deviation = statistics.fmean(values), statistics.stdev(values)
+    assert lines[-1] == f"roc_auc over 3 seeds: mean {mean}, deviation {deviation}"
+
+
+def test_the_settings_of_the_run_are_those_of_the_replay(sweep, folder):
+    """What was assigned on the command line too, and the folder of the sweep file for the engine."""
+    inside = folder / "inside"
+    inside.mkdir()
+    (folder / "toy_engine.py").rename(inside / "toy_engine.py")
+    (inside / "sweep.yaml").write_text(SWEEP)
+    text = ["run", "inside/sweep.yaml", "--set", "budget.epochs=2", "--set", "metrics.at=last"]
+    assert CliRunner().invoke(main, text).exit_code == 0
+    assert "  epoch: 1  as recorded\n" in replay(HOME).stdout
+
+
+def test_what_does_not_come_out_names_the_versions(sweep, folder):
+    """With exit code 1; those of the record are compared with those here."""
+    sweep(SWEEP)
+    path = folder / HOME / "trials" / "0001" / "trial.json"
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "value": 0.25, "versions": {**told["versions"], "torch": "0.4"}}))
+    result = replay(HOME, "--trial", "1")
+    assert result.exit_code == 1
+    assert "  recorded 0.25\n" in result.stdout
+    assert "versions that differ: torch 0.4 -> " in result.stdout
+
+
+def test_a_failed_trial_fails_again(sweep, folder):
+    """For the same reason, which is what its record has."""
+    sweep(changed("toy_engine:train", "toy_engine:fail"))
+    states = [record(folder, number).state for number in range(4)]
+    result = replay(HOME, "--trial", str(states.index("failed")))
+    assert result.exit_code == 0
+    assert "reason came out as recorded, to the last digit" in result.stdout
+
+
+def test_a_complete_trial_that_fails_is_told(sweep, folder):
+    """The engine has changed since."""
+    sweep(SWEEP)
+    best = folder / HOME / "sweep.resolved.yaml"
+    best.write_text(best.read_text().replace("toy_engine:train", "toy_engine:always_fail"))
+    result = replay(HOME)
+    assert result.exit_code == 1
+    assert "  failed: ValueError: never works\n  roc_auc: -  recorded " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([HOME, "--trial", "9"], f"{HOME}: has no trial 9; there are 0, 1, 2, 3"),
+        (["."], "is no run directory; it has no sweep.resolved.yaml"),
+        ([HOME, "toy_engine:train"], "MODULE:EVALUATION is for a best.json"),
+        ([f"{HOME}/sweep.yaml"], "is no best.yaml, it names no trial"),
+        (["nowhere"], "'nowhere' does not exist"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(arguments, message, sweep):
+    """With exit code 2."""
+    sweep(SWEEP)
+    result = replay(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_a_trial_that_was_stopped_is_refused(sweep, folder):
+    """Its end was the pruner's, not its own."""
+    sweep(SWEEP)
+    path = folder / HOME / "trials" / "0001" / "trial.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "state": "pruned"}))
+    result = replay(HOME, "--trial", "1")
+    assert (result.exit_code, "trial 1 is pruned, and its end was not its own" in result.stderr) == (2, True)
+
+
+def test_nothing_complete_is_exit_code_3(sweep):
+    """As of the sweep."""
+    sweep(changed("toy_engine:train", "toy_engine:always_fail"))
+    assert replay(HOME).exit_code == 3
