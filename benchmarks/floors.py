@@ -46,9 +46,9 @@ def _category(panel: Panel, batches: Batches) -> Values:
         else:
             matrix += torch.bincount(codes, minlength=c * c)
         sums[0] -= true.sum(dtype=torch.float64)
-        sums[1] += logp.exp().square_().sum(1).sum(dtype=torch.float64)
-        sums[2] += true.exp().sum(dtype=torch.float64)
-        confidence = logp.gather(1, pred[:, None]).squeeze(1).exp()
+        sums[1] += _exp(logp).square_().sum(1).sum(dtype=torch.float64)
+        sums[2] += _exp(true).sum(dtype=torch.float64)
+        confidence = _exp(logp.gather(1, pred[:, None]).squeeze(1))
         where = _bins_of(confidence)
         bins[0] += torch.bincount(where, confidence.double(), BINS)
         bins[1] += torch.bincount(where[pred == target], minlength=BINS)
@@ -102,7 +102,7 @@ def _set(panel: Panel, batches: Batches) -> Values:
         truth, predicted = target.float(), (logits > 0).float()
         right = truth * predicted
         counts += torch.stack([right.sum(0), predicted.sum(0), truth.sum(0)])
-        sums[0] += torch.nn.functional.softplus(logits).sum() - logits.view(-1) @ truth.view(-1)
+        sums[0] += (torch.nn.functional.softplus(logits) - logits * truth).sum()
         sums[1] += ((predicted - truth).square_().sum(1) == 0).sum()
         scores[end : end + len(target)] = logits
         targets[end : end + len(target)] = truth
@@ -114,6 +114,11 @@ def _set(panel: Panel, batches: Batches) -> Values:
         "log_loss": (sums[0] / (rows * c)).item(),
         "accuracy": (sums[1] / rows).item(),
     }
+
+
+def _exp(values: Tensor) -> Tensor:
+    """By NumPy, as torch wakes every thread for it; a product of vectors does so too."""
+    return torch.from_numpy(np.exp(values.numpy()))
 
 
 def _bins_of(confidence: Tensor) -> Tensor:

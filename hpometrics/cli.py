@@ -173,6 +173,24 @@ def evaluate(
 
 @main.command()
 @click.argument("directory", type=_FILE)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+@click.option("--hired", is_flag=True, hidden=True)
+@click.option("--seconds", type=float, hidden=True)
+def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, seconds: float | None) -> None:
+    """Join a sweep from another process, or another machine that sees its directory.
+
+    Works on its trials beside all others until none is left; what a worker that died has left is taken up.
+    `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
+    """
+    with _reported(verbose):
+        from .sweep.worker import WorkerOptions, worker_command
+
+        sys.exit(worker_command(directory, WorkerOptions(quiet, verbose, hired, seconds)))
+
+
+@main.command()
+@click.argument("directory", type=_FILE)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
 def best(directory: Path, form: str) -> None:
     """Print the optimal engine params of a run directory, from its record; epochs count from 0."""

@@ -122,12 +122,22 @@ def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful
 def _step_on_plateau(
     trainer: Trainer, pl_module: LightningModule, done: int, values: Mapping[str, Any]
 ) -> None:
-    """Make the step of those schedulers that Lightning steps behind the hook in which states were copied."""
+    """Make the step of those schedulers that Lightning steps behind the hook in which states were copied.
+
+    Raises:
+        RunError: what one of them watches was logged too late to be recorded.
+    """
     if not pl_module.automatic_optimization:
         return
     for config in trainer.lr_scheduler_configs:
         if config.reduce_on_plateau and config.interval == "epoch" and done % config.frequency == 0:
-            pl_module.lr_scheduler_step(config.scheduler, values[str(config.monitor)])
+            watched = str(config.monitor)
+            if watched not in values:
+                raise RunError(
+                    f"a scheduler watches {watched!r}, which the record of epoch {done - 1} lacks, and "
+                    "so cannot go on; log it in validation_step"
+                )
+            pl_module.lr_scheduler_step(config.scheduler, values[watched])
 
 
 def _numbered(name: str, things: list[Any]) -> dict[str, Stateful]:

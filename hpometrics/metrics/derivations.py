@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -105,7 +106,12 @@ def probabilities_of(batch: Outputs) -> Tensor:
         raise MetricInputError(underivable(PROBABILITIES, batch.given, batch.feature))
     if batch.feature.type in _SIGMOID:
         return batch.logits.sigmoid()
-    return batch.log_probabilities.exp()
+    return exponential(batch.log_probabilities)
+
+
+def exponential(values: Tensor) -> Tensor:
+    """The exponential; on the CPU by NumPy: torch wakes every thread for it, however small the batch."""
+    return torch.from_numpy(np.exp(values.numpy())) if values.device.type == "cpu" else values.exp()
 
 
 def predictions_of(batch: Outputs) -> Tensor:

@@ -59,13 +59,16 @@ class Gathering:
             return 0
         if self._direct:
             self._pass_on(first.of(likeness.tensors_of(named)))
-        if self._regrouped:
+        if self._regrouped and rows <= self._most // 2:
             self._keep(likeness.tensors_of(named), rows)
+        elif self._regrouped:
+            self._count_kept()
+            self._count_made(first.of(likeness.tensors_of(named)))
         return rows
 
     def alike(self, named: Mapping[str, Any]) -> int:
         """The number of rows of a small batch that at a glance is like the first of its kind; else 0."""
-        return 0 if self._likeness is None else self._likeness.rows_of(named, self._most // 2)
+        return 0 if self._likeness is None else self._likeness.rows_of(named, self._most)
 
     def would_take(self, named: Mapping[str, Any]) -> bool:
         """Whether `take` would take it, and no statistic could refuse it."""
@@ -135,8 +138,12 @@ class Gathering:
         if not self._rows or self._first is None:
             return
         rows, self._rows = self._rows, 0
+        self._count_made(self._first.of(room[:rows] for room in self._room))
+
+    def _count_made(self, batch: Outputs) -> None:
+        """Count a batch that nobody handed in as it is."""
         with torch.inference_mode(False), torch.no_grad():
-            self._count(self._first.of(room[:rows] for room in self._room))
+            self._count(batch)
 
     def _count(self, batch: Outputs) -> None:
         for block in batch.blocks(_CUT) if batch.kind is not None else (batch,):

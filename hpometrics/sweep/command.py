@@ -48,9 +48,9 @@ def run_command(plan: Plan, options: Options) -> int:
     Raises:
         HpometricsError: something is wrong, found before the first trial.
     """
-    job = _job(plan, options)
+    job = make_job(plan, options.extend)
     with (
-        _terminated_as_interrupted(),
+        terminated_as_interrupted(),
         job.directory.opened(
             job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
         ),
@@ -70,7 +70,12 @@ def run_command(plan: Plan, options: Options) -> int:
         return _conclude(job, progress)
 
 
-def _job(plan: Plan, options: Options) -> Job:
+def make_job(plan: Plan, extend: bool = False) -> Job:
+    """Import the engine of a plan and settle what its trials measure.
+
+    Raises:
+        HpometricsError: the engine cannot be had, or does not fit the file.
+    """
     engine = import_engine(plan)
     plan = settle(plan, engine)
     home = RunDirectory(plan.directory)
@@ -85,7 +90,7 @@ def _job(plan: Plan, options: Options) -> Job:
         plan.config.results.fsync,
         [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
     )
-    return Job(plan, resolve(plan), home, trials, measured, extend=options.extend)
+    return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 
 
 def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
@@ -94,6 +99,11 @@ def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
         from .on_ray import run_on_ray  # the host that a sweep does not use is not loaded
 
         return partial(run_on_ray, verbose=verbose)
+    settings = job.plan.config.backend.optuna
+    if settings is not None and settings.workers > 1:
+        from .crew import run_with_crew
+
+        return partial(run_with_crew, workers=settings.workers, verbose=verbose)
     from .in_process import run_in_process
 
     return partial(run_in_process, verbose=verbose)
@@ -149,7 +159,7 @@ def _interrupted(job: Job) -> str:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """Take SIGTERM, with which a scheduler ends a job, for Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -113,12 +113,12 @@ class Search(Strict):
 
 
 class OptunaBackend(Strict):
-    """Trials in this process, drawn by Optuna."""
+    """Trials in processes on this machine, drawn by Optuna."""
 
     storage: str = "sqlite"
     """`sqlite` (study.db in the run directory), `memory`, or a URL."""
     workers: Annotated[int, Field(ge=1)] = 1
-    """Trials at the same time."""
+    """Processes that work on trials; `hpometrics worker DIR` adds one at any time."""
 
 
 class Resources(Strict):

@@ -26,6 +26,7 @@ class RunDirectory:
         self.resolved = path / "sweep.resolved.yaml"
         self.study = path / "study.db"
         self.trials = path / "trials"
+        self.locks = path / ".locks"
         self.table = path / "trials.csv"
         self.best = path / "best.yaml"
         self.engine_params = path / "best.json"
@@ -74,6 +75,7 @@ class RunDirectory:
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()
+                self._check_no_worker()
                 self.path.rename(self._aside())
         self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         with self._held():
@@ -96,6 +98,14 @@ class RunDirectory:
             yield
         finally:
             lock.release()
+
+    def _check_no_worker(self) -> None:
+        for path in self.locks.glob("*"):
+            try:
+                with FileLock(path, blocking=False):
+                    pass
+            except Timeout:
+                raise ConfigError(f"{self.path}: a worker is at work on trial {int(path.name)}") from None
 
     def _check_ours(self) -> None:
         others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]

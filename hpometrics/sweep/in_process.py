@@ -1,10 +1,10 @@
-"""A sweep in this process: slots of an Optuna study, claimed and run one after the other."""
+"""A sweep in one process: slots of an Optuna study, claimed beside other processes and run one by one."""
 
 from __future__ import annotations
 
 from ..search.optuna_backend import OptunaReporter, claim, reclaim, tell
 from .job import Job
-from .studies import TrialLocks, opened_study, reserve_slots
+from .studies import TrialLocks, has_reached_target, opened_study, reserve_slots
 
 
 def run_in_process(job: Job, verbose: bool = False) -> None:
@@ -19,7 +19,7 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
     """
     locks = TrialLocks(job.directory, job.plan.trials)
     with opened_study(job, locks, verbose) as study:
-        while not job.over:
+        while not (job.over or has_reached_target(study, job)):
             reserve_slots(study, job)
             trial = reclaim(study, locks.take) or claim(study, locks.take)
             if trial is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from ..metrics.combined import Combined
@@ -34,6 +35,8 @@ class Job:
         tell: called with the record of every trial that ends.
         extend: a stored study of another space is accepted.
         earlier: seconds that earlier invocations spent.
+        reached: whether a trial has reached the target.
+        ended: how many trials it was told of.
     """
 
     plan: Plan
@@ -46,6 +49,8 @@ class Job:
     earlier: float = 0.0
     began: float = field(default_factory=time.monotonic)
     reached: bool = False
+    ended: int = 0
+    _noting: Lock = field(default_factory=Lock, repr=False)
 
     @property
     def over(self) -> bool:
@@ -60,9 +65,11 @@ class Job:
         return None if limit is None else max(0.0, limit - spent)
 
     def note(self, record: TrialRecord) -> None:
-        """Take note of a trial that ended."""
-        self.reached = self.reached or self.reaches(record)
-        self.tell(record)
+        """Take note of a trial that ended, here or in another process; from any thread."""
+        with self._noting:
+            self.reached = self.reached or self.reaches(record)
+            self.ended += record.state.finished
+            self.tell(record)
 
     def reaches(self, record: TrialRecord) -> bool:
         """Say whether a trial has reached `budget.target`."""

@@ -157,7 +157,7 @@ def _backend(plan: Plan) -> str:
         cpu = needs.cpu or plan.config.engine.threads or 1
         return f"ray   workers {workers}, each with {cpu:g} cpu and {needs.gpu:g} gpu"
     if chosen.optuna is not None:
-        return f"optuna   storage {chosen.optuna.storage}, {chosen.optuna.workers} worker"
+        return f"optuna   storage {chosen.optuna.storage}, {_plural(chosen.optuna.workers, 'worker')}"
     return "list   one after the other"
 
 

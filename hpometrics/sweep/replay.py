@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -20,10 +19,9 @@ from ..search.selection import best_of
 from .directory import RunDirectory
 from .engine import import_engine, settle
 from .job import spec_facts
-from .loader import parse_document, read_document
-from .plan import Plan, make_plan
+from .loader import read_document
+from .planned_again import planned_again
 from .resolved import Resolved
-from .writer import dump_yaml
 
 Tell = Callable[[str], object]
 
@@ -46,7 +44,7 @@ class TrialReplay:
         home = RunDirectory(path if path.is_dir() else path.parent)
         self.resolved = home.read()
         self.record = _record(home, self.resolved, _named_in(path) if trial is None else trial)
-        plan = _plan(home, self.resolved)
+        plan = planned_again(home)
         self._engine = import_engine(plan)
         self._plan = settle(plan, self._engine)
         facts = spec_facts(self._plan, self._engine)
@@ -110,11 +108,11 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
     replayed = replay.compare(first)
     tell(str(replayed))
     if seeds > 1:
-        every = [first]
+        every = []
         for repeat in range(seeds):
-            every += [replay.run(repeat)] if repeat else []
+            every.append(replay.run(repeat) if repeat else first)
             tell(f"  seed {replay.seed(repeat)}: {_ended(every[-1])}")
-        tell(_spread(replay.resolved.metric, [record.value for record in every]))
+        tell(_spread(replay.resolved.metric, every))
     return replayed.code
 
 
@@ -144,20 +142,15 @@ def _named_in(path: Path) -> int | None:
     return trial
 
 
-def _plan(home: RunDirectory, resolved: Resolved) -> Plan:
-    """Plan the sweep once more, from all that was settled; errors name the sweep file."""
-    return make_plan(parse_document(dump_yaml(resolved.config), resolved.file or str(home.resolved)))
-
-
 def _ended(record: TrialRecord) -> str:
-    return f"failed: {record.reason}" if record.value is None else str(record.value)
+    return f"failed: {record.reason}" if record.state is TrialState.FAILED else str(record.value)
 
 
-def _spread(metric: str, values: Sequence[float | None]) -> str:
-    finite = [value for value in values if value is not None and math.isfinite(value)]
-    head = f"{metric} over {len(values)} seeds"
-    if len(finite) < len(values):
-        head += f", of which {len(values) - len(finite)} failed"
-    if len(finite) < 2:
+def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
+    ended = [record.value for record in records if record.state is not TrialState.FAILED]
+    values = [value for value in ended if value is not None]
+    failed = len(records) - len(values)
+    head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
+    if len(values) < 2:
         return f"{head}: too few values for a deviation"
-    return f"{head}: mean {fmean(finite)}, deviation {stdev(finite)}"
+    return f"{head}: mean {fmean(values)}, deviation {stdev(values)}"

@@ -30,7 +30,7 @@ class Resolved:
 
     `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
     `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others;
-    `constraints` are bounds under the names of `track`; `file` is the sweep file as it was named.
+    `constraints` are bounds under the names of `track`; `file` is the sweep file, beside which the engine is.
     """
 
     name: str
@@ -98,8 +98,9 @@ def resolved_config(plan: Plan) -> dict[str, Any]:
     """Give the sweep file with every default spelled out."""
     told = plan.config.model_dump(by_alias=True, exclude_none=True)
     told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
-    told["search"].setdefault("sampler", plan.sampler)
-    told["search"].setdefault("pruner", plan.pruner)
+    if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
+        told["search"].setdefault("sampler", plan.sampler)
+        told["search"].setdefault("pruner", plan.pruner)
     told["engine"]["seed"] = plan.engine_seed
     if not plan.config.metrics.optimize:
         del told["metrics"]["optimize"]  # the engine says it
@@ -131,7 +132,7 @@ def resolve(plan: Plan) -> Resolved:
         config=resolved_config(plan),
         formulas={m.name: m.formula for m in (best, *plan.track) if m.formula is not None},
         constraints=tuple(str(bound.constraint) for bound in plan.bounds),
-        file=str(plan.file),
+        file=str(plan.file.absolute()),
     )
 
 

@@ -19,6 +19,7 @@ from ..search.optuna_backend import (
     open_study,
     reclaim,
     reserve,
+    study_records,
     tell,
 )
 from .directory import RunDirectory
@@ -36,7 +37,7 @@ class TrialLocks:
     """
 
     def __init__(self, directory: RunDirectory, total: int | None) -> None:
-        self._folder, self._total = directory.path / ".locks", total
+        self._folder, self._total = directory.locks, total
         self._held: dict[int, FileLock] = {}
 
     @property
@@ -91,6 +92,11 @@ def has_open_trials(study: optuna.Study, job: Job) -> bool:
     """Say whether a trial of the budget waits, or was left by a worker."""
     left = study.get_trials(deepcopy=False, states=_OPEN)
     return any(job.plan.trials is None or trial.number < job.plan.trials for trial in left)
+
+
+def has_reached_target(study: optuna.Study, job: Job) -> bool:
+    """Say whether a trial of any process has reached `budget.target`."""
+    return job.plan.config.budget.target is not None and any(map(job.reaches, study_records(study)))
 
 
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:

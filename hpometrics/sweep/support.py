@@ -48,7 +48,6 @@ _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "engine.command": ((None,), "a command as engine"),
-    "backend.optuna.workers": ((1,), "more than one worker on optuna"),
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),
     "budget.trial_time": ((None,), "a limit per trial"),
@@ -68,7 +67,8 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         settle: Ray may be loaded to ask it about options; Optuna is, wherever options are given.
     """
     before = len(document.problems)
-    for check in (_later, _sampler, _pruner, _loggers, _report, _list_backend, _ray_backend):
+    backends = (_list_backend, _optuna_backend, _ray_backend)
+    for check in (_later, _sampler, _pruner, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
     for path, text in _pruner_epochs(sweep, document):
@@ -214,6 +214,12 @@ def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     ):
         if given and getattr(given, "name", "") != "none":
             yield ("search", key), f"the list backend runs its list as it is; leave {key} out"
+
+
+def _optuna_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    settings = sweep.backend.optuna
+    if settings is not None and settings.workers > 1 and settings.storage == "memory":
+        yield ("backend", "optuna", "storage"), "workers share a storage; memory is one process's own"
 
 
 def _ray_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

@@ -73,6 +73,23 @@ def test_a_fit_that_goes_on_draws_as_if_it_had_never_stopped(plateau, tmp_path):
     assert [record.values for record in run.history] == [record.values for record in whole.history]
 
 
+class Late(Restless):
+    """Logs what its schedule watches where the epoch is closed already."""
+
+    def configure_optimizers(self) -> Any:
+        plan = super().configure_optimizers()
+        return {**plan, "lr_scheduler": {**plan["lr_scheduler"], "monitor": "late"}}
+
+
+def test_a_schedule_that_cannot_go_on_says_why(tmp_path):
+    """A step left out in silence would be another training."""
+    with pytest.raises(KeyError, match="killed"), Run(Killed(), directory=tmp_path, **FACTS) as run:
+        fit(RunCallback(run), Late(plateau=True))
+    with pytest.raises(RunError, match="watches 'late', which the record of epoch 1 lacks"):
+        with Run(directory=tmp_path, **FACTS) as run:
+            fit(RunCallback(run), Late(plateau=True))
+
+
 class Silent(Module):
     """Updates the run on its own."""
 

@@ -53,6 +53,16 @@ def test_what_is_held_is_bounded(threads, sizes, counted, monkeypatch):
     assert panel.rows == 40000
 
 
+def test_a_batch_too_large_to_gather_is_counted_at_a_glance(counted, monkeypatch):
+    """One of half to all that may be gathered is counted in its update, behind what was gathered before."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    few, many = draw(Category(4), 10), draw(Category(4), 10000)
+    panel, looks = panel_of(few, few), []
+    monkeypatch.setattr(panel, "_take", looks.append)
+    panel.update(**many)
+    assert (counted, looks, panel.rows) == ([10, 10, 10000], [], 10020)
+
+
 def test_batches_may_come_from_inference_mode_and_not():
     """What is held was made in neither: it can be written to from both."""
     panel, batches = panel_of(), cut(draw(Category(4), 50, 0.5), [10] * 5)

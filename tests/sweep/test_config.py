@@ -254,7 +254,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
         ("epochs: 3}", "epochs: 3}\nresults: {checkpoints: all}", "another choice of checkpoints"),
         ("epochs: 3}", "epochs: 3}\nresults: {loggers: [csv, mlflow]}", "the logger mlflow"),
         ("epochs: 3}", "epochs: 3}\nresults: {loggers: [{table: {width: 80}}]}", "table with options"),
-        ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {workers: 2}}", "more than one worker on optuna"),
         ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {storage: journal}}", "a storage other than"),
         ("epochs: 3}", "epochs: 3}\nbackend: {ray: {address: auto}}", "a running Ray cluster"),
     ],

@@ -71,6 +71,14 @@ def test_over_seeds_mean_and_deviation_are_told(sweep, folder):
     assert lines[-1] == f"roc_auc over 3 seeds: mean {mean}, deviation {deviation}"
 
 
+def test_a_seed_that_fails_is_no_value(sweep, folder):
+    """It is told and left out of the mean, whatever it had reached."""
+    sweep(changed("toy_engine:train", "toy_engine:always_fail"))
+    lines = replay(HOME, "--trial", "0", "--seeds", "2").stdout.splitlines()
+    assert lines[-2].endswith(": failed: ValueError: never works")
+    assert lines[-1] == "roc_auc over 2 seeds, 2 of which failed: too few values for a deviation"
+
+
 def test_the_settings_of_the_run_are_those_of_the_replay(sweep, folder):
     """What was assigned on the command line too, and the folder of the sweep file for the engine."""
     inside = folder / "inside"

@@ -181,7 +181,7 @@ class BrierSkill(Skill):
 def cross_entropy(batch: Outputs) -> Tensor:
     """The cross-entropy of each row (of a set, of each label) with its target or soft label, in nats."""
     if batch.soft is None:
-        return -batch.block("log_likelihood", _log_likelihood)
+        return batch.block("cross_entropy", _of_right)
     soft = batch.soft.double()
     if batch.feature.type == CATEGORY:
         return -(soft * batch.log_probabilities).sum(1)
@@ -189,16 +189,16 @@ def cross_entropy(batch: Outputs) -> Tensor:
     return -(soft * yes + (1 - soft) * no)
 
 
-def _log_likelihood(batch: Outputs) -> Tensor:
+def _of_right(batch: Outputs) -> Tensor:
+    """The negative logarithm of the probability of what is right."""
     if batch.feature.type == CATEGORY:
-        return batch.log_probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
+        return -batch.log_probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
     if LOGITS in batch.given:
         logits = batch.logits
-        signed = torch.addcmul(-logits, logits, batch.target.to(logits.dtype), value=2)  # a where costs more
-        likelihood: Tensor = torch.nn.functional.logsigmoid(signed)
-        return likelihood
+        wrong = torch.addcmul(logits, logits, batch.target.to(logits.dtype), value=-2)  # a where costs more
+        return torch.nn.functional.softplus(wrong)  # logsigmoid wakes all threads, however small the batch
     probabilities = batch.probabilities
-    return _log(torch.where(batch.target.bool(), probabilities, 1 - probabilities))
+    return -_log(torch.where(batch.target.bool(), probabilities, 1 - probabilities))
 
 
 def _log_both(batch: Outputs) -> tuple[Tensor, Tensor]:

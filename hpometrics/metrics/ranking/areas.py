@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -9,6 +11,8 @@ from .host import on_host
 from .interactions import Interactions
 
 _COMPARED = 1 << 22  # scores compared at once, where items are tied
+Floats = npt.NDArray[np.floating]
+Integers = npt.NDArray[np.int64]
 
 
 def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor, Tensor]:
@@ -21,16 +25,17 @@ def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor,
     Returns:
         For each row, float64: the pairs in the right order, the relevant items, the others.
     """
-    own = _side_by_side(scores, relevant)
+    rows, row = len(scores), relevant.row_of
+    own = _scores_of(scores, relevant, row)
     ranked = own > -torch.inf
     ordered = _sorted(scores)
-    lowest = ordered.new_full((len(ordered), 1), torch.finfo(ordered.dtype).min)
-    hidden = torch.searchsorted(ordered, lowest)
-    below, upto = _places(ordered, own)
-    positives = ranked.sum(1, dtype=torch.float64)
-    among_all = torch.where(ranked, (below + upto).double() / 2 - hidden, 0.0).sum(1)
-    others = ordered.shape[1] - hidden.squeeze(1).double() - positives
-    return among_all - positives.square() / 2, positives, others
+    lowest = ordered.new_full((rows, 1), torch.finfo(ordered.dtype).min)
+    hidden = torch.searchsorted(ordered, lowest).squeeze(1).double()
+    below, upto = _places(ordered, own, relevant, row)
+    positives = _per_row(ranked.double(), row, rows)
+    among_all = _per_row(torch.where(ranked, (below + upto).double() / 2, 0.0), row, rows)
+    others = ordered.shape[1] - hidden - positives
+    return among_all - hidden * positives - positives.square() / 2, positives, others
 
 
 def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
@@ -45,14 +50,13 @@ def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
     """
     if not on_host(scores):
         return _ranks_by_sorting(scores, entries)
-    own = _side_by_side(scores, entries)
-    filled = torch.arange(own.shape[1]) < entries.counts.unsqueeze(1)
-    below, upto = (places[filled] for places in _places(_sorted(scores.clone()), own))
-    own = own[filled]
+    row = entries.row_of
+    own = _scores_of(scores, entries, row)
+    below, upto = _places(_sorted(scores.clone()), own, entries, row)
     rank = scores.shape[1] - upto + 1
     tied = ((upto - below > 1) & (own > -torch.inf)).nonzero().squeeze(1)
     if len(tied):
-        rank[tied] += _tied_before(scores, entries.row_of[tied], entries.items[tied], own[tied])
+        rank[tied] += _tied_before(scores, row[tied], entries.items[tied], own[tied])
     return rank.double().masked_fill(own == -torch.inf, torch.inf)
 
 
@@ -68,8 +72,9 @@ def _ranks_by_sorting(scores: Tensor, entries: Interactions) -> Tensor:
 
 def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
     """How many items of each row are ranked and not relevant, (rows,) float64."""
-    ranked = _side_by_side(scores, relevant) > -torch.inf
-    return ((scores > -torch.inf).sum(1) - ranked.sum(1)).double()
+    row = relevant.row_of
+    ranked = (_scores_of(scores, relevant, row) > -torch.inf).double()
+    return (scores > -torch.inf).sum(1).double() - _per_row(ranked, row, len(scores))
 
 
 def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Tensor:
@@ -85,10 +90,15 @@ def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Te
     return torch.cat(counts)
 
 
-def _side_by_side(scores: Tensor, relevant: Interactions) -> Tensor:
-    """The scores of each row's relevant items, (rows, most), -inf behind them."""
-    found = scores.reshape(-1).index_select(0, relevant.places(scores.shape[1]))
-    return relevant.side_by_side(found, -torch.inf)
+def _scores_of(scores: Tensor, entries: Interactions, row: Tensor) -> Tensor:
+    """The score of each entry, (entries,), -inf for one that only fills up."""
+    found = scores.reshape(-1).index_select(0, row * scores.shape[1] + entries.items)
+    return entries.real(found, -torch.inf)
+
+
+def _per_row(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Add up what the entries of each row have, (rows,)."""
+    return values.new_zeros(rows).index_add_(0, row, values)
 
 
 def _sorted(scores: Tensor) -> Tensor:
@@ -98,16 +108,38 @@ def _sorted(scores: Tensor) -> Tensor:
     return scores.sort(dim=1).values
 
 
-def _places(ordered: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """How many scores of its row lie below each value, and how many do not lie above it."""
-    below = torch.searchsorted(ordered, own)
-    if on_host(ordered) and not _tied(ordered, own, below):
-        return below, below + 1
-    return below, torch.searchsorted(ordered, own, side="right")
+def _places(ordered: Tensor, own: Tensor, entries: Interactions, row: Tensor) -> tuple[Tensor, Tensor]:
+    """How many scores of its row lie below each entry's, and how many do not lie above it."""
+    if not on_host(ordered):
+        table = entries.side_by_side(own, -torch.inf)
+        left, right = (torch.searchsorted(ordered, table, side=side) for side in ("left", "right"))
+        return left.view(-1), right.view(-1)
+    flat, width = ordered.numpy().reshape(-1), ordered.shape[1]
+    first, values = row.numpy() * width, own.numpy()
+    below = _found(flat, first, width, values, np.less)
+    upto = below + 1
+    tied = np.flatnonzero(flat.take(first + upto, mode="clip") == values)  # or the next row begins with it
+    upto[tied] = _found(flat, first[tied], width, values[tied], np.less_equal)
+    return torch.from_numpy(below), torch.from_numpy(upto)
 
 
-def _tied(ordered: Tensor, own: Tensor, below: Tensor) -> bool:
-    """Whether any value that is ranked stands in its row twice."""
-    last = ordered.shape[1] - 1
-    next_to = ordered.gather(1, (below + 1).clamp(max=last))
-    return bool(((next_to == own) & (below < last) & (own > -torch.inf)).any())
+def _found(flat: Floats, first: Integers, width: int, values: Floats, precedes: np.ufunc) -> Integers:
+    """Search all values at once, each in its own row, by halving; in half the time of `torch.searchsorted`.
+
+    Args:
+        flat: rows of rising scores, one behind the other.
+        first: where the row of each value begins.
+        width: the length of a row.
+        values: what is searched for.
+        precedes: says of a score and a value whether the score is counted.
+
+    Returns:
+        How many scores of its row precede each value.
+    """
+    low, left = first, width
+    while left > 1:
+        half = left // 2
+        low = low + half * precedes(flat[low + (half - 1)], values)
+        left -= half
+    found: Integers = low - first + precedes(flat[low], values)
+    return found

@@ -66,6 +66,8 @@ class Interactions:
     @property
     def row_of(self) -> Tensor:
         """The row of each entry, (entries,) int64."""
+        if on_host(self.offsets):
+            return torch.from_numpy(np.repeat(np.arange(len(self)), self.counts.numpy()))
         rows = torch.arange(len(self), device=self.offsets.device)
         return rows.repeat_interleave(self.counts, output_size=len(self.items))
 
@@ -111,10 +113,7 @@ class Interactions:
 
     def places(self, width: int) -> Tensor:
         """Where the entries stand in a matrix of so many columns, laid out flat: (entries,) int64."""
-        if not on_host(self.items):
-            return self.row_of * width + self.items
-        first = np.arange(len(self)) * width
-        return torch.from_numpy(np.repeat(first, self.counts.numpy()) + self.items.numpy())
+        return self.row_of * width + self.items
 
     def where(self, keep: Tensor) -> Interactions:
         """Return the same rows with those of their entries where `keep`, (entries,) bool, is true."""

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from ..derivations import exponential
 from ..features import BINARY, SET
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
@@ -84,7 +85,7 @@ def _confidence(batch: Outputs) -> Confidence:
     if batch.feature.type == BINARY:
         return Confidence(batch.probabilities, batch.target, batch.weight)
     if batch.feature.type != SET:
-        sure = batch.log_probabilities.amax(-1).exp()
+        sure = exponential(batch.log_probabilities.amax(-1))
         return Confidence(sure, batch.predictions == batch.target, batch.weight)
     labels = batch.target.shape[1]
     weight = None if batch.weight is None else batch.weight.repeat_interleave(labels)

@@ -1,0 +1,71 @@
+"""The crew: worker processes that a sweep starts beside its own, and whose trials it tells of."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+from ..search.epoch_log import read_trial
+from .in_process import run_in_process
+from .job import Job
+
+
+def run_with_crew(job: Job, workers: int, verbose: bool = False) -> None:
+    """Run trials in so many processes, this one among them, until the budget is used up.
+
+    Raises:
+        BaseException: what stopped the trial at work here, once every worker has recorded its own.
+    """
+    with Crew(job, workers - 1, verbose):
+        run_in_process(job, verbose)
+    run_in_process(job, verbose)  # goes on with what a worker has left that died
+
+
+class Crew:
+    """Workers on a job. Within the context they work; its end waits for them, an error sends them home.
+
+    Args:
+        job: what they work on too; it is told of each trial that they end.
+        size: how many.
+        verbose: let Optuna write its own log.
+    """
+
+    def __init__(self, job: Job, size: int, verbose: bool) -> None:
+        self._job = job
+        command = [sys.executable, "-m", "hpometrics", "worker", str(job.directory.path), "--hired"]
+        command += ["--verbose"] if verbose else []
+        if job.seconds_left is not None:
+            command += ["--seconds", str(job.seconds_left)]
+        self._workers = [_started(command) for _ in range(size)]
+        self._listeners = [Thread(target=self._listen, args=(one,), daemon=True) for one in self._workers]
+
+    def __enter__(self) -> Self:
+        for listener in self._listeners:
+            listener.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            for worker in self._workers:
+                worker.terminate()
+        for listener in self._listeners:
+            listener.join()
+
+    def _listen(self, worker: subprocess.Popen[str]) -> None:
+        with worker:  # closes the pipe and waits
+            for line in worker.stdout or ():
+                record = read_trial(self._job.directory.trial(int(line)))
+                if record is not None:
+                    self._job.note(record)
+
+
+def _started(command: list[str]) -> subprocess.Popen[str]:
+    """Start a worker; Ctrl-C reaches this process only, which then ends its workers once and in order."""
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )

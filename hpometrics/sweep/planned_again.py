@@ -1,0 +1,28 @@
+"""A plan made again from what a run directory has recorded: for workers that join it and for replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .directory import RunDirectory
+from .loader import parse_document
+from .overrides import override
+from .plan import Plan, make_plan
+from .writer import dump_yaml
+
+
+def planned_again(home: RunDirectory, assignments: Iterable[str] = ()) -> Plan:
+    """Plan the sweep of a run directory from all that was settled when it was made; errors name its file.
+
+    Args:
+        home: the run directory.
+        assignments: `key=value` texts that change it.
+
+    Raises:
+        ConfigError: it is no run directory.
+        SweepFileError: what it holds can no longer be carried out.
+    """
+    resolved = home.read()
+    document = parse_document(dump_yaml(resolved.config), resolved.file or str(home.resolved))
+    override(document, assignments)
+    return make_plan(document)

@@ -1,0 +1,92 @@
+"""Several processes on one sweep: every trial once, the values of one process, nothing left behind."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from click.testing import CliRunner
+from filelock import FileLock
+from sample_sweeps import SWEEP, changed, hpometrics, problems_of
+
+from hpometrics.cli import main
+from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.sweep.directory import RunDirectory
+
+MANY = changed("trials: 4", "trials: 12")
+LEARN = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "epochs: 6")
+
+
+def told(record: TrialRecord) -> tuple[object, ...]:
+    """What a trial came to, whoever ran it."""
+    return record.number, record.params, record.state, record.seed, [epoch.values for epoch in record.epochs]
+
+
+def ended(*arguments: str) -> tuple[int, str]:
+    """Run the command to its end in a process of its own: exit code and stderr."""
+    process = hpometrics(*arguments)
+    _, err = process.communicate(timeout=300)
+    return process.returncode, err
+
+
+def test_three_workers_do_what_one_does(sweep, folder):
+    """The same twelve trials with the same values, numbered without gaps; each end is told once, here."""
+    result = sweep(f"{MANY}backend: {{optuna: {{workers: 3}}}}\n")
+    assert result.exit_code == 0, result.output
+    lines = [line.split()[0] for line in result.stderr.splitlines() if line.startswith(" #")]
+    assert sorted(lines, key=lambda line: int(line[1:])) == [f"#{number}" for number in range(12)]
+    shared = RunDirectory(folder / "runs/sweep").records()
+    assert sweep(f"name: alone\n{MANY}").exit_code == 0
+    alone = RunDirectory(folder / "runs/alone").records()
+    assert [told(record) for record in shared] == [told(record) for record in alone]
+
+
+def test_a_worker_that_was_killed_leaves_its_trial_to_the_next(folder, monkeypatch):
+    """Killed in epoch 3 of the second trial; another goes on there, and ends the sweep."""
+    (folder / "sweep.yaml").write_text(LEARN)
+    monkeypatch.setenv("KILL_AT", "3")
+    assert ended("run", "sweep.yaml")[0] == -signal.SIGKILL
+    monkeypatch.delenv("KILL_AT")
+    code, err = ended("worker", "runs/sweep")
+    assert code == 0, err
+    assert "joined" in err and "ended 3 trials; none is left. See: hpometrics best runs/sweep" in err
+    records = RunDirectory(folder / "runs/sweep").records()
+    assert [record.state for record in records] == [TrialState.COMPLETE] * 4
+    assert [epoch.attempt for epoch in records[1].epochs] == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_run_starts_over_only_where_nobody_works(sweep, folder):
+    """A worker holds the lock of its trial."""
+    assert sweep(SWEEP).exit_code == 0
+    with FileLock(folder / "runs/sweep/.locks/0003"):
+        refused = sweep(SWEEP, "--fresh")
+    assert refused.exit_code == 2
+    assert "runs/sweep: a worker is at work on trial 3" in refused.stderr
+    assert sweep(SWEEP, "--fresh").exit_code == 0
+
+
+def test_a_worker_starts_no_trial_once_another_has_reached_the_target(sweep, folder):
+    """Whoever reached it: the study says so."""
+    target = changed("trials: 4", "trials: 4, target: 0.1")
+    assert sweep(target).exit_code == 0
+    assert CliRunner().invoke(main, ["worker", "runs/sweep"]).exit_code == 0
+    assert len(RunDirectory(folder / "runs/sweep").records()) == 1
+
+
+def test_a_worker_needs_a_run_directory(folder):
+    """What it is given is named."""
+    result = CliRunner().invoke(main, ["worker", "."])
+    assert result.exit_code == 2 and "is no run directory" in result.stderr
+
+
+def test_workers_need_a_storage_that_they_share():
+    """Memory is one process's own."""
+    [found] = problems_of(f"{SWEEP}backend: {{optuna: {{workers: 2, storage: memory}}}}\n")
+    assert "backend.optuna.storage: workers share a storage; memory is one process's own" in found
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_check_says_how_many_work(sweep, workers):
+    """One worker, four workers."""
+    result = sweep(f"{SWEEP}backend: {{optuna: {{workers: {workers}}}}}\n", command="check")
+    assert f"storage sqlite, {workers} worker{'s' if workers > 1 else ''}\n" in result.output
