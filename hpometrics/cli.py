@@ -169,8 +169,8 @@ def evaluate(
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
-@click.option("--seconds", type=float, hidden=True)
-def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, seconds: float | None) -> None:
+@click.option("--since", type=float, hidden=True)
+def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, since: float | None) -> None:
     """Join a sweep from another process, or another machine that sees its directory.
 
     Works on its trials beside all others until none is left; what a worker that died has left is taken up.
@@ -179,7 +179,7 @@ def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, seconds: fl
     with _reported(verbose):
         from .sweep.worker import WorkerOptions, worker_command
 
-        sys.exit(worker_command(directory, WorkerOptions(quiet, verbose, hired, seconds)))
+        sys.exit(worker_command(directory, WorkerOptions(quiet, verbose, hired, since)))
 
 
 @main.command()
