@@ -18,8 +18,15 @@ import click
 
 from . import __version__
 from .exceptions import ConfigError, HpometricsError, NoFiniteValueError
+from .sections import Sections
 
 CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
+_SECTIONS = {
+    "Sweeps": ("init", "check", "run", "eval"),
+    "Results": ("status", "best", "trials", "epochs", "compare", "report", "dashboard", "replay"),
+    "Metrics": ("metrics", "measure"),
+    "Editors": ("schema",),
+}
 _STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 _FILE = click.Path(path_type=Path)
 _SET = click.option(
@@ -46,7 +53,7 @@ def _reported(verbose: bool = False) -> Iterator[None]:
         sys.exit(CONFIG_ERROR)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Sections, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hpometrics")
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.

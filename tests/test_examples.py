@@ -16,6 +16,7 @@ from examples import recommender
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PRINTS = {
+    "any_engine.py": r"a plain function: f1\(average=macro\) (0\.\d+)",
     "custom_metric.py": r"maximize padded_token_accuracy: (0\.\d+)",
     "define_by_run.py": r"roc_auc (0\.\d+)",
     "optuna_study.py": r"maximize f1\(average=macro\): (0\.\d+)",

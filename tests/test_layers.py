@@ -24,7 +24,7 @@ FLOORS = {
             "evaluation integrations",
             "sweep",
             "testing",
-            "guide measure",
+            "guide measure sections",
             "cli",
             "__init__ __main__",
         )

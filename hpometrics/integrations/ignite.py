@@ -33,6 +33,7 @@ class RunHandler:
             mapping.
         to_save: what a checkpoint of each epoch holds, where the run has a directory, and what is restored
             from the latest one when a run that was killed begins again: `{"model": model, "optimizer": ...}`.
+            The trainer then begins with the next epoch, and its random streams go on.
     """
 
     def __init__(

@@ -8,12 +8,12 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -101,30 +101,18 @@ def attempt(
     directory = directory if process() == 0 else None  # in a process group the first rank writes
     _begin(directory, record)
     began = time.perf_counter()
-    run: Run | None = None
-    error: BaseException | None = None
-    try:
-        with _conditions(seed, spec.threads):
-            run = Run(
-                reporter, spec=spec, directory=directory, params=record.params, fsync=fsync, loggers=loggers
-            )
-            with run:
-                train(deepcopy(dict(params)), run)
-    except BaseException as err:  # every end is recorded; the caller decides what goes on
-        error = err
+    make_run = partial(
+        Run, reporter, spec=spec, directory=directory, params=record.params, fsync=fsync, loggers=loggers
+    )
+    with _conditions(seed, spec.threads):
+        run, error = _trained(train, deepcopy(dict(params)), make_run)
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - began, 6)
     ended = replace(record, seconds=seconds, **_ending(run, failure, stops))
     record = judged(ended, spec.bounds)
     if directory is not None:
-        write_trial(directory, record)
-        if run is not None and record.state.finished:
-            run.export_per_user()
-            run.export_examples()
-        if error is not None and record.state is TrialState.FAILED:
-            text = "".join(traceback.format_exception(error))
-            (directory / ERROR_FILE).write_text(text, encoding="utf8")
+        _keep(directory, record, run, error)
     if isinstance(failure, SystemExit) and record.state is TrialState.FAILED:
         exited = RunError(f"train ended its trial by sys.exit: {_told(failure)}")
         exited.__cause__ = failure
@@ -252,6 +240,31 @@ def _begin(directory: Path | None, record: TrialRecord) -> None:
     if earlier is not None and earlier.params != record.params:
         raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(record.params)}")
     write_trial(directory, record)
+
+
+def _trained(
+    train: Train, params: dict[str, Any], make_run: Callable[[], Run]
+) -> tuple[Run | None, BaseException | None]:
+    """Train, and return the run, once it could be made, with what ended it too early."""
+    run = None
+    try:
+        run = make_run()
+        with run:
+            train(params, run)
+    except BaseException as err:  # every end is recorded; the caller decides what goes on
+        return run, err
+    return run, None
+
+
+def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseException | None) -> None:
+    """Write what is left of a trial: its record, what stands beside it, the traceback of a failure."""
+    write_trial(directory, record)
+    if run is not None and record.state.finished:
+        run.export_per_user()
+        run.export_examples()
+    if error is not None and record.state is TrialState.FAILED:
+        text = "".join(traceback.format_exception(error))
+        (directory / ERROR_FILE).write_text(text, encoding="utf8")
 
 
 @contextmanager

@@ -1,0 +1,37 @@
+"""Sections: a command whose help lists its verbs by what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import click
+
+
+class Sections(click.Group):
+    """A group of commands; those that no section names come last, under a heading of their own.
+
+    Args:
+        sections: the commands by heading.
+        arguments: as `click.Group` takes them.
+    """
+
+    def __init__(self, *, sections: Mapping[str, Sequence[str]], **arguments: object) -> None:
+        super().__init__(**arguments)  # type: ignore[arg-type]  # handed on as they came
+        self.sections = sections
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, a list below each heading."""
+        width = max(map(len, self.commands), default=0)
+        for heading, names in self._headed():
+            rows = [(name.ljust(width), self.commands[name]) for name in names]
+            limit = formatter.width - width - 6
+            with formatter.section(heading):
+                formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in rows])
+
+    def _headed(self) -> Iterator[tuple[str, list[str]]]:
+        named = {name for names in self.sections.values() for name in names}
+        others = {"Others": [name for name in self.commands if name not in named]}
+        for heading, names in {**self.sections, **others}.items():
+            there = [name for name in names if name in self.commands]
+            if there:
+                yield heading, there

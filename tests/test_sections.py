@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import click
+from click.testing import CliRunner
+
+from hpometrics.cli import main
+from hpometrics.sections import Sections
+
+
+def test_help_lists_every_command_once_below_a_heading():
+    """None is left to the section of others."""
+    text = CliRunner().invoke(main, ["--help"]).stdout
+    shown = text[text.index("\nSweeps:") :]
+    first = [line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert sorted(first) == sorted(main.commands)
+    assert "Others:" not in shown
+
+
+def test_a_command_without_a_section_comes_last():
+    """It is not lost; a section names what is not there without harm."""
+    group = Sections(name="tool", sections={"First": ("b", "gone")}, commands={})
+    for name in ("a", "b"):
+        group.add_command(click.Command(name, help=f"Do {name}."))
+    text = CliRunner().invoke(group, ["--help"]).stdout
+    assert text.endswith("First:\n  b  Do b.\n\nOthers:\n  a  Do a.\n")
