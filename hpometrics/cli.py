@@ -161,7 +161,7 @@ def evaluate(
 
         cache = False if no_cache else None
         options = Options(directory, batch, as_json, quiet, cache, workers, seed)
-        if not Path(evaluation).is_file():
+        if not (Path(evaluation).is_file() or Path(evaluation).suffix in {".yaml", ".yml"}):
             eval_command(evaluation, engine_params, options)
             return
         if engine_params is not None:
