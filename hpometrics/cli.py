@@ -161,7 +161,7 @@ def evaluate(
 
         cache = False if no_cache else None
         options = Options(directory, batch, as_json, quiet, cache, workers, seed)
-        if not Path(evaluation).is_file():
+        if not (Path(evaluation).is_file() or Path(evaluation).suffix in {".yaml", ".yml"}):
             eval_command(evaluation, engine_params, options)
             return
         if engine_params is not None:
@@ -176,8 +176,8 @@ def evaluate(
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
-@click.option("--seconds", type=float, hidden=True)
-def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, seconds: float | None) -> None:
+@click.option("--since", type=float, hidden=True)
+def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, since: float | None) -> None:
     """Join a sweep from another process, or another machine that sees its directory.
 
     Works on its trials beside all others until none is left; what a worker that died has left is taken up.
@@ -186,7 +186,7 @@ def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, seconds: fl
     with _reported(verbose):
         from .sweep.worker import WorkerOptions, worker_command
 
-        sys.exit(worker_command(directory, WorkerOptions(quiet, verbose, hired, seconds)))
+        sys.exit(worker_command(directory, WorkerOptions(quiet, verbose, hired, since)))
 
 
 @main.command()

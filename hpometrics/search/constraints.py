@@ -59,9 +59,9 @@ class Constraint:
         return f"{self.sign} {_shown(self.bound)}"
 
     def excess(self, values: Mapping[str, Reading]) -> float:
-        """By how much the bound is exceeded: 0 or less where it is kept, inf where there is no value."""
+        """By how much the bound is exceeded: 0 or less where it is kept, inf where no value is finite."""
         value = values.get(self.name, math.nan)
-        if isinstance(value, list) or math.isnan(value):
+        if isinstance(value, list) or not math.isfinite(value):
             return math.inf
         return value - self.bound if self.sign == "<=" else self.bound - value
 
@@ -70,7 +70,7 @@ class Constraint:
         if self.excess(values) <= 0:
             return None
         value = values.get(self.name)
-        if isinstance(value, float | int) and not math.isnan(value):
+        if isinstance(value, float | int) and math.isfinite(value):
             return f"{self.name} {value:.6g} {_BROKEN[self.sign]} {_shown(self.bound)}"
         return f"{self.name} has no value to be {self.limit}"
 

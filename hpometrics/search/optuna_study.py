@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ def open_storage(place: str | Path) -> BaseStorage:
 
     Raises:
         NotYetError: a journal file or a gRPC address.
+        RecordError: the file is damaged, or no SQLite file.
     """
     text = str(place)
     if text == "memory":
@@ -58,9 +59,7 @@ def open_storage(place: str | Path) -> BaseStorage:
     path = Path(text.removeprefix(_SQLITE)).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
-        connection = sqlite3.connect(path)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.close()
+        _log_ahead(path)
         return RDBStorage(f"{_SQLITE}{path}", engine_kwargs={"connect_args": {"timeout": 60}})
 
 
@@ -253,6 +252,16 @@ def _claimed(storage: BaseStorage, waiting: FrozenTrial) -> bool:
 def _live_trial(study: optuna.Study, frozen: FrozenTrial) -> Trial:
     study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
     return Trial(study, frozen._trial_id)
+
+
+def _log_ahead(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            raise  # it is busy, or cannot be written to
+        except sqlite3.DatabaseError as err:
+            raise RecordError(f"{path}: is no study, or damaged: {err}") from err
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from threading import Thread
 from types import TracebackType
 from typing import Self
@@ -37,8 +38,7 @@ class Crew:
         self._job = job
         command = [sys.executable, "-m", "hpometrics", "worker", str(job.directory.path), "--hired"]
         command += ["--verbose"] if verbose else []
-        if job.seconds_left is not None:
-            command += ["--seconds", str(job.seconds_left)]
+        command += ["--since", str(time.time() - job.spent)]
         self._workers = [_started(command) for _ in range(size)]
         self._listeners = [Thread(target=self._listen, args=(one,), daemon=True) for one in self._workers]
 
@@ -51,8 +51,22 @@ class Crew:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            for worker in self._workers:
-                worker.terminate()
+            self._send_home()
+            return
+        try:
+            self._wait()
+        except BaseException:  # Ctrl-C while they are at their last trials
+            self._send_home()
+            raise
+
+    def _send_home(self) -> None:
+        for worker in self._workers:
+            worker.terminate()
+        self._wait()
+
+    def _wait(self) -> None:
+        for worker in self._workers:
+            worker.wait()  # a thread whose join is interrupted passes for ended
         for listener in self._listeners:
             listener.join()
 

@@ -40,12 +40,13 @@ class RunDirectory:
         return self.path / f"report.{kind}"
 
     def records(self) -> list[TrialRecord]:
-        """Read the record of every trial that has begun, by number.
+        """Read the record of every trial that has begun, by number; what else lies beside them is left aside.
 
         Raises:
             RecordError: a file of a trial is damaged.
         """
-        found = [read_trial(path) for path in self.trials.iterdir()] if self.trials.is_dir() else []
+        paths = [path for path in self.trials.glob("[0-9]*") if path.name.isdigit() and path.is_dir()]
+        found = [read_trial(path) for path in paths]
         return sorted((record for record in found if record is not None), key=lambda record: record.number)
 
     def read(self) -> Resolved:

@@ -20,8 +20,12 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
     locks = TrialLocks(job.directory, job.plan.trials)
     with opened_study(job, locks, verbose) as study:
         while not (job.over or has_reached_target(study, job)):
-            reserve_slots(study, job)
-            trial = reclaim(study, locks.take) or claim(study, locks.take)
+            trial = reclaim(study, locks.take)
+            if trial is None:
+                reserve_slots(study, job)
+                trial = claim(study, locks.take)
+            if trial is None and job.plan.trials is None:
+                continue  # another process was quicker to take the slot
             if trial is None:
                 break
             record, error = job.trials.run(job.plan.space.suggest(trial), OptunaReporter(trial))

@@ -58,11 +58,15 @@ class Job:
         return self.reached or self.seconds_left == 0
 
     @property
+    def spent(self) -> float:
+        """The seconds of this invocation and of earlier ones."""
+        return self.earlier + time.monotonic() - self.began
+
+    @property
     def seconds_left(self) -> float | None:
         """The rest of `budget.time`; None where there is none."""
         limit = self.plan.config.budget.time
-        spent = self.earlier + time.monotonic() - self.began
-        return None if limit is None else max(0.0, limit - spent)
+        return None if limit is None else max(0.0, limit - self.spent)
 
     def note(self, record: TrialRecord) -> None:
         """Take note of a trial that ended, here or in another process; from any thread."""

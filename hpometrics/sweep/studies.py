@@ -84,7 +84,8 @@ def reserve_slots(study: optuna.Study, job: Job) -> None:
     """Add the slots that are missing; where only time or target end the sweep, one at a time."""
     total = job.plan.trials
     if total is None:
-        total = len(study.get_trials(deepcopy=False)) + (not has_open_trials(study, job))
+        there = study.get_trials(deepcopy=False)
+        total = len(there) + all(trial.state is not OptunaState.WAITING for trial in there)
     reserve(study, total, job.plan.points)
 
 

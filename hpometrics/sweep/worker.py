@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..exceptions import ConfigError
 from ..search.record import TrialRecord
 from .command import INTERRUPTED, OK, make_job, terminated_as_interrupted
 from .directory import RunDirectory
@@ -19,13 +24,14 @@ class WorkerOptions:
     """The flags of `worker`.
 
     `hired` is set by the run that started the worker: it says the number of each trial that ends on stdout,
-    nothing else, and leaves when nobody listens. `seconds` are those left to start trials in.
+    nothing else, and leaves when nobody listens. `since` is when its `budget.time` began to run, in
+    seconds of the clock; without it, when the worker has joined.
     """
 
     quiet: bool = False
     verbose: bool = False
     hired: bool = False
-    seconds: float | None = None
+    since: float | None = None
 
 
 def worker_command(path: Path, options: WorkerOptions) -> int:
@@ -34,13 +40,17 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
     Nothing is concluded: `hpometrics best` says at any time what is best, `hpometrics run` ends the sweep.
 
     Raises:
-        HpometricsError: it is no run directory, or its engine cannot be had here.
+        HpometricsError: it is no run directory, its study is not on disk, or its engine cannot be had here.
     """
-    left = [] if options.seconds is None else [f"budget.time={options.seconds}"]
-    plan = planned_again(RunDirectory(path), [f"results.dir={json.dumps(str(path))}", *left])
+    tell_number = _number_teller() if options.hired else None
+    plan = planned_again(RunDirectory(path), [f"results.dir={json.dumps(str(path))}"])
+    settings = plan.config.backend.optuna
+    if settings is not None and settings.storage == "memory":
+        raise ConfigError(f"{path}: storage: memory is of one process, no other can join it; choose sqlite")
     job = make_job(plan, extend=True)  # whoever made the directory has checked it
+    job.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(job.resolved, [], options.quiet or options.hired, job.directory)
-    job.tell = _tell_number if options.hired else progress.tell
+    job.tell = tell_number or progress.tell
     progress.say(f"{job.plan.name}  {job.directory.path}  joined")
     with terminated_as_interrupted():
         try:
@@ -53,5 +63,12 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
     return OK
 
 
-def _tell_number(record: TrialRecord) -> None:
-    print(record.number, flush=True)
+def _number_teller() -> Callable[[TrialRecord], None]:
+    """Keep stdout for the numbers of trials; what the engine prints goes to stderr."""
+    listener = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def tell(record: TrialRecord) -> None:
+        os.write(listener, f"{record.number}\n".encode())
+
+    return tell

@@ -158,3 +158,9 @@ def test_an_interrupted_evaluation_is_recorded(evaluate, tmp_path):
     assert result.exit_code == 130
     instance = EvaluationInstance.read(tmp_path)
     assert instance.reason == "KeyboardInterrupt; 1 engine params were evaluated"
+
+
+def test_a_sweep_file_that_is_missing_is_no_target():
+    """The message is that of `run`."""
+    result = CliRunner().invoke(main, ["eval", "missing.yaml"])
+    assert result.exit_code == 2 and "missing.yaml" in result.stderr and "is no target" not in result.stderr

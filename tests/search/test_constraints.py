@@ -50,6 +50,7 @@ def test_what_is_no_constraint_is_refused(text):
         ({"ece": 0.01}, -0.04, None),
         ({"ece": 0.25}, 0.2, "ece 0.25 > 0.05"),
         ({"ece": math.nan}, math.inf, "ece has no value to be <= 0.05"),
+        ({"ece": -math.inf}, math.inf, "ece has no value to be <= 0.05"),
         ({"ece": [0.1, 0.2]}, math.inf, "ece has no value to be <= 0.05"),
         ({}, math.inf, "ece has no value to be <= 0.05"),
     ],

@@ -153,6 +153,15 @@ def test_the_storage_has_a_write_ahead_log(tmp_path, storage):
         open_storage("journal:study.log")
 
 
+def test_a_file_that_is_no_study_is_named(tmp_path):
+    """It is left as it is."""
+    path = tmp_path / "study.db"
+    path.write_text("garbage\n" * 99)
+    with pytest.raises(RecordError, match=r"study\.db: is no study, or damaged: file is not a database"):
+        open_storage(path)
+    assert path.read_text() == "garbage\n" * 99
+
+
 def test_reserved_slots_are_the_budget(storage):
     """The total is a total: reserving again adds nothing; points come first; no slot is left at the end."""
     study = open_study(storage, "s", "loss", MINIMIZE)

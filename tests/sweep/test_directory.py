@@ -6,6 +6,7 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.exceptions import ConfigError
+from hpometrics.search.record import TrialRecord, write_trial
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.resolved import resolve
 
@@ -89,3 +90,12 @@ def test_fresh_puts_the_old_one_aside(home):
     names = sorted(path.name for path in home.path.parent.iterdir())
     assert names == ["sweep", "sweep.old-1", "sweep.old-2"]
     assert (home.path.parent / "sweep.old-1" / "best.yaml").read_text() == "old"
+
+
+def test_what_lies_beside_the_trials_is_no_trial(tmp_path):
+    """Files that a file manager leaves, and a copy that somebody made of a trial."""
+    write_trial(tmp_path / "trials/0000", TrialRecord(0, {}))
+    write_trial(tmp_path / "trials/0000 copy", TrialRecord(0, {}))
+    (tmp_path / "trials/.DS_Store").touch()
+    (tmp_path / "trials/7").touch()
+    assert [record.number for record in RunDirectory(tmp_path).records()] == [0]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from subprocess import PIPE, Popen
 
 import pytest
 from click.testing import CliRunner
 from filelock import FileLock
-from sample_sweeps import SWEEP, changed, hpometrics, problems_of
+from sample_sweeps import SWEEP, changed, hpometrics, plan_of, problems_of
 
 from hpometrics.cli import main
 from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.sweep import crew
+from hpometrics.sweep.command import make_job
 from hpometrics.sweep.directory import RunDirectory
 
 MANY = changed("trials: 4", "trials: 12")
@@ -39,6 +44,36 @@ def test_three_workers_do_what_one_does(sweep, folder):
     assert sweep(f"name: alone\n{MANY}").exit_code == 0
     alone = RunDirectory(folder / "runs/alone").records()
     assert [told(record) for record in shared] == [told(record) for record in alone]
+
+
+def test_workers_share_a_sweep_that_only_time_or_target_ends(folder):
+    """A run and its worker are at a trial each, at the same time; what the engine prints is no trial."""
+    os.mkfifo("meeting")
+    text = changed("trials: 4", "time: 1h, target: 0.5").replace("toy_engine:train", "toy_engine:meet")
+    (folder / "sweep.yaml").write_text(f"{text}backend: {{optuna: {{workers: 2}}}}\n")
+    code, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert {line.split()[0] for line in err.splitlines() if line.startswith(" #")} >= {"#0", "#1"}
+    assert "training" in err  # the worker's; stdout is for the numbers
+    assert "error" not in err
+
+
+def test_workers_are_sent_home_by_ctrl_c_while_a_run_waits_for_them(folder, monkeypatch):
+    """The run has no trial left, its worker is at one; afterwards the worker is gone."""
+    pressed = []
+
+    class Worker(Popen):
+        def wait(self, timeout=None):
+            if not pressed:
+                pressed.append(True)
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    training = Worker([sys.executable, "-c", "import signal; signal.pause()"], stdout=PIPE, text=True)
+    monkeypatch.setattr(crew, "_started", lambda command: training)
+    with pytest.raises(KeyboardInterrupt), crew.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
+        pass
+    assert training.returncode == -signal.SIGTERM
 
 
 def test_a_worker_that_was_killed_leaves_its_trial_to_the_next(folder, monkeypatch):
@@ -83,6 +118,14 @@ def test_workers_need_a_storage_that_they_share():
     """Memory is one process's own."""
     [found] = problems_of(f"{SWEEP}backend: {{optuna: {{workers: 2, storage: memory}}}}\n")
     assert "backend.optuna.storage: workers share a storage; memory is one process's own" in found
+
+
+def test_a_worker_cannot_join_a_study_in_memory(sweep):
+    """It would have a study of its own, and the same trials once more."""
+    assert sweep(f"{SWEEP}backend: {{optuna: {{storage: memory}}}}\n").exit_code == 0
+    result = CliRunner().invoke(main, ["worker", "runs/sweep"])
+    assert result.exit_code == 2
+    assert "runs/sweep: storage: memory is of one process, no other can join it" in result.stderr
 
 
 @pytest.mark.parametrize("workers", [1, 4])

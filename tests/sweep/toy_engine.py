@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import torch
@@ -129,6 +130,16 @@ def report(params, run):
     """Report a value that no registry knows."""
     for epoch in run.epochs(2):
         run.log(latency_ms=params["lr"] * 1000 + epoch)
+
+
+@engine(output=Binary())
+def meet(params, run):
+    """Print, and wait in the first trials for each other: this process and the worker that it hired."""
+    print("training")
+    if not Path("met").exists():
+        with Path("meeting").open("w" if "--hired" in sys.argv else "r"):
+            Path("met").touch()
+    train(params, run)
 
 
 def interrupt(params, run):

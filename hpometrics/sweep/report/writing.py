@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...exceptions import MissingExtraError, missing_extra
+from ...exceptions import ConfigError, MissingExtraError, missing_extra
 from ..directory import RunDirectory
 from ..writer import write_text
 from .facts import Report
@@ -29,7 +29,7 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
         to: the file; `report.html` or `report.md` in the directory unless given.
 
     Raises:
-        ConfigError: it is no run directory.
+        ConfigError: it is no run directory, or the file cannot be put where it is asked for.
         RecordError: a file of it is damaged.
         MissingExtraError: plotly is not installed.
     """
@@ -37,6 +37,8 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     if missing is not None:
         raise missing
     report, file = Report.of(directory), to or RunDirectory(directory).report(kind)
+    if file.is_dir() or not file.parent.is_dir():
+        raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
     if kind == "md":
         from .markdown import markdown_of
 

@@ -109,3 +109,6 @@ def test_the_report_of_a_directory_goes_where_it_is_told(tmp_path):
     assert file.read_text().startswith("# sweep\n") and not (home / "report.md").exists()
     assert CliRunner().invoke(main, ["report", str(home)]).stdout == f"saved {home / 'report.html'}\n"
     assert CliRunner().invoke(main, ["report", str(tmp_path)]).exit_code == 2
+    for nowhere in (tmp_path, tmp_path / "none" / "page.md"):
+        result = CliRunner().invoke(main, ["report", str(home), "-f", "md", "-o", str(nowhere)])
+        assert result.exit_code == 2 and f"{nowhere}: is a folder, or in none" in result.stderr
