@@ -63,6 +63,11 @@ class Closing(Recording):
         return deepcopy(dict(self._params or self._reporter.params or {}))
 
     @property
+    def directory(self) -> Path | None:
+        """The trial's own directory; None where nothing is written, as on all ranks but the first."""
+        return self._traces.directory
+
+    @property
     def finished(self) -> bool:
         """Whether patience or the target has ended the run."""
         return self._progress.finished

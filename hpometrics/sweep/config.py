@@ -19,7 +19,7 @@ class Engine(Strict):
     """`module:function`, called as `train(params, run)`, or an engine of stages or evaluation,
     `module:Class`; found beside the file or in the current folder."""
     command: Annotated[list[str], Field(min_length=1)] | None = None
-    """A program to run instead of a function."""
+    """A program instead: `{params_file}` stands for its params, and it prints a JSON object per epoch."""
     output: OutputForm = None
     """What the engine predicts: `category`, `category(num_classes=10)`, `number`; several by name."""
     params: Params = Field(default_factory=dict)

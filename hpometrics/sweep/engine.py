@@ -17,6 +17,7 @@ from ..target import Kind, import_target
 from .outputs import Outputs
 from .plan import Plan, make_plan
 from .problems import Problem, SweepFileError
+from .program import Program
 from .staged import StagedEngine, Stated, is_staged
 
 Train = Callable[..., Any]
@@ -72,14 +73,22 @@ class ImportedEngine:
         return type(self), (self.target, self.folders)
 
 
-def import_engine(plan: Plan) -> ImportedEngine | StagedEngine:
+SweepEngine = ImportedEngine | StagedEngine | Program
+
+
+def import_engine(plan: Plan) -> SweepEngine:
     """Import the engine of a plan, from the sweep file's own folder, the current one, or what is installed.
+
+    A command is not imported: it is carried out in the folder of the sweep file.
 
     Raises:
         SweepFileError: it cannot be imported, is nothing to call and no engine of stages, or cannot be judged
             by what the file says.
     """
-    folders = (str(plan.file.resolve().parent), str(Path.cwd()))
+    home = str(plan.file.resolve().parent)
+    if plan.config.engine.command is not None:
+        return Program(tuple(plan.config.engine.command), home)
+    folders = (home, str(Path.cwd()))
     target = plan.config.engine.target or ""
     with _at(plan, "engine", "target"):
         staged = is_staged(import_target(target, ENGINE, folders))
@@ -89,7 +98,7 @@ def import_engine(plan: Plan) -> ImportedEngine | StagedEngine:
         return StagedEngine(target, folders, Stated.of(plan))
 
 
-def settle(plan: Plan, engine: ImportedEngine | StagedEngine) -> Plan:
+def settle(plan: Plan, engine: SweepEngine) -> Plan:
     """Return the plan with nothing left open: the engine says what it predicts.
 
     Raises:
@@ -105,7 +114,7 @@ def settle(plan: Plan, engine: ImportedEngine | StagedEngine) -> Plan:
     return plan
 
 
-def check_space(plan: Plan, engine: ImportedEngine | StagedEngine, spec: RunSpec) -> None:
+def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
     """Let an engine that knows its params refuse the space of a plan.
 
     Raises:

@@ -72,7 +72,7 @@ def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathli
         "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
         "seed": record.seed,
         "sweep": resolved.name,
-        "engine": resolved.config["engine"]["target"],
+        "engine": resolved.engine,
         "output": resolved.output,
         "space": resolved.space,
         "versions": dict(record.versions),

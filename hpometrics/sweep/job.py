@@ -13,7 +13,7 @@ from ..run.spec import Reported, engine_facts
 from ..run.trial import Trials
 from ..search.record import TrialRecord, TrialState
 from .directory import RunDirectory
-from .engine import ImportedEngine
+from .engine import ImportedEngine, SweepEngine
 from .measures import Measure
 from .plan import Plan
 from .resolved import Resolved
@@ -83,10 +83,10 @@ class Job:
         return not self.resolved.objective.better(target, record.value)
 
 
-def spec_facts(plan: Plan, engine: ImportedEngine | StagedEngine) -> dict[str, Any]:
+def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle.
 
-    Where an engine of stages is evaluated nothing is updated: its scores come as numbers.
+    Where an engine of stages is evaluated, or a program runs, nothing is updated: values come as numbers.
     """
     facts = engine_facts(engine.train)
     best, own_words = plan.optimize, ("epochs", "patience", "target")
@@ -107,8 +107,15 @@ def spec_facts(plan: Plan, engine: ImportedEngine | StagedEngine) -> dict[str, A
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
     }
-    staged = isinstance(engine, StagedEngine)
-    return measured | {"output": None, "defaults": False, "track": facts["track"]} if staged else measured
+    if isinstance(engine, ImportedEngine):
+        return measured
+    track = facts["track"] if isinstance(engine, StagedEngine) else _told_by_program(plan)
+    return measured | {"output": None, "defaults": False, "track": track}
+
+
+def _told_by_program(plan: Plan) -> tuple[Reported, ...]:
+    """What is known to come as a number, so that a constraint on it measures nothing."""
+    return tuple(Reported(one.name, one.objective) for one in plan.track if one.objective is not None)
 
 
 def _as_asked(measure: Measure) -> str | Combined | Reported:

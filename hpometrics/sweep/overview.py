@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -90,7 +91,8 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
     direction = f"{best.objective or 'direction'} {_WORDS[best.origin]}"
     yield "sweep", f"{plan.name}   in {plan.directory}"
-    yield "engine", f"{config.engine.target}   output {output}   seed {plan.engine_seed}{threads}"
+    engine = config.engine.target or shlex.join(config.engine.command or ())
+    yield "engine", f"{engine}   output {output}   seed {plan.engine_seed}{threads}"
     for name, value in config.engine.params.items():
         yield "  fixed", f"{printable(name)}: {exact(value)}"
     yield "objective", f"{best.name}   {direction}   reads {_reads(best)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from ..exceptions import HpometricsError
@@ -119,8 +119,9 @@ def make_plan(
     check_support(config, document, settle)
     _check_budget(config, document)
     output = settled_output(None if config.engine is None else config.engine.output, engine_output, document)
-    measures = list(measures) or _measures(config, output, settle, document)
-    bounds = _bounds(config, output, settle, document)
+    clear = settle and not _is_program(config)  # of what a program tells only the direction is asked for
+    measures = list(measures) or _measures(config, output, clear, document)
+    bounds = _bounds(config, output, clear, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
     document.raise_problems()
@@ -164,6 +165,7 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
     steers = not unsure  # else its output is unknown for another reason
     places = [(("metrics", "optimize"), form, steers) for form in config.metrics.optimize[:1]]
     places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
+    program = _is_program(config)
     types = types_of(output, settle)
     found: dict[str, Measure] = {} if config.metrics.optimize else {OWN.name: OWN}
     first: Measure | None = None
@@ -174,11 +176,18 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
             document.add(path, one_line(err))
             continue
         for measure in measures:
+            if program and (measure.group or measure.combined):
+                document.add(path, f"{measure.name}: a program tells single values; name each of them")
+            measure = replace(measure, reported=measure.reported or program)
             found.setdefault(measure.name, measure)
             first = measure if path == ("metrics", "optimize") else first
             if types == UNSAID and first is not None:
                 _check_together(first, measure, path, document)
     return list(found.values())
+
+
+def _is_program(config: Draft) -> bool:
+    return config.engine is not None and config.engine.command is not None
 
 
 def _bounds(config: Draft, output: Outputs | None, settle: bool, document: Document) -> tuple[Bound, ...]:

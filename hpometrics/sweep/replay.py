@@ -51,7 +51,7 @@ class TrialReplay:
         self._spec = RunSpec(**{**facts, "threads": self.record.threads})
 
     def __str__(self) -> str:
-        record, target = self.record, self.resolved.config["engine"]["target"]
+        record, target = self.record, self.resolved.engine
         conditions = f"seed {record.seed}, threads {record.threads}"
         return f"trial {record.number} of {self.resolved.name}: {target}, {conditions}"
 

@@ -6,6 +6,7 @@ It is what `sweep.resolved.yaml` holds; whoever reads results needs neither the 
 from __future__ import annotations
 
 import pathlib
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,12 @@ class Resolved:
     def formula(self) -> str | None:
         """How the metric is combined of others, if it is."""
         return self.formulas.get(self.metric)
+
+    @property
+    def engine(self) -> str:
+        """What was trained: `module:function`, or the command line of a program."""
+        engine = self.config["engine"]
+        return str(engine.get("target") or shlex.join(engine["command"]))
 
     def bounds_of(self, name: str) -> list[Constraint]:
         """The constraints on a value."""

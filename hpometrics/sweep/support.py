@@ -47,7 +47,6 @@ _TYPES = {
 _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
-    "engine.command": ((None,), "a command as engine"),
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),
     "budget.trial_time": ((None,), "a limit per trial"),
@@ -67,7 +66,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         settle: Ray may be loaded to ask it about options; Optuna is, wherever options are given.
     """
     before = len(document.problems)
-    backends = (_list_backend, _optuna_backend, _ray_backend)
+    backends = (_program, _list_backend, _optuna_backend, _ray_backend)
     for check in (_later, _sampler, _pruner, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
@@ -202,6 +201,15 @@ def _report(sweep: Draft) -> Iterator[tuple[Path, str]]:
     missing = missing_package(sweep.results.report)
     if missing is not None:
         yield ("results", "report"), f"{missing}; md needs no package"
+
+
+def _program(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    if sweep.engine is None or sweep.engine.command is None or sweep.metrics is None:
+        return
+    if sweep.metrics.track_examples is not None:
+        yield ("metrics", "track_examples"), "a program tells values, no examples; leave it out"
+    if not sweep.metrics.optimize:
+        yield ("metrics",), "does not say what is optimised; a program has no metric of its own"
 
 
 def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

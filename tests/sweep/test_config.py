@@ -244,7 +244,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("{target: toy_engine:train, output: binary}", "{command: [./train.sh]}", "a command as engine"),
         ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
         ("sampler: random", "pruner: pbt", "pbt"),
         ("trials: 4", "trials: 4, trial_time: 5m", "a limit per trial"),

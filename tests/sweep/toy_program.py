@@ -1,0 +1,30 @@
+"""A program of another language, as far as the sweep can see: it reads a file and prints lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+
+def main(params_file: str, mode: str = "well") -> None:
+    """Lose less from epoch to epoch; one mode for each thing that can go wrong."""
+    with open(params_file, encoding="utf8") as file:
+        params = json.load(file)
+    print("reading", os.environ["HPOMETRICS_TRIAL"], os.environ["HPOMETRICS_SEED"], flush=True)
+    if mode == "fails":
+        sys.exit("out of luck")
+    for epoch in range(4):
+        told = {"epoch": epoch, "log_loss": params["lr"] + 1 / (epoch + 1), "megabytes": 10 * params["lr"]}
+        if mode == "skips":
+            told["epoch"] = 2 * epoch
+        if mode == "null" and epoch == 3:
+            told["log_loss"] = None
+        print(json.dumps(told), flush=True)
+        print("{not an epoch", flush=True)
+        if mode == "hangs" and epoch == 1:
+            time.sleep(3600)
+
+
+main(*sys.argv[1:])
