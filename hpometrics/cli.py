@@ -22,7 +22,7 @@ from .sections import Sections
 
 CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
 _SECTIONS = {
-    "Sweeps": ("init", "check", "run", "eval"),
+    "Sweeps": ("init", "check", "run", "worker", "eval"),
     "Results": ("status", "best", "trials", "epochs", "compare", "report", "dashboard", "replay"),
     "Metrics": ("metrics", "measure"),
     "Editors": ("schema",),

@@ -39,6 +39,7 @@ class TaskCollection:
         feature: the name of the output where there are several; values are then called `intent.accuracy`.
         non_finite: as of `MetricCollection`.
 
+    >>> import torch
     >>> panel = TaskCollection(["accuracy", "accuracy(tasks=micro)"], output="category")
     >>> panel.update(task="a", predictions=torch.tensor([0]), target=torch.tensor([0]))
     >>> panel.update(task="b", predictions=torch.tensor([0, 1, 1]), target=torch.tensor([1, 1, 0]))

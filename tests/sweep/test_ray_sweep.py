@@ -7,7 +7,7 @@ from sample_sweeps import SWEEP, changed, hpometrics, plan_of
 
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import TrialState
-from hpometrics.sweep.command import Options, _job
+from hpometrics.sweep.command import make_job
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 
@@ -76,7 +76,7 @@ def test_a_claimed_trial_without_a_record_has_failed(folder):
     """Its worker died before it wrote a word: the record, the study and the lock all say that it is over."""
     from hpometrics.sweep.on_ray import settle_lost
 
-    job = _job(plan_of(SWEEP), Options())
+    job = make_job(plan_of(SWEEP))
     locks = TrialLocks(job.directory, job.plan.trials)
     job.directory.trials.mkdir(parents=True)
     with opened_study(job, locks) as study:

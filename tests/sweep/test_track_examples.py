@@ -4,11 +4,20 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.run.examples.files import read_examples
+from hpometrics.run.spec import engine
 from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.engine import ImportedEngine
 from hpometrics.sweep.job import spec_facts
 from hpometrics.sweep.schema import json_schema
 
 LOSS = changed("optimize: roc_auc", "optimize: log_loss")
+
+
+class Trained(ImportedEngine):
+    """An engine that states facts, without a module to import it from."""
+
+    def __init__(self, **facts: object) -> None:
+        self.train = engine(**facts)(lambda params, run: None)
 
 
 def asking(form: str, text: str = LOSS) -> str:
@@ -50,14 +59,14 @@ def test_a_metric_without_a_value_per_example_is_refused_before_the_first_trial(
 )
 def test_every_form_reaches_the_run(form, facts):
     """As `RunSpec` takes it."""
-    assert spec_facts(plan_of(asking(form)), {})["track_examples"] == facts
+    assert spec_facts(plan_of(asking(form)), Trained())["track_examples"] == facts
 
 
 @pytest.mark.parametrize("text", [LOSS, asking("false")])
 def test_nothing_is_asked_for_unless_the_file_does(text):
     """What the engine says of itself then holds."""
-    assert "track_examples" not in spec_facts(plan_of(text), {})
-    assert spec_facts(plan_of(text), {"track_examples": 4})["track_examples"] == 4
+    assert "track_examples" not in spec_facts(plan_of(text), Trained())
+    assert spec_facts(plan_of(text), Trained(track_examples=4))["track_examples"] == 4
 
 
 @pytest.mark.parametrize(

@@ -27,4 +27,5 @@ def main(params_file: str, mode: str = "well") -> None:
             time.sleep(3600)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])
