@@ -37,7 +37,7 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
     recorded seed. Exit code 0: the recorded score came out, to the last digit; 1: it did not.
     """
     with reported():
-        from ..evaluation.replay import best_file, replay_best
+        from ..evaluation.replay import BestReplay, best_file
 
         file = best_file(path)
         if evaluation is not None if file is None else (trial, seeds) != (None, None):
@@ -46,7 +46,12 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
             from ..sweep.replay import replay_trial  # with torch
 
             sys.exit(replay_trial(path, trial, seeds or 1, click.echo))
-        sys.exit(replay_best(file, evaluation, click.echo))
+        best = BestReplay.read(file)
+        if evaluation is None and best.stated is not None:
+            from ..sweep.staged import restated  # with torch
+
+            sys.exit(best.run(*restated(best.stated), click.echo))
+        sys.exit(best.run(*best.named(evaluation), click.echo))
 
 
 @click.command()
