@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..exceptions import ConfigError
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
+
+if TYPE_CHECKING:
+    from ..sweep.checking import Check  # with pydantic
 
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -50,7 +54,9 @@ def run(
     """
     with reported(verbose):
         if dry_run:
-            _check(file, assignments, as_json=False)
+            from ..sweep.checking import Check
+
+            _print_text(Check(file, assignments))
             return
         from ..sweep.plan import read_plan
 
@@ -63,20 +69,32 @@ def run(
 @click.command()
 @click.argument("file", type=FILE)
 @SET
+@click.option(
+    "--sample", type=click.IntRange(min=1), metavar="N", help="Draw the params of the first N trials."
+)
+@click.option("--probe", is_flag=True, help="Train trial 0 for one epoch; keep nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the problems, as JSON.")
-def check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
-    """Check a sweep file and print what it would do; nothing is imported or run."""
+def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: bool, as_json: bool) -> None:
+    """Check a sweep file and print what it would do; unless --probe, nothing is imported or run.
+
+    Exit code 2: something is wrong, or the epoch of --probe lacks a value that the file names.
+    """
     with reported():
-        _check(file, assignments, as_json)
+        from ..sweep.checking import Check
+
+        asked = Check(file, assignments, sample or 0, probe)
+        _print_json(asked) if as_json else _print_text(asked)
 
 
-def _check(file: Path, assignments: tuple[str, ...], as_json: bool) -> None:
-    from ..sweep.overview import check_facts, check_text
+def _print_text(asked: Check) -> None:
+    told, lacking = asked.text()
+    click.echo(told)
+    if lacking is not None:
+        raise lacking
 
-    if not as_json:
-        click.echo(check_text(file, assignments))
-        return
-    facts = check_facts(file, assignments)
+
+def _print_json(asked: Check) -> None:
+    facts = asked.facts()
     click.echo(json.dumps(facts, indent=1))
     if not facts["ok"]:
         sys.exit(CONFIG_ERROR)
