@@ -22,6 +22,7 @@ from ..search.optuna_backend import (
     study_records,
     tell,
 )
+from ..search.study_origin import check_origin
 from .directory import RunDirectory
 from .job import Job
 
@@ -113,7 +114,8 @@ def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
         make_sampler(plan.sampler_spec, search.seed),
         make_pruner(pruner, plan.config.budget.epochs),
     )
-    check_study(study, metric, objective, {"space": plan.space.fingerprint()}, extend=job.extend)
+    check_study(study, metric, objective)
+    check_origin(study, [metric], plan.space, extend=job.extend)
     return study
 
 
