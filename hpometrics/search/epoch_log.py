@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal
 
 from ..exceptions import RecordError
 from .record import TRIAL_FILE, EpochRecord, TrialRecord
+from .strict_json import read_json
 
 EPOCHS_FILE = "epochs.jsonl"
 Fsync = Literal["epoch", "trial"]
@@ -77,7 +77,7 @@ def read_trial(directory: Path) -> TrialRecord | None:
     """
     path = directory / TRIAL_FILE
     try:
-        told = json.loads(path.read_bytes())
+        told = read_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as err:
