@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, model_validator
 
+from . import secrets
 from .dimensions import SpaceForm
 from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong
 
 BACKENDS = ("optuna", "ray", "list")
+
+
+def _fixed(params: dict[str, Any]) -> dict[str, Any]:
+    for name, value in params.items():
+        if text := secrets.objection(value):
+            raise wrong(f"{name} {text}")
+    return params
 
 
 class Engine(Strict):
@@ -22,8 +30,9 @@ class Engine(Strict):
     """A program instead: `{params_file}` stands for its params, and it prints a JSON object per epoch."""
     output: OutputForm = None
     """What the engine predicts: `category`, `category(num_classes=10)`, `number`; several by name."""
-    params: Params = Field(default_factory=dict)
-    """Fixed params, the same in every trial."""
+    params: Annotated[Params, AfterValidator(_fixed)] = Field(default_factory=dict)
+    """Fixed params, the same in every trial; `{secret: HUB_TOKEN}` is read from the environment and never
+    written."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     """Base of the per-trial seeds; `search.seed` unless given."""
     threads: Annotated[int, Field(ge=1)] | None = None

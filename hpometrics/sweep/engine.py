@@ -18,6 +18,7 @@ from .outputs import Outputs
 from .plan import Plan, make_plan
 from .problems import Problem, SweepFileError
 from .program import Program
+from .secrets import revealed
 from .staged import StagedEngine, Stated, is_staged
 
 Train = Callable[..., Any]
@@ -41,8 +42,8 @@ class ImportedEngine:
         self.train: Train = import_target(target, FUNCTION, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
-        """Train."""
-        return self.train(params, run)
+        """Train; what is secret is told to the training function alone."""
+        return self.train(revealed(params), run)
 
     @property
     def output(self) -> Outputs | None:
@@ -104,6 +105,7 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
     Raises:
         SweepFileError: it cannot say it, or contradicts the file.
     """
+    _check_secrets(plan, engine)
     with _at(plan, "engine", "target"):
         output = engine.output
     if not isinstance(engine, StagedEngine):
@@ -112,6 +114,14 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
     with _at(plan, "metrics", "constraints"):
         engine.check_bounds(plan)
     return plan
+
+
+def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
+    """Refuse secrets that are not in the environment, or that an engine would write down."""
+    params = plan.config.engine.params
+    with _at(plan, "engine", "params"):
+        if revealed(params) != params and isinstance(engine, StagedEngine):
+            raise ConfigError("engine params are written as they are; let the stage read its secret itself")
 
 
 def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:

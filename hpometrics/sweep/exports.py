@@ -10,10 +10,12 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from .resolved import Resolved
+from .secrets import is_secret, shown
 from .writer import dump_yaml
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -52,7 +54,7 @@ def _told(value: Reading | None) -> float | str | None:
 def _cell(value: Any) -> Any:
     """Keep a cell from being read as a formula; lists and mappings become JSON."""
     if isinstance(value, (dict, list, bool)):
-        return json.dumps(value)
+        return HIDDEN if is_secret(value) else json.dumps(shown(value))
     if isinstance(value, str) and value.startswith(_FORMULA):
         return f"'{value}"
     return value
