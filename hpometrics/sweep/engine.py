@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 from ..exceptions import ConfigError, HpometricsError
@@ -22,8 +24,23 @@ from .secrets import revealed
 from .staged import StagedEngine, Stated, is_staged
 
 Train = Callable[..., Any]
-FUNCTION = Kind("function train(params, run)", callable)
-ENGINE = Kind(FUNCTION.name, lambda found: is_staged(found) or callable(found))
+
+
+def _can_train(found: object) -> bool:
+    """Say whether something can be called with params and a run; what is written in C trains nothing."""
+    if not callable(found) or isinstance(found, BuiltinFunctionType):
+        return False
+    try:
+        inspect.signature(found).bind({}, None)
+    except TypeError:
+        return False
+    except ValueError:  # it does not say what it takes
+        return True
+    return True
+
+
+FUNCTION = Kind("function train(params, run)", _can_train)
+ENGINE = Kind(FUNCTION.name, lambda found: is_staged(found) or _can_train(found))
 
 
 class ImportedEngine:
