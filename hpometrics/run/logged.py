@@ -27,16 +27,18 @@ class Logged:
         """Keep a number as it is; a tensor stays where it is until the epoch closes.
 
         Raises:
-            RunError: it is no number.
+            RunError: it is no number, or its name cannot be printed on a line.
         """
+        _check_name(name)
         self._values[name] = _number(name, value), None
 
     def undefined(self, name: str, reason: str) -> None:
         """Keep that a value is undefined and why.
 
         Raises:
-            RunError: the reason is no text.
+            RunError: the reason is no text, or the name cannot be printed on a line.
         """
+        _check_name(name)
         if not isinstance(reason, str) or not reason:
             raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
         self._values[name] = math.nan, reason
@@ -48,6 +50,11 @@ class Logged:
     def reset(self) -> None:
         """Begin the next epoch."""
         self._values = {}
+
+
+def _check_name(name: str) -> None:
+    if not name.isprintable() or not name:
+        raise RunError(f"a value has a name of printable characters, got {shown(name)}")
 
 
 def _number(name: str, value: Any) -> Any:
