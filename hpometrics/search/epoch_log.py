@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..exceptions import RecordError
+from .atomic import make_private
 from .record import TRIAL_FILE, EpochRecord, TrialRecord
 from .strict_json import read_json
 
@@ -29,7 +30,7 @@ class EpochLog:
     def __init__(self, directory: Path, fsync: Fsync = "epoch") -> None:
         if fsync not in ("epoch", "trial"):
             raise RecordError(f"fsync is 'epoch' or 'trial', got {fsync!r}")
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private(directory)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
         _cut_torn_line(self.path)

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any
 
 from ..exceptions import RecordError
-from .atomic import atomic_write
+from .atomic import atomic_write, make_private
 from .readings import Reading, from_json, numbers_of, to_json
 from .strict_json import read_json, real, whole
 
@@ -180,7 +180,7 @@ def _check_fields(told: Mapping[str, Any]) -> None:
 
 def write_trial(directory: Path, record: TrialRecord) -> None:
     """Write `trial.json` whole or not at all."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_private(directory)
     with atomic_write(directory / TRIAL_FILE) as file:
         file.write(f"{_dumps(record.to_json(directory), indent=1)}\n".encode())
 

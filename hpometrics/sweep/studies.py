@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from optuna.trial import TrialState as OptunaState
 
 from ..exceptions import ConfigError
+from ..search.atomic import make_private
 from ..search.optuna_backend import (
     check_study,
     close_storage,
@@ -50,7 +51,7 @@ class TrialLocks:
         """Lock a trial; False if it is another's, or beyond the total."""
         if self._total is not None and number >= self._total:
             return False
-        self._folder.mkdir(exist_ok=True)
+        make_private(self._folder)
         lock = FileLock(self._folder / f"{number:04d}", blocking=False)
         try:
             lock.acquire()
