@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, m
 from . import secrets
 from .dimensions import SpaceForm
 from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong
+from .paths import Directory, Part
 
 BACKENDS = ("optuna", "ray", "list")
 
@@ -26,7 +27,7 @@ class Engine(Strict):
     target: Target | None = None
     """`module:function`, called as `train(params, run)`, or an engine of stages or evaluation,
     `module:Class`; found beside the file or in the current folder."""
-    command: Annotated[list[str], Field(min_length=1)] | None = None
+    command: Annotated[list[Part], Field(min_length=1)] | None = None
     """A program instead: `{params_file}` stands for its params, and it prints a JSON object per epoch."""
     output: OutputForm = None
     """What the engine predicts: `category`, `category(num_classes=10)`, `number`; several by name."""
@@ -146,7 +147,7 @@ class RayBackend(Strict):
     """Trials at the same time; as many as fit unless given."""
     resources: Resources = Resources()
     """What one trial needs."""
-    storage: str | None = None
+    storage: Directory | None = None
     """Where Ray keeps its own files; `ray` in the run directory unless given."""
     address: str | None = None
     """A running cluster; one is started here unless given."""
@@ -208,7 +209,7 @@ class Budget(Strict):
 class Results(Strict):
     """What is left."""
 
-    dir: Annotated[str, Field(min_length=1)] | None = None
+    dir: Directory | None = None
     """The run directory, seen from the current directory; `runs/{name}` unless given."""
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""

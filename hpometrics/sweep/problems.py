@@ -13,7 +13,7 @@ from ..redaction import redacted
 Path = tuple[str | int, ...]
 
 _LONGEST = 2000  # characters of one problem; a list of metrics to choose from is the longest of ours
-_MOST = 100
+_MOST = 50
 
 
 @dataclass(frozen=True, order=True)
