@@ -73,12 +73,12 @@ class RunDirectory:
         Raises:
             ConfigError: another run holds it, it is something else, or the sweep has changed.
         """
+        self.check_links()
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()
                 self._check_no_worker()
                 self.path.rename(self._aside())
-        self.check_links()
         make_private(self.path)
         with self._held():
             self._check_ours()

@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..messages import printable
 from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
@@ -52,11 +53,11 @@ def _told(value: Reading | None) -> float | str | None:
 
 
 def _cell(value: Any) -> Any:
-    """Keep a cell from being read as a formula; lists and mappings become JSON."""
+    """Keep a cell from being read as a formula, or as several lines; lists and mappings become JSON."""
     if isinstance(value, (dict, list, bool)):
         return HIDDEN if is_secret(value) else json.dumps(shown(value))
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
+    if isinstance(value, str):
+        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
     return value
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def secretive(folder, monkeypatch) -> Path:
     """A folder with an engine that wants a token, which is in the environment."""
     monkeypatch.setattr("hpometrics.redaction._revealed", set())
     monkeypatch.setenv("HUB_TOKEN", TOKEN)
+    monkeypatch.delitem(sys.modules, "secretive", raising=False)
     (folder / "secretive.py").write_text(ENGINE)
     return folder
 
