@@ -97,9 +97,9 @@ class Metrics(Strict):
         Field(min_length=1),
     ] = Field(default_factory=list)
     """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one."""
-    constraints: list[str] = Field(default_factory=list)
+    constraints: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
     """Conditions such as `ece <= 0.05`."""
-    track: list[MetricForm] = Field(default_factory=list)
+    track: Annotated[list[MetricForm], Field(max_length=1000)] = Field(default_factory=list)
     """Metrics to measure beside it."""
     defaults: bool | None = None
     """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
@@ -213,7 +213,7 @@ class Results(Strict):
     """The run directory, seen from the current directory; `runs/{name}` unless given."""
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
-    loggers: list[PluginForm] = Field(default_factory=list)
+    loggers: Annotated[list[PluginForm], Field(max_length=100)] = Field(default_factory=list)
     """Where else values go: table, tensorboard. `trials.csv` and `.trainstats` are always written."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
     """Which checkpoints are kept."""

@@ -18,6 +18,9 @@ from .scalars import ScalarError, read_plain
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
+MAX_VALUES = 100_000
+MAX_KEYS = 1000
+MAX_PROBLEMS = 100
 
 
 @dataclass
@@ -42,6 +45,8 @@ class Document:
         path = self.original(path)
         if not any(broken[: len(path)] == path for broken in self.broken):
             self.problems.append(Problem(self.mark(path), path, text))
+        if len(self.problems) > MAX_PROBLEMS:
+            self.raise_problems()  # whatever else is wrong can wait
 
     def original(self, path: Path) -> Path:
         """Give the path that a value had in the file, before broken items of lists were left out."""
@@ -139,7 +144,7 @@ class _Builder:
     def __init__(self, source: str, text: str) -> None:
         self.document = Document(source, text)
         self.root: Any = None
-        self._documents = 0
+        self._documents = self._values = 0
         self._open: list[_Open] = []
 
     def take(self, event: yaml.Event) -> None:
@@ -156,6 +161,11 @@ class _Builder:
             raise self._fatal(event, "a second document starts here; a file holds one sweep")
 
     def _take_node(self, event: yaml.NodeEvent) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise self._fatal(event, f"holds more than {MAX_VALUES} keys and values")
+        if len(self.document.problems) >= MAX_PROBLEMS:
+            raise self._fatal(event, f"{MAX_PROBLEMS} problems are found by here; what follows was not read")
         parent = self._open[-1] if self._open else None
         if parent is not None and isinstance(parent.value, dict) and parent.key is None:
             self._take_key(event, parent)
@@ -180,6 +190,8 @@ class _Builder:
         if key in parent.value:
             text = f"duplicate key {key!r} (first at line {self.document.marks[path].line})"
             self.document.problems.append(Problem(mark, parent.path, text))
+        elif len(parent.value) >= MAX_KEYS:
+            raise self._fatal(event, f"a mapping has at most {MAX_KEYS} keys")
         self.document.marks.setdefault(path, mark)
         parent.key = key
 

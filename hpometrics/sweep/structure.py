@@ -13,7 +13,7 @@ from ..messages import did_you_mean, one_line
 from . import config
 from .config import Draft, Sweep
 from .dimensions import MODELS as DIMENSIONS
-from .loader import Document
+from .loader import MAX_PROBLEMS, Document
 from .problems import Path, Problem
 
 _WANTED = {
@@ -60,11 +60,14 @@ def read_config(document: Document) -> Draft:
             return sweep
     except ValidationError as err:
         errors = err.errors(include_url=False)
+    too_many, errors = len(errors) > MAX_PROBLEMS, errors[:MAX_PROBLEMS]
     misspelt = {_meant(error, document) for error in errors}
     for error in errors:
         known = _is_known(error, _path(error["loc"], document.data), document)
         if not known and (error["type"] != "missing" or error["loc"] not in misspelt):
             document.problems.append(_problem(error, document))
+    if too_many:
+        document.raise_problems()  # whatever else is wrong can wait
     document.broken.update(_path(error["loc"], document.data) for error in errors)
     return _draft(document)
 
@@ -144,7 +147,10 @@ def _text(error: ErrorDetails, path: Path) -> str:
     if kind in _WANTED:
         return f"wants {_WANTED[kind]}, got {_shown(given)}{_as_number(given, kind)}"
     if kind in ("too_short", "too_long"):
-        return f"wants [low, high], got {given!r}" if path[-1] in ("float", "int") else "must not be empty"
+        if path[-1] in ("float", "int"):
+            return f"wants [low, high], got {given!r:.60}"
+        most = context.get("max_length")
+        return "must not be empty" if most is None else f"has at most {most} entries, got {len(given)}"
     if kind == "literal_error":
         choices = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return f"{given!r} is none of {', '.join(choices)}{did_you_mean(given, choices)}"

@@ -83,9 +83,22 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "deep blocks": ("".join(f"{' ' * i}a:\n" for i in range(400)), "65:65: nested deeper than 64 levels"),
     "scalar of 10 MB": ("a: " + "x" * 10_000_000, "1:1: is larger than 1 MiB; a sweep file is a few lines"),
     "scalar below 1 MiB": ("engine: " + "x" * 1_000_000, f"1:1: engine: '{'x' * 119}... {NO_TARGET}"),
-    "many problems": (
+    "many unknown keys": (
         SWEEP + "".join(f"k{i}: 1\n" for i in range(300)),
-        "... and 250 more\n300 errors - nothing was run.",
+        "... and 50 more\n100 errors - nothing was run.",
+    ),
+    "many tags": (f"a: [{'!x 1, ' * 150_000}]", "... and 51 more\n101 errors - nothing was run."),
+    "many keys": (
+        SWEEP + "".join(f"k{i}: 1\n" for i in range(2000)),
+        "1003:1: a mapping has at most 1000 keys",
+    ),
+    "many values": (
+        changed("seed: 3", f"start: [{'[],' * 200_000}]"),
+        "holds more than 100000 keys and values",
+    ),
+    "many constraints": (
+        changed("[accuracy]", f"[accuracy], constraints: [{'x <= 1, ' * 40_000}]"),
+        "metrics.constraints: has at most 100 entries, got 40000",
     ),
     # numbers
     "int of 5000 digits": (
