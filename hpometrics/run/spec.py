@@ -16,6 +16,7 @@ from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.selection import At
 from .asked import Asked, Features, Reported, constrained, settle, tracked
+from .checkpoint import Keep
 from .defaults import defaults_of
 from .examples.plan import settle_examples
 
@@ -56,6 +57,10 @@ class RunSpec:
         patience: epochs without an improvement by more than `tol` after which a run ends.
         target: a value (in the metric's own unit) at which a run ends.
         tol: what is no improvement, in the metric's own unit.
+        trial_time: seconds after which a run ends, with the epoch in which they are up. They count from when
+            the run is made; of a run that goes on, what its epochs took before counts too. Each repeat and
+            each retry of a trial is a run of its own.
+        checkpoints: which are kept of those that `run.checkpoint` gives: see `Keep`.
         threads: torch's threads within an operation; None leaves them as they are.
         track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
             how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
@@ -80,6 +85,8 @@ class RunSpec:
     patience: int | None = None
     target: float | None = None
     tol: float = 0.0
+    trial_time: float | None = None
+    checkpoints: Keep | str = Keep.BEST
     threads: int | None = None
     track_examples: Any = False
     name: str = field(init=False)
@@ -105,6 +112,10 @@ class RunSpec:
             self._set(at=At(self.at))
         except ValueError:
             raise RunError(f"at is 'best' or 'last', got {self.at!r}") from None
+        try:
+            self._set(checkpoints=Keep(self.checkpoints))
+        except ValueError:
+            raise RunError(f"checkpoints is best, last, all or none, got {self.checkpoints!r}") from None
         self._check_numbers()
         measured = self.collections.get(VALIDATION, {}).get(asked.feature)
         panel = None if measured is None else measured.prototype
@@ -142,6 +153,8 @@ class RunSpec:
                 raise RunError(f"{name} must be a whole number of at least 1, got {value!r}")
         if self.target is not None and not math.isfinite(self.target):
             raise RunError(f"target must be a finite number, got {self.target!r}")
+        if self.trial_time is not None and not (math.isfinite(self.trial_time) and self.trial_time > 0):
+            raise RunError(f"trial_time must be a number of seconds above 0, got {self.trial_time!r}")
         if not (math.isfinite(self.tol) and self.tol >= 0):
             raise RunError(f"tol must be a finite number of at least 0, got {self.tol!r}")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.record import EpochRecord
-from .checkpoint import Checkpoints, Stateful, copy_states, random_of_ranks
+from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_ranks
 from .examples.files import ExampleFiles
 from .panels import Panels
 from .user_tables import UserTables
@@ -32,17 +32,24 @@ class Traces:
     Args:
         directory: the trial's own; None writes nothing and keeps the tables of the picked epoch in memory.
         fsync: see `EpochLog`.
+        keep: which checkpoints.
     """
 
-    def __init__(self, directory: Path | None, fsync: Fsync) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path | None, fsync: Fsync, keep: Keep = Keep.BEST) -> None:
+        self.directory, self._keep = directory, keep
         self.users, self.examples = UserTables(directory), ExampleFiles(directory)
         self._log = None if directory is None else EpochLog(directory, fsync)
-        self._checkpoints = None if directory is None else Checkpoints(directory / CHECKPOINTS)
+        self._checkpoints = (
+            None if directory is None or keep is Keep.NONE else Checkpoints(directory / CHECKPOINTS)
+        )
+        self._begun = False
         self._states: dict[str, Any] | None = None
 
     def append(self, record: EpochRecord) -> EpochRecord:
-        """Write an epoch into the record and return it as written."""
+        """Write an epoch into the record and return it as written; the first voids what lies behind it."""
+        if self._checkpoints is not None and not self._begun:
+            self._checkpoints.drop(record.epoch)
+        self._begun = True
         return record if self._log is None else self._log.append(record)
 
     def follow(self, epoch: int, picked: int | None, panels: Panels, random: Sequence[Any] = ()) -> None:
@@ -59,13 +66,14 @@ class Traces:
         self.examples.follow(epoch, picked, panels.examples)
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(epoch, self._states, random)
-            self._checkpoints.keep(epoch, picked)
+            if self._keep is not Keep.ALL:
+                self._checkpoints.keep(epoch, picked if self._keep is Keep.BEST else None)
             self.users.checkpointed()
             self.examples.checkpointed()
         self._states = None
 
     def hold(self, objects: dict[str, Stateful]) -> None:
-        """Copy states now, for the checkpoint of the open epoch; no directory, no copy.
+        """Copy states now, for the checkpoint of the open epoch; none is copied that is not to be kept.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.

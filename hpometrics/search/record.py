@@ -100,7 +100,8 @@ class TrialRecord:
     """One trial, on any backend.
 
     `value` and `epoch` are those of the picked epoch (None before there is one), `reason` says why a trial
-    that is not complete ended, `checkpoint` is the state at the end of the picked epoch, if one was kept.
+    that is not complete ended, `ended_by` the setting that ended one before its last epoch (see `End`),
+    `checkpoint` is the state at the end of the picked epoch, if one was kept.
     `constraints` says by how much the picked epoch exceeds each bound: 0 or less keeps it.
     """
 
@@ -111,6 +112,7 @@ class TrialRecord:
     epoch: int | None = None
     epochs: tuple[EpochRecord, ...] = ()
     reason: str | None = None
+    ended_by: str | None = None
     seed: int | None = None
     threads: int | None = None
     started: datetime | None = None

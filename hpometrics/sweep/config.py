@@ -181,7 +181,8 @@ class Budget(Strict):
     time: Duration | None = None
     """Start no trial after this time; running ones end."""
     trial_time: Duration | None = None
-    """Longest time of one trial."""
+    """End a trial with the epoch in which it has taken this long; a program is ended at once. Each repeat and
+    each retry has as long."""
     epochs: Annotated[int, Field(ge=1)] | None = None
     """Most epochs of one trial."""
     retries: Annotated[int, Field(ge=0)] = 0
@@ -206,7 +207,8 @@ class Results(Strict):
     loggers: list[PluginForm] = Field(default_factory=list)
     """Where else values go: table, tensorboard. `trials.csv` and `.trainstats` are always written."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
-    """Which checkpoints are kept."""
+    """Which are kept of the checkpoints that the engine gives: those of the picked epoch and the latest, the
+    latest, all, or none. Without any a trial that is killed begins again."""
     fsync: Literal["epoch", "trial"] = "epoch"
     """When the record of a trial is forced to disk."""
 

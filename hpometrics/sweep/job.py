@@ -89,9 +89,11 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     Where an engine of stages is evaluated, or a program runs, nothing is updated: values come as numbers.
     """
     facts = engine_facts(engine.train)
-    best, own_words = plan.optimize, ("epochs", "patience", "target")
+    best, own_words = plan.optimize, ("epochs", "patience", "target", "trial_time")
     given: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in own_words}
     given |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
+    if "checkpoints" in plan.config.results.model_fields_set:  # else the engine may say it
+        given["checkpoints"] = plan.config.results.checkpoints
     told = {name: value for name, value in given.items() if value is not None}
     examples = plan.config.metrics.track_examples
     if examples is not None:

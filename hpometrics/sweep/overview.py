@@ -168,6 +168,8 @@ def _budget(plan: Plan, done: int) -> Iterator[str]:
     yield f"{plan.trials or 'any number of'} trials in all ({done} done)"
     if budget.time is not None:
         yield f"at most {duration(budget.time)}"
+    if budget.trial_time is not None:
+        yield f"at most {duration(budget.trial_time)} per trial"
     yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine says"
     if budget.target is not None:
         yield f"until a trial reaches {budget.target:g}"

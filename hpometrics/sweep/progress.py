@@ -82,7 +82,7 @@ class Progress:
         values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.track]
         if record.state is TrialState.FAILED:
             values = [printable((record.reason or "").partition("\n")[0])[:100], *self._traceback(record)]
-        epochs = f"{len(record.epochs)} ep"
+        epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"
         mark = "*" if better else " "
         head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
         return f"{head}  {epochs}  {duration(record.seconds)}  {params_line(record.params, self._resolved)}"

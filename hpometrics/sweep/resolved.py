@@ -173,7 +173,7 @@ class Change:
         return f"  {self.key}: {_shown(self.before)} -> {_shown(self.now)}"
 
 
-_ABOUT = ("engine.", "space.", "backend.list", "budget.epochs", "budget.patience")
+_ABOUT = ("engine.", "space.", "backend.list", "budget.epochs", "budget.patience", "budget.trial_time")
 _FATAL = ("name", "metric", "objective", "formula", "constraints", "at")
 
 

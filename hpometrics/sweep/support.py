@@ -49,11 +49,9 @@ _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),
-    "budget.trial_time": ((None,), "a limit per trial"),
     "budget.retries": ((0,), "a retry"),
     "budget.failures": ((None,), "a limit of failures"),
     "budget.repeats": ((1,), "more than one seed per params"),
-    "results.checkpoints": (("best",), "another choice of checkpoints than best"),
 }
 
 
