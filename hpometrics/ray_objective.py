@@ -17,6 +17,7 @@ from .objective import Objective
 from .run.spec import Train
 from .run.trial import Trials, as_space, make_trials
 from .search.epoch_log import Fsync
+from .search.one_se import Pick
 from .search.optuna_backend import check_study, make_sampler, reserve, study_records
 from .search.ray_backend import StudySearcher, TuneReporter, check_resources, make_scheduler, start_ray
 from .search.record import TrialRecord
@@ -30,7 +31,7 @@ class RayObjective:
     Args:
         train: `train(params, run)`.
         space: a `Space` or the mapping that makes one.
-        directory, seed, fsync, loggers: see `Trials`; the workers must see the directory too.
+        directory, seed, fsync, loggers, repeats, retries: see `Trials`; the workers must see the directory.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
     """
 
@@ -43,10 +44,14 @@ class RayObjective:
         seed: int | None = None,
         fsync: Fsync = "epoch",
         loggers: Sequence[LoggerLike] = (),
+        repeats: int = 1,
+        retries: int = 0,
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
+        self.trials = make_trials(
+            train, directory, seed, fsync, loggers, facts, self.space.params, repeats, retries
+        )
         self.study: optuna.Study | None = None
 
     @property
@@ -124,13 +129,17 @@ class RayObjective:
             found = [record for record in found if record.number in numbers]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
 
-    def best(self, results: Any = None) -> Best:
+    def best(self, results: Any = None, pick: Pick | str = Pick.BEST) -> Best:
         """Return the best trial.
 
+        Args:
+            results: see `records`.
+            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`.
+
         Raises:
-            NoFiniteValueError: none is complete.
+            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
         """
-        return best_of(self.records(results), self.trials.spec.name, self.direction)
+        return best_of(self.records(results), self.trials.spec.name, self.direction, pick)
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
@@ -155,6 +164,7 @@ class RayObjective:
             self.trials.directory_of,
             take,
             spec.bounds,
+            0 if take is None else self.trials.retries,
         )
 
     def _run_config(self) -> tune.RunConfig:

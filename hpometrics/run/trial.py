@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import platform
-import sys
-import threading
 import time
 import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +18,20 @@ from ..exceptions import NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike, check_logger
 from ..metrics.ranks import process
 from ..search.constraints import judged
+from ..search.course import Course
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
-from ..search.reporter import Reporter
+from ..search.reporter import HoldsLast, ListReporter, Reporter, last_report
 from ..search.seeds import derive_seed
 from ..search.space import Space
 from ..search.values import check_json
-from .checkpoint import seed_all
+from .conditions import conditions, versions
+from .ranks import Ranks
 from .run import Run
 from .spec import RunSpec, Train, engine_facts
 
 ERROR_FILE = "error.txt"
-_AT_WORK = threading.Lock()  # held by a trial while it trains
+REPEATS = "repeats"
 
 
 def run_trial(
@@ -83,8 +80,13 @@ def attempt(
     seed: int | None = None,
     fsync: Fsync = "epoch",
     loggers: Sequence[LoggerLike] = (),
+    trial: TrialRecord | None = None,
+    stands: Callable[[TrialRecord], TrialRecord] | None = None,
 ) -> tuple[TrialRecord, BaseException | None]:
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
+
+    Where the trial may be more than this run, `trial` is what it was before, and `stands` gives what it is
+    after the run; its record is written in the place of that of the run.
 
     Raises:
         RecordError, SpaceError: as `run_trial`.
@@ -97,6 +99,7 @@ def attempt(
         threads=spec.threads or torch.get_num_threads(),
         started=datetime.now(UTC).replace(microsecond=0),
         versions=versions(),
+        failed_attempts=() if trial is None else trial.failed_attempts,
     )
     directory = directory if process() == 0 else None  # in a process group the first rank writes
     _begin(directory, record)
@@ -104,7 +107,7 @@ def attempt(
     make_run = partial(
         Run, reporter, spec=spec, directory=directory, params=record.params, fsync=fsync, loggers=loggers
     )
-    with _conditions(seed, spec.threads):
+    with conditions(seed, spec.threads):
         run, error = _trained(train, deepcopy(dict(params)), make_run)
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
@@ -112,6 +115,7 @@ def attempt(
     ended = replace(record, seconds=seconds, **_ending(run, failure, stops))
     record = judged(ended, spec.bounds)
     if directory is not None:
+        write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
     if isinstance(failure, SystemExit) and record.state is TrialState.FAILED:
         exited = RunError(f"train ended its trial by sys.exit: {_told(failure)}")
@@ -131,6 +135,14 @@ class Trials:
         seed: trial n is seeded with `derive_seed(seed, n)`; None seeds nothing.
         fsync: see `EpochLog`.
         loggers: see `Run`; a trial of which nothing is kept has none.
+        repeats: runs of each trial. Repeat r of trial n is seeded with `derive_seed(seed, n, r)`; the value
+            of the trial is the mean. The host is told the epochs of the first repeat, so a pruner judges
+            that one alone; a trial that it stops has no other.
+        retries: how often, in all, a trial is tried again where a run of it fails: under the same seed, and
+            from its last checkpoint if `train` restores it.
+
+    Raises:
+        RunError: there are no such numbers of repeats and retries.
     """
 
     train: Train
@@ -139,30 +151,60 @@ class Trials:
     seed: int | None = None
     fsync: Fsync = "epoch"
     loggers: Sequence[LoggerLike] = ()
+    repeats: int = 1
+    retries: int = 0
+    course: Course = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "course", Course(self.repeats, self.retries, self.spec.bounds))
 
     def directory_of(self, number: int) -> Path | None:
         """Return where a trial's record and checkpoints are."""
         return None if self.directory is None else self.directory / "trials" / f"{number:04d}"
 
-    def seed_of(self, number: int) -> int | None:
-        """Return the seed of a trial."""
-        return None if self.seed is None else derive_seed(self.seed, number)
+    def seed_of(self, number: int, repeat: int = 0) -> int | None:
+        """Return the seed of a repeat of a trial."""
+        return None if self.seed is None else derive_seed(self.seed, number, repeat)
 
     def run(
         self, params: Mapping[str, Any], reporter: Reporter, keep: bool = True
     ) -> tuple[TrialRecord, BaseException | None]:
-        """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept."""
-        number = reporter.number or 0
-        kept = keep and reporter.number is not None
+        """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept.
+
+        A trial that was interrupted goes on with the repeat that it was at.
+        """
+        home = self.directory_of(reporter.number) if keep and reporter.number is not None else None
+        trial = None if home is None else Ranks().from_first(lambda: _unfinished(home, params))
+        host = HoldsLast(reporter) if self.repeats > 1 else None
+        while True:
+            record, error = self._run_one(params, host or reporter, trial, home)
+            trial = self.course.after(trial, record)
+            if trial.repeats and home is not None and process() == 0:
+                write_trial(home, trial)
+            if trial.state is not TrialState.RUNNING:
+                break
+        if host is not None and trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+            host.release(last_report(trial, self.spec.name))
+        return trial, error
+
+    def _run_one(
+        self, params: Mapping[str, Any], host: Reporter, trial: TrialRecord | None, home: Path | None
+    ) -> tuple[TrialRecord, BaseException | None]:
+        """Run the repeat that is next, or the one that has failed; the first one in the trial's directory."""
+        repeat = 0 if trial is None else len(trial.repeats)
+        number = host.number or 0
+        first = repeat == 0
         return attempt(
             self.train,
             params,
             self.spec,
-            reporter,
-            directory=self.directory_of(number) if kept else None,
-            seed=self.seed_of(number),
+            host if first else ListReporter(number, params),
+            directory=home if first or home is None else home / REPEATS / str(repeat),
+            seed=self.seed_of(number, repeat),
             fsync=self.fsync,
-            loggers=self.loggers if kept else (),
+            loggers=() if home is None else self.loggers,
+            trial=trial if first else None,
+            stands=partial(self.course.after, trial) if first else None,
         )
 
     def with_epochs(self, record: TrialRecord) -> TrialRecord:
@@ -183,13 +225,15 @@ def make_trials(
     loggers: Sequence[LoggerLike],
     facts: Mapping[str, Any],
     params: Mapping[str, Sequence[Any]],
+    repeats: int = 1,
+    retries: int = 0,
 ) -> Trials:
     """Settle the facts of a search: those given, and those that `@engine` put on the function.
 
     `params` are all that a trial may be given, each with the values it can have; none of a range.
 
     Raises:
-        RunError: no metric is given.
+        RunError: no metric is given, or no number that makes sense.
         ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
         HpometricsError: what `train` itself says against the search.
     """
@@ -201,7 +245,7 @@ def make_trials(
         check_logger(logger, home)
     spec = RunSpec(**known)
     check_search(train, spec, params)
-    return Trials(train, spec, home, seed, fsync, tuple(loggers))
+    return Trials(train, spec, home, seed, fsync, tuple(loggers), repeats, retries)
 
 
 def check_search(train: Train, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
@@ -222,24 +266,35 @@ def as_space(space: Space | Mapping[str, Any]) -> Space:
     return space if isinstance(space, Space) else Space(space)
 
 
-@cache
-def versions() -> Mapping[str, str]:
-    """Return the versions that a value depends on; of the hosts, those that are loaded."""
-    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
-    for host in ("optuna", "ray"):
-        if host in sys.modules:
-            found[host] = str(sys.modules[host].__version__)
-    return found
-
-
 def _begin(directory: Path | None, record: TrialRecord) -> None:
     if directory is None:
         return
     check_json(record.params)
-    earlier = read_trial(directory)
-    if earlier is not None and earlier.params != record.params:
-        raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(record.params)}")
+    _earlier(directory, record.params)
     write_trial(directory, record)
+
+
+def _earlier(directory: Path, params: Mapping[str, Any]) -> TrialRecord | None:
+    """Read what an earlier process wrote of a trial.
+
+    Raises:
+        RecordError: it is one with other params.
+    """
+    earlier = read_trial(directory)
+    if earlier is not None and earlier.params != params:
+        raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(params)}")
+    return earlier
+
+
+def _unfinished(home: Path, params: Mapping[str, Any]) -> TrialRecord | None:
+    """Take up a trial that goes on, if it does."""
+    earlier = _earlier(home, params)
+    if earlier is None or earlier.state.finished:
+        return None
+    trial = replace(earlier, state=TrialState.RUNNING, reason=None)
+    if trial.repeats:
+        write_trial(home, trial)
+    return trial
 
 
 def _trained(
@@ -257,42 +312,13 @@ def _trained(
 
 
 def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseException | None) -> None:
-    """Write what is left of a trial: its record, what stands beside it, the traceback of a failure."""
-    write_trial(directory, record)
+    """Write what stands beside the record of a run, and the traceback of a failure."""
     if run is not None and record.state.finished:
         run.export_per_user()
         run.export_examples()
     if error is not None and record.state is TrialState.FAILED:
         text = "".join(traceback.format_exception(error))
         (directory / ERROR_FILE).write_text(text, encoding="utf8")
-
-
-@contextmanager
-def _conditions(seed: int | None, threads: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    alone = _AT_WORK.acquire(blocking=False)
-    if seed is not None:
-        if not alone:
-            _warn_shared()
-        seed_all(seed)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        if alone:
-            _AT_WORK.release()
-
-
-@cache  # once per process
-def _warn_shared() -> None:
-    warnings.warn(
-        "seeded trials overlap in this process and share its random streams, so the seed does not repeat "
-        "them; leave n_jobs= at 1 and start several processes",
-        RuntimeWarning,
-        stacklevel=1,  # the caller is a pool of the host
-    )
 
 
 def _failure(
