@@ -24,7 +24,7 @@ def best_text(directory: Path, form: str = "text") -> str:
     """
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
-    best = best_of(records, resolved.metric, resolved.objective)
+    best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
     if form == "text":
         return optimal(best, records, resolved)
     facts = best_facts(best, record_of(best, records), resolved, directory)

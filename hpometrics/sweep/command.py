@@ -5,20 +5,21 @@ from __future__ import annotations
 import shlex
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import NoFiniteValueError
 from ..logs.loggers import LOGGERS
+from ..messages import printable
 from ..run.spec import RunSpec
 from ..run.trial import Trials
-from ..search.record import TrialRecord
+from ..search.record import TrialRecord, TrialState
 from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
-from .engine import check_space, import_engine, settle
+from .engine import check_repeats, check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
 from .plan import Plan
@@ -29,7 +30,7 @@ from .staged import StagedEngine
 from .table import evaluated, optimal, result_table
 from .writer import write_text
 
-OK, NOTHING_COMPLETE, INTERRUPTED = 0, 3, 130
+OK, NOTHING_COMPLETE, TOO_MANY_FAILED, INTERRUPTED = 0, 3, 4, 130
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def run_command(plan: Plan, options: Options) -> int:
         progress = Progress(job.resolved, earlier, options.quiet, job.directory)
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
         job.reached = any(job.reaches(record) for record in earlier)
+        job.failed = sum(record.state is TrialState.FAILED for record in earlier)
         progress.say(_opening(job, earlier))
         try:
             with progress.live():
@@ -67,7 +69,12 @@ def run_command(plan: Plan, options: Options) -> int:
             _conclude(job, progress, quiet=True)
             progress.say(_interrupted(job))
             return INTERRUPTED
-        return _conclude(job, progress)
+        code = _conclude(job, progress)
+        failed = [record for record in job.directory.records() if record.state is TrialState.FAILED]
+        if not job.fails(len(failed)):
+            return code
+        progress.say(_why_failed(failed))
+        return TOO_MANY_FAILED
 
 
 def make_job(plan: Plan, extend: bool = False) -> Job:
@@ -82,6 +89,7 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
     measured = spec_facts(plan, engine)
     spec = RunSpec(**measured)
     check_space(plan, engine, spec)
+    check_repeats(plan, engine)
     trials = Trials(
         engine,
         spec,
@@ -89,6 +97,8 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
         plan.engine_seed,
         plan.config.results.fsync,
         [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
+        plan.config.budget.repeats,
+        plan.config.budget.retries,
     )
     return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 
@@ -125,7 +135,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
     if (kind := job.plan.config.results.report) != "none" and not quiet:
         write_report(home.path, kind)
     try:
-        best = best_of(records, resolved.metric, resolved.objective)
+        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
     except NoFiniteValueError as err:
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
@@ -143,6 +153,17 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
+
+
+def _why_failed(failed: Sequence[TrialRecord]) -> str:
+    """Name the reasons of failed trials, each once."""
+    trials: dict[str, list[str]] = {}
+    for record in failed:
+        reason = printable((record.reason or "").partition("\n")[0])
+        trials.setdefault(reason, []).append(str(record.number))
+    lines = [f"  {reason} (trial {', '.join(numbers)})" for reason, numbers in trials.items()]
+    head = f"{len(failed)} trials have failed, as many as budget.failures allows; raise it to go on:"
+    return "\n".join([head, *lines])
 
 
 def _saved(job: Job) -> str:

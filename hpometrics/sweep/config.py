@@ -95,6 +95,9 @@ class Metrics(Strict):
     """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
     at: Literal["best", "last"] = "best"
     """Which epoch's value counts for a trial."""
+    pick: Literal["best", "one_se"] = "best"
+    """Which trial is picked: the best, or of those within one standard error of it, over repeats, the one of
+    the fewest epochs."""
     track_examples: ExamplesForm = None
     """Keep the worst and best examples of each trial's picked epoch: true, how many, or a mapping."""
 
@@ -186,15 +189,15 @@ class Budget(Strict):
     epochs: Annotated[int, Field(ge=1)] | None = None
     """Most epochs of one trial."""
     retries: Annotated[int, Field(ge=0)] = 0
-    """How often a failed trial is tried again."""
+    """How often a failed trial is tried again, under its seed; that takes nothing off `trials`."""
     failures: Annotated[int, Field(ge=1)] | None = None
-    """Stop after this many failed trials."""
+    """Start no trial after this many have failed, those of earlier runs included; exit code 4."""
     target: float | None = None
     """Stop when a trial reaches this value."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """End a trial after this many epochs without improvement."""
     repeats: Annotated[int, Field(ge=1)] = 1
-    """Seeds per params."""
+    """Seeds per params: the value of a trial is the mean over as many runs. Pruners judge the first."""
 
 
 class Results(Strict):

@@ -131,6 +131,17 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
         raise SweepFileError([problem]) from err
 
 
+def check_repeats(plan: Plan, engine: SweepEngine) -> None:
+    """Refuse several seeds for an engine whose stages draw from the seed of the sweep alone.
+
+    Raises:
+        SweepFileError: they are asked for.
+    """
+    if plan.config.budget.repeats > 1 and isinstance(engine, StagedEngine):
+        with _at(plan, "budget", "repeats"):
+            raise ConfigError("stages draw from engine.seed alone, so that all repeats would be the same")
+
+
 @contextmanager
 def _at(plan: Plan, *path: str) -> Iterator[None]:
     """Say of an error where the file names what is at fault."""

@@ -25,13 +25,26 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     values = [resolved.metric, *resolved.track]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    facts = ["trial", "state", "value", "epoch", "epochs", "seconds", "seed", "reason"]
+    facts = [
+        "trial",
+        "state",
+        "value",
+        "deviation",
+        "repeats",
+        "epoch",
+        "epochs",
+        "seconds",
+        "seed",
+        "reason",
+    ]
     writer.writerow([*facts, *(f"params.{name}" for name in params), *(f"values.{name}" for name in values)])
     for record in records:
         row = [
             record.number,
             record.state.value,
             record.value,
+            record.deviation,
+            max(1, len(record.repeats)),
             record.epoch,
             len(record.epochs),
             round(record.seconds, 3),
@@ -65,6 +78,8 @@ def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathli
         "metric": best.metric,
         "objective": best.objective.value,
         "value": best.value,
+        "deviation": best.deviation,
+        "repeats": [{"seed": r.seed, "value": r.value, "epoch": r.epoch} for r in record.repeats],
         "at": resolved.at,
         "epoch": best.epoch,
         "trial": best.trial,

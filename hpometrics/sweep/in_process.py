@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..search.optuna_backend import OptunaReporter, claim, reclaim, tell
 from .job import Job
-from .studies import TrialLocks, has_reached_target, opened_study, reserve_slots
+from .studies import TrialLocks, is_over, opened_study, reserve_slots
 
 
 def run_in_process(job: Job, verbose: bool = False) -> None:
@@ -19,7 +19,7 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
     """
     locks = TrialLocks(job.directory, job.plan.trials)
     with opened_study(job, locks, verbose) as study:
-        while not (job.over or has_reached_target(study, job)):
+        while not is_over(study, job):
             trial = reclaim(study, locks.take)
             if trial is None:
                 reserve_slots(study, job)

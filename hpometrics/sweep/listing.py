@@ -95,4 +95,5 @@ def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any
 def _facts(record: TrialRecord, directory: Path, resolved: Resolved) -> dict[str, Any]:
     """Give a trial as strict JSON, with the values of its picked epoch."""
     values = {name: to_json(value) for name, value in record.picked_values.items()}
-    return {**record.to_json(directory), "params": resolved.ordered(record.params), "values": values}
+    told = {**record.to_json(directory), "deviation": record.deviation}
+    return {**told, "params": resolved.ordered(record.params), "values": values}

@@ -70,6 +70,11 @@ class Resolved:
         engine = self.config["engine"]
         return str(engine.get("target") or shlex.join(engine["command"]))
 
+    @property
+    def pick(self) -> str:
+        """Which trial is picked: see `Pick`."""
+        return str(self.config["metrics"].get("pick", "best"))
+
     def bounds_of(self, name: str) -> list[Constraint]:
         """The constraints on a value."""
         return [bound for bound in map(Constraint.parse, self.constraints) if bound.name == name]
@@ -173,7 +178,15 @@ class Change:
         return f"  {self.key}: {_shown(self.before)} -> {_shown(self.now)}"
 
 
-_ABOUT = ("engine.", "space.", "backend.list", "budget.epochs", "budget.patience", "budget.trial_time")
+_ABOUT = (
+    "engine.",
+    "space.",
+    "backend.list",
+    "budget.epochs",
+    "budget.patience",
+    "budget.trial_time",
+    "budget.repeats",
+)
 _FATAL = ("name", "metric", "objective", "formula", "constraints", "at")
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from ..exceptions import NoFiniteValueError
 from ..search.epoch_log import EPOCHS_FILE
 from ..search.record import TRIAL_FILE, TrialRecord, TrialState
-from ..search.selection import pick_trial
+from ..search.selection import picked_trial
 from .directory import RunDirectory
 from .resolved import Resolved
-from .table import duration, number, params_line, word
+from .table import duration, number, params_line, spread, word
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -42,11 +42,12 @@ def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
-        best = pick_trial(records, resolved.objective)
+        best = picked_trial(records, resolved.objective, resolved.pick)
     except NoFiniteValueError as err:
         return str(err)
     where = f"trial {best.number}, epoch {best.epoch}"
-    value = f"{resolved.metric} {number(best.value)}   ({resolved.objective})"
+    value = spread(number(best.value), best.deviation, len(best.repeats))
+    value = f"{resolved.metric} {value}   ({resolved.objective})"
     return f"{value}   {where}   {params_line(best.params, resolved)}"
 
 
@@ -57,6 +58,8 @@ def _open(
     for record in records:
         if not record.state.finished:
             epochs = f"{len(record.epochs)} epochs" if len(record.epochs) != 1 else "1 epoch"
+            if record.repeats:
+                epochs = f"{len(record.repeats)} of {resolved.config['budget']['repeats']} repeats"
             heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
             told = f"{word(record.state)}   {epochs}, {heard}   {params_line(record.params, resolved)}"
             yield f"  #{record.number}", told
@@ -64,5 +67,6 @@ def _open(
 
 def _silence(trial: Path) -> float:
     """Give the seconds since a trial last wrote to its record."""
-    files = [file for name in (TRIAL_FILE, EPOCHS_FILE) if (file := trial / name).exists()]
+    homes = (trial, *trial.glob("repeats/*"))
+    files = [file for home in homes for name in (TRIAL_FILE, EPOCHS_FILE) if (file := home / name).exists()]
     return max(0.0, time.time() - max(file.stat().st_mtime for file in files))

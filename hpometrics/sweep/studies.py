@@ -95,9 +95,16 @@ def has_open_trials(study: optuna.Study, job: Job) -> bool:
     return any(job.plan.trials is None or trial.number < job.plan.trials for trial in left)
 
 
-def has_reached_target(study: optuna.Study, job: Job) -> bool:
-    """Say whether a trial of any process has reached `budget.target`."""
-    return job.plan.config.budget.target is not None and any(map(job.reaches, study_records(study)))
+def is_over(study: optuna.Study, job: Job) -> bool:
+    """Say whether trials of any process have reached `budget.target`, or used up `budget.failures`."""
+    budget = job.plan.config.budget
+    if job.over:
+        return True
+    if budget.failures is not None:
+        failed = study.get_trials(deepcopy=False, states=(OptunaState.FAIL,))
+        if job.fails(len(failed)):
+            return True
+    return budget.target is not None and any(map(job.reaches, study_records(study)))
 
 
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:

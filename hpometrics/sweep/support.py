@@ -49,9 +49,6 @@ _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),
-    "budget.retries": ((0,), "a retry"),
-    "budget.failures": ((None,), "a limit of failures"),
-    "budget.repeats": ((1,), "more than one seed per params"),
 }
 
 
@@ -65,7 +62,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     """
     before = len(document.problems)
     backends = (_program, _list_backend, _optuna_backend, _ray_backend)
-    for check in (_later, _sampler, _pruner, _loggers, _report, *backends):
+    for check in (_later, _sampler, _pruner, _pick, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
     for path, text in _pruner_epochs(sweep, document):
@@ -182,6 +179,12 @@ def _pruner_epochs(sweep: Draft, document: Document) -> Iterator[tuple[Path, str
         return
     if (pruner.name, sweep.backend.name) in _NEED_EPOCHS and budget.epochs is None:
         yield ("search", "pruner"), f"{pruner.name} divides a number of epochs; give budget.epochs"
+
+
+def _pick(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    repeats = 1 if sweep.budget is None else sweep.budget.repeats
+    if sweep.metrics is not None and sweep.metrics.pick == "one_se" and repeats < 2:
+        yield ("metrics", "pick"), "one_se takes the error of a value over seeds; give budget.repeats: 3, say"
 
 
 def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:

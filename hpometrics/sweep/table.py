@@ -48,6 +48,20 @@ def column(value: Reading | None) -> str:
     return f"{value:#.6g}"
 
 
+def spread(value: str, deviation: float | None, repeats: int) -> str:
+    """Print a value with its deviation over so many repeats, if it has one.
+
+    >>> spread("0.912700", 0.00314159, 3), spread("0.912700", None, 1)
+    ('0.912700 +- 0.0031 (3)', '0.912700')
+    """
+    return value if deviation is None else f"{value} +- {deviation:.2g} ({repeats})"
+
+
+def spread_of(record: TrialRecord) -> str:
+    """Print the value of a trial as a column wants it."""
+    return spread(column(record.value), record.deviation, len(record.repeats))
+
+
 def duration(seconds: float) -> str:
     """Print a time in its two largest units.
 
@@ -104,7 +118,7 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
 def _row(record: TrialRecord, tracked: Sequence[str], params: Sequence[str]) -> list[str]:
     return [
         str(record.number),
-        column(record.value),
+        spread_of(record),
         *(column(record.picked_values.get(name)) for name in tracked),
         str(len(record.epochs)),
         *(short(record.params[name]) if name in record.params else "-" for name in params),
@@ -117,12 +131,19 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
     params, values = optimal_params(best, resolved), optimal_values(best, resolved)
     lines = [
         evaluated(records),
-        f"Optimal Engine Params: (trial {best.trial}, epoch {best.epoch}):",
+        f"Optimal Engine Params: ({_where(best, resolved)}):",
         *_noted([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
         "Metrics:",
         *_noted([(f"{name}: {value}", note) for name, value, note in values]),
     ]
     return "\n".join(lines)
+
+
+def _where(best: Best, resolved: Resolved) -> str:
+    """Say which trial and epoch it is; of several runs whose, and of several ways to pick by which."""
+    run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
+    rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
+    return f"trial {best.trial}, epoch {best.epoch}{run}{rule}"
 
 
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
@@ -135,7 +156,9 @@ def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
     """Give each metric of the best trial: name, value, and its direction and formula."""
     objectives = {resolved.metric: resolved.objective, **resolved.track}
     values = {resolved.metric: best.value, **{name: best.values.get(name) for name in resolved.track}}
-    return [(k, number(v), _about(k, objectives[k], resolved)) for k, v in values.items()]
+    told = {name: number(value) for name, value in values.items()}
+    told[best.metric] = spread(told[best.metric], best.deviation, best.repeats)
+    return [(k, v, _about(k, objectives[k], resolved)) for k, v in told.items()]
 
 
 def _about(name: str, objective: Objective | None, resolved: Resolved) -> str:

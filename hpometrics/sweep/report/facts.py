@@ -75,7 +75,8 @@ class Report:
         home = RunDirectory(directory)
         resolved, records = home.read(), home.records()
         try:
-            return cls(directory, resolved, records, best_of(records, resolved.metric, resolved.objective))
+            best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+            return cls(directory, resolved, records, best)
         except NoFiniteValueError as err:
             return cls(directory, resolved, records, None, str(err))
 
