@@ -9,7 +9,7 @@ from typing import Any
 from .logs.loggers import LoggerLike
 from .objective import Objective
 from .run.spec import Train
-from .run.trial import as_space, make_trials
+from .run.trials import as_space, make_trials
 from .search.epoch_log import Fsync
 from .search.one_se import Pick
 from .search.record import TrialRecord

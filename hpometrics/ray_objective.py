@@ -15,7 +15,7 @@ from .exceptions import ObjectiveError, RunError
 from .logs.loggers import LoggerLike
 from .objective import Objective
 from .run.spec import Train
-from .run.trial import Trials, as_space, make_trials
+from .run.trials import Trials, as_space, make_trials
 from .search.epoch_log import Fsync
 from .search.one_se import Pick
 from .search.optuna_backend import check_study, make_sampler, reserve, study_records

@@ -14,12 +14,12 @@ from ..exceptions import NoFiniteValueError
 from ..logs.loggers import LOGGERS
 from ..messages import printable
 from ..run.spec import RunSpec
-from ..run.trial import Trials
+from ..run.trials import Trials
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
-from .engine import check_repeats, check_space, import_engine, settle
+from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
 from .job import Job, spec_facts
 from .plan import Plan
@@ -89,7 +89,6 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
     measured = spec_facts(plan, engine)
     spec = RunSpec(**measured)
     check_space(plan, engine, spec)
-    check_repeats(plan, engine)
     trials = Trials(
         engine,
         spec,

@@ -12,7 +12,7 @@ from ..messages import one_line
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.places import check_output_name
 from ..run.spec import RunSpec, engine_facts
-from ..run.trial import check_search
+from ..run.trials import check_search
 from ..target import Kind, import_target
 from .outputs import Outputs
 from .plan import Plan, make_plan
@@ -115,11 +115,12 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
 
 
 def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
-    """Let an engine that knows its params refuse the space of a plan.
+    """Let an engine that knows its params refuse the space of a plan, and several seeds where it has one.
 
     Raises:
-        SweepFileError: a param leads nowhere.
+        SweepFileError: a param leads nowhere, or all repeats would be the same.
     """
+    _check_repeats(plan, engine)
     try:
         check_search(engine, spec, plan.space.params)
     except HpometricsError as err:
@@ -131,12 +132,7 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
         raise SweepFileError([problem]) from err
 
 
-def check_repeats(plan: Plan, engine: SweepEngine) -> None:
-    """Refuse several seeds for an engine whose stages draw from the seed of the sweep alone.
-
-    Raises:
-        SweepFileError: they are asked for.
-    """
+def _check_repeats(plan: Plan, engine: SweepEngine) -> None:
     if plan.config.budget.repeats > 1 and isinstance(engine, StagedEngine):
         with _at(plan, "budget", "repeats"):
             raise ConfigError("stages draw from engine.seed alone, so that all repeats would be the same")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..metrics.combined import Combined
 from ..run.spec import Reported, engine_facts
-from ..run.trial import Trials
+from ..run.trials import Trials
 from ..search.record import TrialRecord, TrialState
 from .directory import RunDirectory
 from .engine import ImportedEngine, SweepEngine

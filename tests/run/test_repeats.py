@@ -12,7 +12,7 @@ from hpometrics.exceptions import RecordError
 from hpometrics.list_objective import ListObjective
 from hpometrics.optuna_objective import OptunaObjective
 from hpometrics.run import Reported, RunSpec
-from hpometrics.run.trial import Trials
+from hpometrics.run.trials import Trials
 from hpometrics.search.epoch_log import read_trial
 from hpometrics.search.record import TrialRecord, TrialState
 from hpometrics.search.reporter import ListReporter

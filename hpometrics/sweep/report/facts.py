@@ -95,7 +95,11 @@ class Report:
         sweep = self.resolved
         formula = f" = {sweep.formula}" if sweep.formula else ""
         epoch = f"The value of a trial is that of its {sweep.at} epoch; epochs count from 0."
-        return f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}"
+        seeds = sweep.config["budget"]["repeats"]
+        mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
+        return (
+            f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}{mean}"
+        )
 
     @property
     def params(self) -> list[tuple[str, str, str]]:
