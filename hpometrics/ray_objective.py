@@ -33,6 +33,9 @@ class RayObjective:
         space: a `Space` or the mapping that makes one.
         directory, seed, fsync, loggers, repeats, retries: see `Trials`; the workers must see the directory.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+
+    Raises:
+        RunError: there are several repeats and no directory: Tune hears of the first alone.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class RayObjective:
         self.trials = make_trials(
             train, directory, seed, fsync, loggers, facts, self.space.params, repeats, retries
         )
+        if repeats > 1 and directory is None:
+            raise RunError("repeats on Ray are told by the record of a trial; give directory=")
         self.study: optuna.Study | None = None
 
     @property
