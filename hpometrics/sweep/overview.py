@@ -179,6 +179,7 @@ def _results(plan: Plan) -> Iterator[str]:
     results = plan.config.results
     yield f"checkpoints {results.checkpoints}"
     yield f"on disk after every {results.fsync}"
+    yield f"{results.statistics} statistics"
     if results.loggers:
         yield f"loggers {' '.join(logger.name for logger in results.loggers)}"
     if results.report != "none":

@@ -34,7 +34,7 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
         "sweep.yaml", "sweep.resolved.yaml", "study.db", "study.db.lock", "trials", "trials.csv", "best.yaml",
     }  # fmt: skip
     assert {path.name for path in (home / "trials" / "0003").iterdir()} == {
-        ".trainstats", "epochs.jsonl", "trial.json",
+        ".trainstats", "epochs.jsonl", "statistics.jsonl", "trial.json",
     }  # fmt: skip
 
 
