@@ -192,12 +192,19 @@ def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, since: floa
 @main.command()
 @click.argument("directory", type=_FILE)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
-def best(directory: Path, form: str) -> None:
-    """Print the optimal engine params of a run directory, from its record; epochs count from 0."""
+@click.option("--metric", metavar="NAME", help="Pick by this one instead of the optimized one.")
+@click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
+def best(directory: Path, form: str, metric: str | None, at: str | None) -> None:
+    """Print the optimal engine params of a run directory, from its record; epochs count from 0.
+
+    --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
+    mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
+    any metric of the rows, and any threshold: f1(threshold=0.3).
+    """
     with _reported():
         from .sweep.best import best_text
 
-        click.echo(best_text(directory, form))
+        click.echo(best_text(directory, form, metric, at))
 
 
 @main.command()

@@ -25,6 +25,7 @@ from ..metrics.statistics.pooled import Pooled
 from ..metrics.statistics.scores import Scores
 from ..metrics.statistics.statistic import Statistic
 from ..objective import Objective
+from .kept import State
 
 
 class _KeptRows(Metric):
@@ -75,3 +76,28 @@ def keeper_of(output: OutputFeature) -> tuple[type[Metric], ...]:
     """What keeps the rows of an output; nothing keeps those of texts, sequences and rankings."""
     keeper = _KEEPERS.get(output.type)
     return () if keeper is None else (keeper,)
+
+
+def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str, Tensor] | None:
+    """Give the rows that were kept as an update takes them; None where none were.
+
+    Args:
+        output: whose rows.
+        statistics: the states that were kept, by label.
+    """
+    scores, pairs = statistics.get(Scores().label), statistics.get(Pooled().label)
+    if scores:
+        given = "logits" if bool(scores["are_logits"][0]) else "probabilities"
+        shown = scores["scores"][:, 0] if output.type == BINARY else scores["scores"]
+        return {given: shown, "target": scores["target"], **_weights(scores["weight"])}
+    if pairs:
+        shown, target = pairs["values"].unbind(1)
+        if output.type == NUMBER:
+            shown, target = shown[:, 0], target[:, 0]
+        return {"predictions": shown, "target": target, **_weights(pairs["weight"])}
+    return None
+
+
+def _weights(weight: Tensor) -> dict[str, Tensor]:
+    """The weights of rows, unless all are 1."""
+    return {} if bool((weight == 1).all()) else {"sample_weight": weight}

@@ -121,6 +121,18 @@ class SplitPanel:
         """What measures one task of an output that has been updated in this epoch."""
         return self._live[self._key(feature)].of(task)
 
+    def measures(self, output: str | None) -> bool:
+        """Whether anything is measured of an output."""
+        return output in self._live
+
+    def live(self, output: str | None) -> TaskCollection:
+        """What measures an output.
+
+        Raises:
+            RunError: there is no such output, or it is not said which.
+        """
+        return self._live[self._key(output)]
+
     def measured(self) -> Iterator[Measured]:
         """What measures each task of each output, and why its values do not count."""
         for output, live in self._live.items():
