@@ -82,7 +82,7 @@ class RecordError(HpometricsError, ValueError):
     """A record on disk does not read back, or belongs to another sweep."""
 
 
-class NotKeptError(HpometricsError, LookupError):
+class NotKeptError(HpometricsError, ValueError):
     """A question about a run that is over needs more than was kept of it."""
 
 

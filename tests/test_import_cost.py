@@ -71,6 +71,11 @@ def test_options_are_checked_by_their_host(tmp_path):
     assert not loaded("check", str(path)) & {"torch", "ray"}
 
 
+def test_a_sample_is_drawn_without_torch():
+    """Optuna draws it; no engine is there to be imported."""
+    assert not loaded("check", str(CONFIG), "--sample", "2") & {"torch", "ray"}
+
+
 def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
     """`run` loads torch once the file is right."""
     path = tmp_path / "sweep.yaml"

@@ -25,6 +25,7 @@ FLOORS = {
             "sweep",
             "testing",
             "guide measure sections",
+            "commands",
             "cli",
             "__init__ __main__",
         )

@@ -62,6 +62,12 @@ class Plan:
         return "list" if self.config.backend.points else "tpe" if chosen is None else chosen.name
 
     @property
+    def sampler_spec(self) -> object:
+        """The sampler with its options; the points of a list are given, so that it is never asked there."""
+        chosen = self.config.search.sampler
+        return "random" if self.sampler == "list" else self.sampler if chosen is None else chosen.spec
+
+    @property
     def pruner(self) -> str:
         """Name of the pruner."""
         chosen = self.config.search.pruner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..exceptions import ConfigError
 from ..messages import printable
@@ -43,14 +44,22 @@ class Problem:
 class SweepFileError(ConfigError):
     """A sweep file has problems; the message has a line for each, in the order of the file."""
 
+    ran: ClassVar[str] = "nothing was run"
+
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.mark))
         count = len(self.problems)
-        summary = f"{count} error{'s' if count > 1 else ''} - nothing was run."
+        summary = f"{count} error{'s' if count > 1 else ''} - {self.ran}."
         super().__init__("\n".join([*map(str, self.problems), summary]))
 
     def __reduce__(self) -> tuple[type[SweepFileError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
+
+
+class ProbeError(SweepFileError):
+    """One epoch has not shown what a sweep file names."""
+
+    ran = "one epoch was run, nothing is kept"
 
 
 def show_path(path: Path) -> str:

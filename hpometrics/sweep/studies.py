@@ -103,7 +103,6 @@ def has_reached_target(study: optuna.Study, job: Job) -> bool:
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
     plan, search = job.plan, job.plan.config.search
     metric, objective = job.resolved.metric, job.resolved.objective
-    sampler = "random" if plan.sampler == "list" else "tpe" if search.sampler is None else search.sampler.spec
     on_ray = plan.config.backend.name == "ray"  # there a scheduler stops trials
     pruner = None if on_ray or search.pruner is None else search.pruner.spec
     study = open_study(
@@ -111,7 +110,7 @@ def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
         plan.name,
         metric,
         objective,
-        make_sampler(sampler, search.seed),
+        make_sampler(plan.sampler_spec, search.seed),
         make_pruner(pruner, plan.config.budget.epochs),
     )
     check_study(study, metric, objective, {"space": plan.space.fingerprint()}, extend=job.extend)

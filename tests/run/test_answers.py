@@ -248,5 +248,5 @@ def test_a_cutoff_that_was_not_measured_is_refused(tmp_path):
     output = Ranking(4)
     with Run(metric="ndcg@2", output=output, track=["item_coverage@2"], directory=tmp_path) as run:
         run.update(scores=torch.eye(4), target=torch.eye(4))
-    with pytest.raises(NotKeptError, match="item_coverage@1 needs ItemCounts.* at 1"):
+    with pytest.raises(NotKeptError, match=r"item_coverage@1 needs ItemCounts.* at 1"):
         answers_of(tmp_path, run.history, "item_coverage@1", output)

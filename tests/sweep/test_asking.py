@@ -37,7 +37,7 @@ def home(tmp_path):
 
 
 def test_another_metric_is_asked_after_the_fact(sweep, folder):
-    """The picked epoch is the best by it, of every epoch of every trial; the optimised one stands beside it."""
+    """The picked epoch is the best by it, of all epochs of all trials; the optimised one stands beside it."""
     assert sweep(ACCURACY).exit_code == 0
     facts = json.loads(best("--metric", "mcc", "-f", "json").stdout)
     assert facts["metric"] == "mcc" and facts["objective"] == "maximize"
