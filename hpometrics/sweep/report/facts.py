@@ -14,8 +14,9 @@ from ...search.selection import Best, best_of, ranked
 from ..best import record_of
 from ..directory import RunDirectory
 from ..exports import best_facts
+from ..picks import Pick, picks
 from ..resolved import Resolved
-from ..table import duration, optimal_params, optimal_values, ranked_rows, word
+from ..table import ARROWS, column, duration, number, optimal_params, optimal_values, ranked_rows, word
 from ..writer import dump_yaml
 
 _ORIGINS = {
@@ -121,6 +122,15 @@ class Report:
         return ranked_rows(ranked(self.records, self.resolved.objective)[:_ROWS], self.resolved)
 
     @property
+    def picks(self) -> list[list[str]]:
+        """A head and a row for each metric with a direction: what it would have picked; none of one alone."""
+        if self.best is None:
+            return []
+        found = picks(self.records, self.resolved, self.best)
+        head = ["picked by", "trial", "epoch", "its value", self.resolved.metric, "gives up"]
+        return [head, *map(_picked, found)] if len(found) > 1 else []
+
+    @property
     def unlisted(self) -> int:
         """How many trials the table leaves to `trials.csv`."""
         return max(0, len(self.records) - _ROWS)
@@ -147,6 +157,21 @@ class Report:
             (f"hpometrics best {self.directory}", "the optimal engine params again"),
             (f"hpometrics replay {self.directory}", "train the best trial again: does its value come out?"),
         ]
+
+
+def _picked(pick: Pick) -> list[str]:
+    """A row for what a metric would have picked."""
+    if pick.best is None:
+        return [pick.metric, *["-"] * 5]
+    best = pick.best
+    return [
+        f"{pick.metric}{ARROWS[pick.objective]}",
+        str(best.trial),
+        str(best.epoch),
+        column(best.value),
+        column(pick.optimised),
+        number(pick.loss),
+    ]
 
 
 def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
