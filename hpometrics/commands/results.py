@@ -19,7 +19,14 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
 @click.option("--metric", metavar="NAME", help="Pick by this one instead of the optimized one.")
 @click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
-def best(directory: Path, form: str, metric: str | None, at: str | None) -> None:
+@click.option(
+    "--interval",
+    "level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="LEVEL",
+    help="Draw the intervals of winner and runner-up anew, as in 0.95.",
+)
+def best(directory: Path, form: str, metric: str | None, at: str | None, level: float | None) -> None:
     """Print the optimal engine params of a run directory, from its record; epochs count from 0.
 
     --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
@@ -29,7 +36,7 @@ def best(directory: Path, form: str, metric: str | None, at: str | None) -> None
     with reported():
         from ..sweep.best import best_text
 
-        click.echo(best_text(directory, form, metric, at))
+        click.echo(best_text(directory, form, metric, at, level))
 
 
 @click.command()

@@ -222,7 +222,7 @@ class TaskCollection:
             if task not in self._live:
                 self._check_named(task)
                 further: list[Named] = [classes.get(key, key) for key in told["unasked"]]
-                self._live[task] = self._prototype.fresh(further)
+                self._live[task] = self._prototype.fresh(further) if further else self._empty(self._prototype)
             live = self._live[task] = self._narrowed(self._live[task], told["unasked"])
             live.merge_state(live.part_of(told["state"]))
 
@@ -239,10 +239,13 @@ class TaskCollection:
     def _collection(self, task: str | None, rows: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:
             self._check_named(task)
-            fitting = self._fitting(rows)
-            spare = self._spare.get(fitting.names)
-            self._live[task] = spare.pop() if spare else fitting.fresh()
+            self._live[task] = self._empty(self._fitting(rows))
         return self._live[task]
+
+    def _empty(self, like: MetricCollection) -> MetricCollection:
+        """A collection of the same metrics with nothing measured."""
+        spare = self._spare.get(like.names)
+        return spare.pop() if spare else like.fresh()
 
     def _fitting(self, rows: Mapping[str, Any]) -> MetricCollection:
         """What measures batches of this form: the prototype, and what of the unasked can read them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from ..exceptions import HpometricsError, NotKeptError
 from ..metrics.collection import MetricCollection
 from ..metrics.features import Binary, OutputFeature, Set
 from ..metrics.names import MetricName
-from ..metrics.places import VALIDATION
+from ..metrics.places import ALL_TASKS, VALIDATION
 from ..metrics.task_collections import TaskCollection
 from ..search.record import EpochRecord
 from .epoch_values import EpochValues, Reasons, Values
@@ -52,6 +53,7 @@ class Answers:
         if threshold is not None:
             output = _with_threshold(output, asked.feature, threshold)
         self._spec = RunSpec(metric, output=output, defaults=False, statistics="none")
+        self._panels: dict[str, SplitPanel] = {}
 
     @property
     def name(self) -> str:
@@ -78,6 +80,40 @@ class Answers:
                 raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
         return tuple(found[record.epoch] for record in epochs)
 
+    def kept_of(self, directory: Path, record: EpochRecord) -> KeptEpoch:
+        """What a trial has kept of one epoch.
+
+        Raises:
+            NotKeptError: nothing.
+            RecordError: the file of what is kept is damaged.
+        """
+        wanted = record.attempt, record.epoch
+        found = [kept for kept in read_kept(directory) if (kept.attempt, kept.epoch) == wanted]
+        if not found:
+            raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
+        return found[-1]
+
+    def value(self, kept: KeptEpoch) -> float:
+        """The value of an epoch; nan where it is undefined."""
+        values, _ = self._measured(kept, VALIDATION)
+        found = values[self._spec.name]
+        return math.nan if isinstance(found, list) else found
+
+    def reads(self, part: KeptPart) -> bool:
+        """Whether the metric is about the rows of a part, and they count."""
+        named = MetricName.parse(self._spec.name)
+        about = part.split == VALIDATION and bool(part.rows) and part.output == self._spec.asked.feature
+        return about and named.task in (None, ALL_TASKS, part.task)
+
+    def needs(self, part: KeptPart) -> set[str]:
+        """The labels of the statistics that the metric is a function of; none at another threshold."""
+        held = self._panel(VALIDATION).live(part.output).prototype.statistics
+        return set() if self._threshold is not None else {statistic.label for statistic in held}
+
+    def output_of(self, part: KeptPart) -> OutputFeature:
+        """What is predicted of the rows of a part."""
+        return self._panel(VALIDATION).live(part.output).output
+
     def _answered(self, record: EpochRecord, kept: KeptEpoch) -> EpochRecord:
         values, reasons = dict(record.values), dict(record.reasons)
         splits = dict.fromkeys(part.split for part in kept.parts if part.split != VALIDATION)
@@ -97,9 +133,15 @@ class Answers:
         return replace(record, values=epoch.values, reasons=epoch.reasons)
 
     def _measured(self, kept: KeptEpoch, split: str) -> tuple[Values, Reasons]:
-        panel = SplitPanel(split, self._spec.collections.get(VALIDATION))
+        panel = self._panel(split)
+        panel.reset()
         self._fill(panel, [part for part in kept.parts if part.split == split])
         return panel.close()
+
+    def _panel(self, split: str) -> SplitPanel:
+        if split not in self._panels:
+            self._panels[split] = SplitPanel(split, self._spec.collections.get(VALIDATION))
+        return self._panels[split]
 
     def _fill(self, panel: SplitPanel, parts: Sequence[KeptPart]) -> None:
         for part in parts:

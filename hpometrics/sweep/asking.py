@@ -67,7 +67,7 @@ def ask(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], 
         return Answer(asked, list(records), {})
     from ..run.answers import Answers  # with torch, which a metric of the record does not need
 
-    answers = Answers(asked.measured, _outputs(resolved), asked.threshold)
+    answers = Answers(asked.measured, outputs_in(resolved), asked.threshold)
     found: dict[int, TrialRecord] = {}
     lacking: dict[int, str] = {}
     for record in trained:
@@ -122,14 +122,15 @@ def _without_threshold(name: MetricName) -> tuple[MetricName, float | None]:
     return replace(name, params=tuple(params.items())), float(threshold)
 
 
-def _outputs(resolved: Resolved) -> OutputFeature | dict[str, OutputFeature] | None:
+def outputs_in(resolved: Resolved) -> OutputFeature | dict[str, OutputFeature] | None:
+    """What the engine predicts, as far as text says it."""
     if isinstance(resolved.output, Mapping):
         return {name: parse_feature(text) for name, text in resolved.output.items()}
     return None if resolved.output is None else parse_feature(resolved.output)
 
 
 def _types(resolved: Resolved) -> Mapping[str | None, str | None]:
-    return types_of(_outputs(resolved), settled=True) or {}
+    return types_of(outputs_in(resolved), settled=True) or {}
 
 
 def _has(record: TrialRecord, name: str) -> bool:

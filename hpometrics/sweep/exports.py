@@ -13,6 +13,7 @@ from typing import Any
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
+from ..search.verdict import Verdict
 from .held_out import held_out, shown
 from .resolved import Resolved
 from .writer import dump_yaml
@@ -59,7 +60,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path) -> dict[str, Any]:
+def best_facts(
+    best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path, verdict: Verdict | None = None
+) -> dict[str, Any]:
     """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
     tested = held_out(best.values, best.metric, best.objective, best.value)
     return {
@@ -72,6 +75,7 @@ def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathli
         "epoch": best.epoch,
         "trial": best.trial,
         "values": {name: None if value != value else _told(value) for name, value in best.values.items()},
+        "verdict": None if verdict is None else verdict.to_json(),
         "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
         "seed": record.seed,
         "sweep": resolved.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from typing import Self
 from ...exceptions import NoFiniteValueError
 from ...search.record import TrialRecord, TrialState
 from ...search.selection import Best, best_of, ranked
+from ...search.verdict import Verdict
 from ..best import record_of
 from ..directory import RunDirectory
-from ..exports import best_facts
 from ..picks import Pick, picks
 from ..resolved import Resolved
 from ..table import ARROWS, column, duration, number, optimal_params, optimal_values, ranked_rows, word
+from ..verdicts import kept_verdict
 from ..writer import dump_yaml
 
 _ORIGINS = {
@@ -57,6 +59,7 @@ class Report:
         records: its trials, by number.
         best: the best of them; None where none is complete.
         no_best: why there is none.
+        verdict: how sure it is that it is the best.
     """
 
     directory: Path
@@ -64,6 +67,7 @@ class Report:
     records: Sequence[TrialRecord]
     best: Best | None
     no_best: str = ""
+    verdict: Verdict | None = None
 
     @classmethod
     def of(cls, directory: Path) -> Self:
@@ -76,9 +80,10 @@ class Report:
         home = RunDirectory(directory)
         resolved, records = home.read(), home.records()
         try:
-            return cls(directory, resolved, records, best_of(records, resolved.metric, resolved.objective))
+            best = best_of(records, resolved.metric, resolved.objective)
         except NoFiniteValueError as err:
             return cls(directory, resolved, records, None, str(err))
+        return cls(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
 
     @property
     def summary(self) -> str:
@@ -112,9 +117,14 @@ class Report:
         """Which trial is the best, and where its model is."""
         if self.best is None:
             return self.no_best
-        facts = best_facts(self.best, record_of(self.best, self.records), self.resolved, self.directory)
-        kept = f"; its model is {facts['checkpoint']}" if facts["checkpoint"] else ""
-        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {facts['seed']}{kept}"
+        model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
+        kept = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
+        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{kept}"
+
+    @property
+    def sureness(self) -> list[str]:
+        """How sure it is that this trial is the best, a line each."""
+        return [] if self.verdict is None else self.verdict.lines()
 
     @property
     def table(self) -> list[list[str]]:

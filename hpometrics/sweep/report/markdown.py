@@ -17,7 +17,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"# {report.resolved.name}\n\n{report.summary}. {report.direction}\n"
     yield f"## Optimal engine params\n\n{report.origin}\n"
     if report.best is not None:
-        yield _block(optimal(report.best, report.records, report.resolved))
+        yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
     yield "## Trials\n"
     yield _block(result_table(report.records, report.resolved, len(report.table)))
     if report.picks:
