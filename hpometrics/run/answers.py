@@ -100,10 +100,11 @@ class Answers:
         return math.nan if isinstance(found, list) else found
 
     def reads(self, part: KeptPart) -> bool:
-        """Whether the metric is about the rows of a part, and they count."""
-        named = MetricName.parse(self._spec.name)
-        about = part.split == VALIDATION and bool(part.rows) and part.output == self._spec.asked.feature
-        return about and named.task in (None, ALL_TASKS, part.task)
+        """Whether the metric is one of rows, and those of a part are among them."""
+        asked = self._spec.asked
+        if asked.measured is None or part.split != VALIDATION or not part.rows:
+            return False
+        return part.output == asked.feature and asked.task in (None, ALL_TASKS, part.task)
 
     def needs(self, part: KeptPart) -> set[str]:
         """The labels of the statistics that the metric is a function of; none at another threshold."""
@@ -133,6 +134,8 @@ class Answers:
         return replace(record, values=epoch.values, reasons=epoch.reasons)
 
     def _measured(self, kept: KeptEpoch, split: str) -> tuple[Values, Reasons]:
+        if VALIDATION not in self._spec.collections:
+            return {}, {}  # of what the engine reports
         panel = self._panel(split)
         panel.reset()
         self._fill(panel, [part for part in kept.parts if part.split == split])

@@ -250,3 +250,18 @@ def test_a_cutoff_that_was_not_measured_is_refused(tmp_path):
         run.update(scores=torch.eye(4), target=torch.eye(4))
     with pytest.raises(NotKeptError, match=r"item_coverage@1 needs ItemCounts.* at 1"):
         answers_of(tmp_path, run.history, "item_coverage@1", output)
+
+
+def test_a_combination_is_answered_from_its_terms(tmp_path):
+    """Each term from the statistics of its own output."""
+    outputs = {"a": Category(3), "b": Category(3)}
+
+    def trained(directory, metric):
+        with Run(metric=metric, output=outputs, directory=directory) as run:
+            for epoch, name in enumerate(outputs):
+                run.update(feature=name, **classes(epoch))
+        return run.history
+
+    history, (measured,) = trained(tmp_path, "a.accuracy"), trained(None, "combined.mcc")
+    (answered,) = Answers("combined.mcc", outputs).answered(tmp_path, history)
+    assert answered.number("combined.mcc") == measured.number("combined.mcc")

@@ -146,3 +146,14 @@ def test_a_metric_that_most_draws_leave_undefined_has_no_interval():
     assert span_of(0.5, np.array([0.5] * 99 + [np.nan]), 0.9).low == 0.5
     with pytest.raises(NotKeptError, match="undefined in 6 of 100 draws"):
         span_of(0.5, np.array([0.5] * 94 + [np.nan] * 6), 0.9)
+
+
+def test_a_combination_is_of_several_outputs_whose_rows_are_not_told_together(tmp_path):
+    """So that none is drawn of it."""
+    outputs = {"a": Category(3), "b": Category(3)}
+    with Run(metric="combined.accuracy", output=outputs, directory=tmp_path) as run:
+        for name in outputs:
+            run.update(feature=name, **classes(0))
+    (kept,) = read_kept(tmp_path)
+    with pytest.raises(NotKeptError, match=r"combined\.accuracy is not measured of rows that are kept"):
+        Redrawn(Answers("combined.accuracy", outputs), kept)
