@@ -17,6 +17,7 @@ import torch
 from ..exceptions import NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike
 from ..metrics.ranks import process
+from ..redaction import redacted
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
@@ -27,6 +28,7 @@ from .run import Run
 from .spec import RunSpec, Train
 
 ERROR_FILE = "error.txt"
+_EXITS = (SystemExit, GeneratorExit)  # of a trial they are a failure like any other
 
 
 def run_trial(
@@ -112,8 +114,8 @@ def attempt(
     if directory is not None:
         write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
-    if isinstance(failure, SystemExit) and record.state is TrialState.FAILED:
-        exited = RunError(f"train ended its trial by sys.exit: {_told(failure)}")
+    if isinstance(failure, _EXITS) and record.state is TrialState.FAILED:
+        exited = RunError(f"train ended its trial by an exit: {_told(failure)}")
         exited.__cause__ = failure
         return record, exited  # an exit would end the host's process, not the trial
     return record, failure or error
@@ -160,7 +162,7 @@ def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseExce
         run.export_examples()
     if error is not None and record.state is TrialState.FAILED:
         text = "".join(traceback.format_exception(error))
-        (directory / ERROR_FILE).write_text(text, encoding="utf8")
+        (directory / ERROR_FILE).write_text(redacted(text), encoding="utf8")
 
 
 def _failure(
@@ -198,9 +200,9 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    return TrialState.FAILED if isinstance(error, (Exception, SystemExit)) else TrialState.INTERRUPTED
+    return TrialState.FAILED if isinstance(error, (Exception, *_EXITS)) else TrialState.INTERRUPTED
 
 
 def _told(error: BaseException) -> str:
-    text = str(error)
+    text = redacted(str(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .readings import from_json, to_json
+from .readings import to_json
+from .strict_json import real, whole
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,22 @@ class Repeat:
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        values = {str(name): from_json(value) for name, value in told["values"].items()}
-        return cls(**{**told, "values": values})
+        values = {str(name): _number(value) for name, value in told["values"].items()}
+        seed, ended_by = told["seed"], told["ended_by"]
+        return cls(
+            None if seed is None else whole(seed),
+            real(told["value"]),
+            whole(told["epoch"]),
+            whole(told["epochs"]),
+            real(told["seconds"]),
+            None if ended_by is None else str(ended_by),
+            values,
+        )
+
+
+def _number(told: Any) -> float:
+    """Read a number; null is nan."""
+    return math.nan if told is None else real(told)
 
 
 def mean(values: Iterable[float]) -> float:
