@@ -37,7 +37,7 @@ class Repeat:
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        values = {str(name): _number(value) for name, value in told["values"].items()}
+        values = {str(name): _number(value) for name, value in dict(told["values"]).items()}
         seed, ended_by = told["seed"], told["ended_by"]
         return cls(
             None if seed is None else whole(seed),

@@ -114,9 +114,8 @@ def _redrawn(
 
     record = next(record for record in records if record.number == side.trial)
     if record.repeats:
-        raise NotKeptError(
-            f"it is a mean over {len(record.repeats)} seeds; its deviation says how sure it is"
-        )
+        seeds = len(record.repeats)
+        raise NotKeptError(f"its value is a mean over {seeds} seeds; their deviation says how sure it is")
     picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
     metric, threshold = (resolved.metric, None) if asked is None else (asked.measured, asked.threshold)
     try:

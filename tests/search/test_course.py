@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hpometrics.exceptions import RunError
+from hpometrics.exceptions import RecordError, RunError
 from hpometrics.search.constraints import Constraint
 from hpometrics.search.course import Course
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
@@ -114,6 +114,18 @@ def test_a_record_with_repeats_reads_back():
     assert again.to_json() == trial.to_json()
     assert (again.deviation, again.failed_attempts) == (trial.deviation, trial.failed_attempts)
     assert math.isnan(again.repeats[1].values["ece"])
+
+
+@pytest.mark.parametrize(
+    "repeat",
+    [3, {}, {"values": [1]}, {"value": "0.5"}, {"epoch": 1.5}, {"seed": -1}, {"values": {"auc": "high"}}],
+)
+def test_a_repeat_that_is_none_is_refused(repeat):
+    """A damaged record is named, and nothing of it is taken."""
+    told = after(Course(2), run(0.5), run(0.75)).to_json()
+    part = {**told["repeats"][0], **repeat} if isinstance(repeat, dict) and repeat else repeat
+    with pytest.raises(RecordError, match="no trial record"):
+        TrialRecord.from_json({**told, "repeats": [part]})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import pytest
 from click.testing import CliRunner
@@ -150,6 +151,19 @@ def test_a_trial_with_repeats_is_a_mean_everywhere(sweep, folder):
         record.deviation,
         "3",
     )
+
+
+def test_another_metric_is_answered_by_the_first_repeat(sweep, folder):
+    """It says so; the intervals of the value itself give way to its deviation."""
+    result = sweep(REPEATED)
+    assert "its value is a mean over 3 seeds; their deviation says how sure it is" in result.stdout
+    told = CliRunner().invoke(main, ["best", "runs/sweep", "--metric", "accuracy", "-f", "json"])
+    answer = json.loads(told.stdout)
+    record = records(folder)[answer["trial"]]
+    values = [epoch.values["accuracy"] for epoch in record.epochs]
+    assert (answer["value"], answer["repeats"]) == (max(values), [])
+    text = CliRunner().invoke(main, ["best", "runs/sweep", "--metric", "accuracy"]).stdout
+    assert "each trial is told by the first of its 3 repeats" in text
 
 
 def test_repeats_are_the_same_in_one_process_and_in_two(sweep, folder):
