@@ -16,9 +16,9 @@ from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from ..search.verdict import Verdict
-from .held_out import held_out, value_columns
+from .held_out import held_out, values_shown
 from .resolved import Resolved
-from .secrets import is_secret, shown
+from .secrets import is_secret, veiled
 from .writer import dump_yaml
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -27,21 +27,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
-    values = list(value_columns(records, resolved))
+    values = list(values_shown(records, resolved))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    facts = [
-        "trial",
-        "state",
-        "value",
-        "deviation",
-        "repeats",
-        "epoch",
-        "epochs",
-        "seconds",
-        "seed",
-        "reason",
-    ]
+    facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
     writer.writerow([*facts, *(f"params.{name}" for name in params), *(f"values.{name}" for name in values)])
     for record in records:
         row = [
@@ -70,7 +59,7 @@ def _told(value: Reading | None) -> float | str | None:
 def _cell(value: Any) -> Any:
     """Keep a cell from being read as a formula, or as several lines; lists and mappings become JSON."""
     if isinstance(value, (dict, list, bool)):
-        return HIDDEN if is_secret(value) else json.dumps(shown(value))
+        return HIDDEN if is_secret(value) else json.dumps(veiled(value))
     if isinstance(value, str):
         return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
     return value
