@@ -55,7 +55,12 @@ def repicked(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRe
 
 
 def picks(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[Pick]:
-    """Say what each metric with a direction would have picked, and what that gives up."""
+    """Say what each metric with a direction would have picked, and what that gives up.
+
+    Where trials have several repeats all of it is of the first, the optimum too.
+    """
+    if best.repeats > 1:
+        best = best_of(repicked(records, resolved), resolved.metric, resolved.objective)
     return [_pick(records, resolved, best, name, objective) for name, objective in _pickers(resolved)]
 
 
