@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .leaving import reported
-from .parameters import FILE
+from .parameters import AS_JSON, FILE
 from .terminal import terminal_width
 
 
@@ -29,6 +29,7 @@ from .terminal import terminal_width
 )
 @click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text")
+@AS_JSON
 def measure(
     file: Path, output: str | None, names: str, by: str | None, weights: str | None, form: str
 ) -> None:
@@ -73,9 +74,11 @@ def list_metrics(
 @metrics.command("show")
 @click.argument("name")
 @click.option("--feature", metavar="TYPE", help="As a metric of this output feature only.")
-def show_metric(name: str, feature: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show_metric(name: str, feature: str | None, as_json: bool) -> None:
     """Say all that is known of a metric: definition, direction and how it was tried, parameters, use."""
     with reported():
-        from ..guide.page import metric_text
+        from ..guide.page import metric_json, metric_text
 
-        click.echo(metric_text(name, feature, terminal_width()))
+        told = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
+        click.echo(told)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import click
 
 from .leaving import NOTHING_FINITE, reported
-from .parameters import FILE
+from .parameters import AS_JSON, FILE
 from .terminal import terminal_width
 
 STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
@@ -17,6 +18,7 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 @click.command()
 @click.argument("directory", type=FILE)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
+@AS_JSON
 def best(directory: Path, form: str) -> None:
     """Print the optimal engine params of a run directory, from its record; epochs count from 0."""
     with reported():
@@ -56,15 +58,20 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
 @click.command()
 @click.argument("directory", type=FILE)
-def status(directory: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(directory: Path, as_json: bool) -> None:
     """Say how far a sweep is, what is best so far and what its open trials do.
 
     Exit code 3: no trial is complete yet.
     """
     with reported():
-        from ..sweep.status import status_text
+        from ..sweep.status import status_facts, status_text
 
-        told, complete = status_text(directory)
+        if as_json:
+            facts = status_facts(directory)
+            told, complete = json.dumps(facts, indent=1, allow_nan=False), facts["states"]["complete"] > 0
+        else:
+            told, complete = status_text(directory)
         click.echo(told)
         if not complete:
             sys.exit(NOTHING_FINITE)
@@ -75,6 +82,7 @@ def status(directory: Path) -> None:
 @click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
 @click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table")
+@AS_JSON
 def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> None:
     """List the trials of a run directory with the values of their picked epochs."""
     with reported():
@@ -130,7 +138,10 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
     type=click.Choice(["group", "popularity"]),
     help="Compare the users of each group, or of each third by how popular what they like is.",
 )
-def compare(directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def compare(
+    directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None, as_json: bool
+) -> None:
     """Compare two trials of a run directory user by user, each at its picked epoch.
 
     Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
@@ -138,6 +149,7 @@ def compare(directory: Path, first: int, second: int, names: tuple[str, ...], by
     metrics or strata; the effect is the difference in standard deviations of the users' differences.
     """
     with reported():
-        from ..sweep.comparing import compare_text
+        from ..sweep.comparing import compared
 
-        click.echo(compare_text(directory, first, second, names, by))
+        found = compared(directory, first, second, names, by)
+        click.echo(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())

@@ -37,6 +37,7 @@ def init(directory: Path) -> None:
 @click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
 @click.option("--extend", is_flag=True, help="Go on although the space or the engine has changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would run, as check does.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 def run(
@@ -45,6 +46,7 @@ def run(
     fresh: bool,
     extend: bool,
     dry_run: bool,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -56,14 +58,15 @@ def run(
         if dry_run:
             from ..sweep.checking import Check
 
-            _print_text(Check(file, assignments))
+            asked = Check(file, assignments)
+            _print_json(asked) if as_json else _print_text(asked)
             return
         from ..sweep.plan import read_plan
 
         plan = read_plan(file, assignments)
         from ..sweep.command import Options, run_command  # with torch, once the file is right
 
-        sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose)))
+        sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
 
 
 @click.command()
