@@ -164,8 +164,8 @@ class Closing(Recording):
             metric=self._name,
             params=self.params,
             directory=self._traces.directory,
-            history=tuple(self._progress.history),
-            picks=tuple(self._progress.picks),
+            history=self._progress.history,
+            picks=self._progress.picks,
             impatience=self._progress.impatience,
             complete=complete,
         )
