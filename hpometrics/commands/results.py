@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from .completion import METRIC, RUN_DIRECTORY
 from .leaving import NOTHING_FINITE, reported
 from .parameters import AS_JSON, FILE
 from .terminal import terminal_width
@@ -16,7 +17,7 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
 @AS_JSON
 def best(directory: Path, form: str) -> None:
@@ -57,7 +58,7 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(directory: Path, as_json: bool) -> None:
     """Say how far a sweep is, what is best so far and what its open trials do.
@@ -78,7 +79,7 @@ def status(directory: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
 @click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table")
@@ -92,7 +93,7 @@ def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> No
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("-o", "--output", type=FILE, help="Write to this file.  [report.html in DIRECTORY]")
 @click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
 def report(directory: Path, output: Path | None, form: str) -> None:
@@ -104,7 +105,7 @@ def report(directory: Path, output: Path | None, form: str) -> None:
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
 def dashboard(directory: Path, port: int) -> None:
     """Show the study of a run directory in optuna-dashboard, on this machine only."""
@@ -115,7 +116,7 @@ def dashboard(directory: Path, port: int) -> None:
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("trial", type=click.IntRange(min=0))
 @click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
 @click.option("--all", "every", is_flag=True, help="All epochs.")
@@ -129,10 +130,12 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
 @click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
-@click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this one, such as ndcg@10.")
+@click.option(
+    "--metric", "names", multiple=True, metavar="NAME", type=METRIC, help="Only this one, such as ndcg@10."
+)
 @click.option(
     "--by",
     type=click.Choice(["group", "popularity"]),

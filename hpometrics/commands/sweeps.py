@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..exceptions import ConfigError
+from .completion import RUN_DIRECTORY
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
 
@@ -22,7 +23,7 @@ SET = click.option(
 
 
 @click.command()
-@click.argument("directory", type=FILE, default=Path())
+@click.argument("directory", type=RUN_DIRECTORY, default=Path())
 def init(directory: Path) -> None:
     """Write a sweep file to start from, its engine and the schema for editors; check and run take them."""
     with reported():
@@ -147,7 +148,7 @@ def evaluate(
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
