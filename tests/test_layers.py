@@ -23,6 +23,7 @@ FLOORS = {
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",
             "sweep",
+            "importing",
             "testing",
             "guide measure sections",
             "commands",

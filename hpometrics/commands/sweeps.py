@@ -24,9 +24,19 @@ SET = click.option(
 
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY, default=Path())
-def init(directory: Path) -> None:
-    """Write a sweep file to start from, its engine and the schema for editors; check and run take them."""
+@click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
+def init(directory: Path, source: Path | None) -> None:
+    """Write a sweep file to start from, its engine and the schema for editors; check and run take them.
+
+    With --from the sweep of a W&B sweep file, or of the hyperopt section of a Ludwig config; what could not
+    be carried over is listed with its line, here and at the head of the file.
+    """
     with reported():
+        if source is not None:
+            from ..importing.reading import write_imported
+
+            click.echo(write_imported(source, directory))
+            return
         from ..sweep.init import write_starter
 
         click.echo(write_starter(directory))
