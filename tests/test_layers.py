@@ -24,6 +24,7 @@ FLOORS = {
             "evaluation integrations",
             "sweep",
             "importing",
+            "audit",
             "testing",
             "guide measure sections",
             "commands",

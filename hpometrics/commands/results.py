@@ -58,6 +58,43 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
 
 @click.command()
+@click.argument("path", type=FILE)
+@click.option("--study", metavar="NAME", help="Only this study of a storage.")
+@click.option("--metric", metavar="NAME", type=METRIC, help="What was optimised.  [as the files say]")
+@click.option(
+    "--direction",
+    type=click.Choice(["minimize", "maximize"]),
+    help="What the search was told, where no file says it.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), metavar="TRIALS", help="How many trials were asked for."
+)
+@click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings such as unreported.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def audit(
+    path: Path,
+    study: str | None,
+    metric: str | None,
+    direction: str | None,
+    budget: int | None,
+    ignore: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Look for what misleads in an Optuna storage, Ray results, a W&B sweep or a Ludwig config.
+
+    A direction that contradicts the metric, a best that is not finite or of the last epoch, trials that
+    nobody ended, points tried twice; nothing is changed. Exit code 1: there are findings.
+    """
+    with reported():
+        from ..audit.auditing import Request, audit_json, audit_text, audited
+
+        found = audited(Request(path, study, metric, direction, budget, ignore))
+        click.echo(audit_json(found) if as_json else audit_text(found))
+        if any(one.findings for one in found):
+            sys.exit(1)
+
+
+@click.command()
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(directory: Path, as_json: bool) -> None:

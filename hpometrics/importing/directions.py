@@ -10,6 +10,7 @@ from ..objective import Objective
 
 _WORD = re.compile(r"[a-z0-9]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_MINUS = re.compile(r"\s*(?:1\s*)?-")
 _CUT = re.compile(r"@[0-9]+\Z")
 _AROUND = frozenset(
     "avg average best cv dev epoch eval evaluation final fold holdout last mean metric oof score step test "
@@ -59,7 +60,7 @@ def _readings(name: str) -> Iterator[str]:
     """Give the whole name, then less and less of its front, in the registry's spelling."""
     last = re.split(r"[/:.]", _CUT.sub("", name))[-1]
     words = _WORD.findall(_HUMP.sub("_", last).lower())
-    if _TURNED & set(words):
+    if _TURNED & set(words) or _MINUS.match(last):
         return
     yield "_".join(words)
     while words and words[-1] in _AROUND:

@@ -31,13 +31,13 @@ def read_goal(metric: Section, name: str, tool: str) -> Objective:
     goal = Objective.parse(stated) if stated else MINIMIZE
     if known is None:
         if not stated:
-            metric.say("goal", f"is missing, so {tool} minimizes {name}; minimize is written", "no-goal")
+            metric.say("goal", f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
         return goal
     called, objective = known
     if goal is not objective:
         said = f"{stated} contradicts" if stated else f"is missing, so {tool} minimizes, which contradicts"
         of = name if called == name else f"{name}: {called}"
-        metric.say("goal", f"{said} {of} is to {objective}; {objective} is written", "direction")
+        metric.say("goal", f"{said} {of} is to {objective}", "direction", f"{objective} is written")
     return objective
 
 

@@ -75,7 +75,7 @@ def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> s
     split = hyperopt.word("split", "validation")
     if split != "validation":
         hyperopt.say(
-            "split", f"{split} is not scored by Ludwig, which takes validation; so does this", "split"
+            "split", f"{split} is not scored by Ludwig, which takes validation", "split", "so does this"
         )
     if feature == _COMBINED and metric != _LOSS:
         hyperopt.say(
@@ -110,7 +110,7 @@ def _written(hyperopt: Section, metric: str, feature: str, outputs: LudwigOutput
     try:
         found = str(find_metric(meant, kind or None).name)
     except HpometricsError as err:
-        hyperopt.say("metric", f"{err}; the engine is to report it as ludwig_{metric}", "no-such-metric")
+        hyperopt.say("metric", str(err), "no-such-metric", f"the engine is to report it as ludwig_{metric}")
         return None
     return f"{name}.{found}" if isinstance(outputs.written, dict) else found
 

@@ -22,13 +22,17 @@ class ImportRefused(SweepFileError):
 
 @dataclass(frozen=True)
 class Note:
-    """A remark on a place of a file; one with a `code` is about a mistake in the file itself."""
+    """A remark on a place of a file; one with a `code` is about a mistake in the file itself.
+
+    `instead` says what is written in the place of what was not carried over.
+    """
 
     problem: Problem
     code: str = ""
+    instead: str = ""
 
     def __str__(self) -> str:
-        return str(self.problem)
+        return f"{self.problem}; {self.instead}" if self.instead else str(self.problem)
 
 
 @dataclass
@@ -43,9 +47,9 @@ class Notes:
     said: list[Note] = field(default_factory=list)
     refused: list[Problem] = field(default_factory=list)
 
-    def say(self, path: Path, text: str, code: str = "") -> None:
-        """Note what is not carried over as it is, or with a code what is wrong."""
-        note = Note(Problem(self.document.mark(path), path, text), code)
+    def say(self, path: Path, text: str, code: str = "", instead: str = "") -> None:
+        """Note what is not carried over as it is, or with a code what is wrong; see `Note`."""
+        note = Note(Problem(self.document.mark(path), path, text), code, instead)
         if note not in self.said:
             self.said.append(note)
 
@@ -109,9 +113,9 @@ class Section:
             return default
         return value
 
-    def say(self, key: str, text: str, code: str = "") -> None:
+    def say(self, key: str, text: str, code: str = "", instead: str = "") -> None:
         """Remark on a key."""
-        self.notes.say((*self.path, key), text, code)
+        self.notes.say((*self.path, key), text, code, instead)
 
     def left_out(self, reasons: Mapping[str, str]) -> None:
         """Say of each key that is there why it is not carried over."""

@@ -66,8 +66,9 @@ def _optimize(top: Section) -> str | dict[str, Any]:
     if "name" not in metric.given:
         top.say(
             "metric",
-            "is missing, and a search needs one: loss, to minimize, is a guess; change it",
+            "is missing, and a search needs one",
             "no-metric",
+            "loss, to minimize, is a guess; change it",
         )
         return dict(_PLACEHOLDER)
     metric.unknown(("name", "goal", "target", "impute", "impute_while_running"), TOOL)
@@ -157,7 +158,7 @@ def _budget(top: Section) -> dict[str, Any]:
     if (cap := top.whole("run_cap")) is not None:
         budget["trials"] = cap
     elif top.given.get("method") != "grid":
-        top.say("run_cap", f"is missing, so W&B never stops; {_TRIALS} trials are written", "no-end")
+        top.say("run_cap", "is missing, so W&B never stops", "no-end", f"{_TRIALS} trials are written")
         budget["trials"] = _TRIALS
     last = top.section("early_terminate").given.get("max_iter")
     if isinstance(last, int) and last > 0:
