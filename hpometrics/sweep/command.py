@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import NoFiniteValueError
-from ..logs.loggers import LOGGERS
 from ..run.spec import RunSpec
 from ..run.trial import Trials
 from ..search.record import TrialRecord
@@ -91,7 +90,7 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
         home.path.absolute(),
         plan.engine_seed,
         plan.config.results.fsync,
-        [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
+        [logger.spec for logger in plan.config.results.loggers],
     )
     return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 

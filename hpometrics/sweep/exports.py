@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..logs.cells import cell
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from .resolved import Resolved
 from .writer import dump_yaml
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
@@ -40,22 +38,13 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
             *(record.params.get(name) for name in params),
             *(_told(record.picked_values.get(name)) for name in values),
         ]
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([cell(value) for value in row])
     return text.getvalue()
 
 
 def _told(value: Reading | None) -> float | str | None:
     """Give a number as it is, and the shape of what is more than one; `epochs.jsonl` has those."""
     return shape_of(value) if isinstance(value, list) else value
-
-
-def _cell(value: Any) -> Any:
-    """Keep a cell from being read as a formula; lists and mappings become JSON."""
-    if isinstance(value, (dict, list, bool)):
-        return json.dumps(value)
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
 
 
 def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path) -> dict[str, Any]:
