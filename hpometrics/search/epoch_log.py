@@ -14,6 +14,8 @@ from .record import TRIAL_FILE, EpochRecord, TrialRecord
 EPOCHS_FILE = "epochs.jsonl"
 Fsync = Literal["epoch", "trial"]
 
+_TAIL = 1 << 16  # bytes of the end of a file that are looked at together
+
 
 class EpochLog:
     """The epochs of one trial in its directory; opening it cuts off a last line that a crash left torn.
@@ -32,7 +34,7 @@ class EpochLog:
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
-        _cut_torn_line(self.path)
+        cut_torn_line(self.path)
         written = _read_all(self.path)
         self.attempt = 1 + max((record.attempt for record in written), default=0)
         self._file = self.path.open("ab")
@@ -116,10 +118,18 @@ def _read_all(path: Path) -> list[EpochRecord]:
     return found
 
 
-def _cut_torn_line(path: Path) -> None:
+def cut_torn_line(path: Path) -> None:
+    """Cut off what a crash left behind the last whole line of a file, if there is the file."""
     if not path.exists():
         return
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(path, whole)
+    with path.open("r+b") as file:
+        size = whole = file.seek(0, os.SEEK_END)
+        while whole > 0:
+            begin = max(0, whole - _TAIL)
+            file.seek(begin)
+            end = file.read(whole - begin).rfind(b"\n") + 1
+            whole = begin + end
+            if end:
+                break
+        if whole < size:
+            file.truncate(whole)

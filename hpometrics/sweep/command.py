@@ -28,6 +28,7 @@ from .resolved import resolve
 from .staged import StagedEngine
 from .status import status_facts
 from .table import evaluated, optimal, result_table
+from .verdicts import conclude, kept_verdict
 from .writer import write_text
 
 OK, NOTHING_COMPLETE, INTERRUPTED = 0, 3, 130
@@ -135,7 +136,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
             progress.say(str(err))
             print(_as_json(home) if as_json else evaluated(records))
         return NOTHING_COMPLETE
-    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
+    verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
+    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
     engine = job.trials.train
     if isinstance(engine, StagedEngine):
         engine.write_best(best, home.path)
@@ -145,6 +147,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
         print(_as_json(home), flush=True)
     elif not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
+        print(*verdict.lines(), sep="\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
 

@@ -209,6 +209,8 @@ class Results(Strict):
     """Which checkpoints are kept."""
     fsync: Literal["epoch", "trial"] = "epoch"
     """When the record of a trial is forced to disk."""
+    statistics: Literal["small", "all", "none"] = "small"
+    """Statistics kept of every epoch for `best --metric`: small (of a fixed size), all (every row's too)."""
 
 
 def _engine(value: Any) -> Any:

@@ -29,6 +29,7 @@ class RunDirectory:
         self.locks = path / ".locks"
         self.table = path / "trials.csv"
         self.best = path / "best.yaml"
+        self.verdict = path / "verdict.json"
         self.engine_params = path / "best.json"
 
     def trial(self, number: int) -> pathlib.Path:

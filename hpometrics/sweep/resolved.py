@@ -72,7 +72,12 @@ class Resolved:
 
     def bounds_of(self, name: str) -> list[Constraint]:
         """The constraints on a value."""
-        return [bound for bound in map(Constraint.parse, self.constraints) if bound.name == name]
+        return [bound for bound in self.bounds if bound.name == name]
+
+    @property
+    def bounds(self) -> list[Constraint]:
+        """The constraints."""
+        return [Constraint.parse(text) for text in self.constraints]
 
     @property
     def fixed(self) -> Mapping[str, Any]:

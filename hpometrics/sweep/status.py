@@ -16,6 +16,7 @@ from .directory import RunDirectory
 from .exports import best_facts
 from .resolved import Resolved
 from .table import duration, number, params_line, word
+from .verdicts import kept_verdict
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -56,7 +57,8 @@ def status_facts(directory: Path) -> dict[str, Any]:
         best = best_of(records, resolved.metric, resolved.objective)
     except NoFiniteValueError as err:
         return {**told, "best": None, "reason": str(err)}
-    return {**told, "best": best_facts(best, record_of(best, records), resolved, directory)}
+    verdict = kept_verdict(home, records, resolved)
+    return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
 
 
 def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
