@@ -35,7 +35,7 @@ def test_every_trial_has_its_table(ran):
     """A row per user, a column per metric; their mean is the recorded value."""
     for number in range(5):
         files = {path.name for path in (ran / f"{number:04d}").iterdir()}
-        assert files == {".trainstats", "epochs.jsonl", "trial.json", "per_user.csv"}
+        assert files == {".trainstats", "epochs.jsonl", "trial.json", "per_user.csv", "statistics.jsonl"}
     table = PerUser.read_csv(ran / "0003" / "per_user.csv")
     assert list(table) == ["ndcg@3", "recall@3"]
     assert table["ndcg@3"][0].tolist() == list(range(20, 60))
