@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from ..messages import printable
+from ..sweep.slugs import slug_of
 from ..sweep.writer import flow_yaml
 from .notes import Notes
 
 _SCHEMA = "# yaml-language-server: $schema=./sweep.schema.json"
-_NO_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Carried:
         source = self.notes.document.source
         head = [_SCHEMA, f"# From {source}, a sweep of {self.tool}."]
         head += [f"# {printable(str(note))}" for note in self.notes.sorted()]
-        name = _NO_SLUG.sub("-", str(self.name or "")).strip("-.")[:80]
+        name = slug_of(str(self.name or ""))
         sections = {"name": name, **self.config} if name else self.config
         return "\n".join([*head, *(f"\n{_section(*one)}" for one in sections.items()), ""])
 

@@ -10,19 +10,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..logs.cells import cell
+from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from ..search.verdict import Verdict
-from .held_out import held_out, shown
+from .held_out import held_out, values_shown
 from .resolved import Resolved
+from .secrets import is_secret, veiled
 from .writer import dump_yaml
 
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
-    values = list(shown(records, resolved))
+    values = list(values_shown(records, resolved))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     facts = ["trial", "state", "value", "epoch", "epochs", "seconds", "seed", "reason"]
@@ -40,13 +42,18 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
             *(record.params.get(name) for name in params),
             *(_told(record.picked_values.get(name)) for name in values),
         ]
-        writer.writerow([cell(value) for value in row])
+        writer.writerow([_cell(value) for value in row])
     return text.getvalue()
 
 
 def _told(value: Reading | None) -> float | str | None:
     """Give a number as it is, and the shape of what is more than one; `epochs.jsonl` has those."""
     return shape_of(value) if isinstance(value, list) else value
+
+
+def _cell(value: Any) -> Any:
+    """Give what a table holds, secrets hidden."""
+    return HIDDEN if is_secret(value) else cell(veiled(value))
 
 
 def best_facts(
