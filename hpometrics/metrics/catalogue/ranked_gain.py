@@ -98,7 +98,7 @@ class RankingNDCG(RankingDCG):
         return super().values(cut) / cut.sum(best)
 
 
-@register_metric("rbp", [RANKING], aliases=["rank_biased_precision"])
+@register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])
 class RankBiasedPrecision(ListMetric):
     """How much a reader finds who goes on to the next item with probability p; without k in the whole list.
 
@@ -133,7 +133,7 @@ class RankBiasedPrecision(ListMetric):
         return (1 - self.p) * cut.sum(cut.lists.hits * self.p ** (cut.lists.places - 1))
 
 
-@register_metric("err", [RANKING], aliases=["expected_reciprocal_rank"])
+@register_metric("err", [RANKING], aliases=["expected_reciprocal_rank", "ERR"])
 class ExpectedReciprocalRank(ListMetric):
     """Expected 1 / rank where a reader stops, who is the sooner content the higher the grades are.
 
