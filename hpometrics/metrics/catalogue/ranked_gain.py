@@ -10,7 +10,7 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE
 from ..features import RANKING
-from ..ranking.lists import Cut
+from ..ranking.lists import Cut, earlier
 from ..ranking_metric import ListMetric
 from ..registry import register_metric
 
@@ -168,6 +168,5 @@ class ExpectedReciprocalRank(ListMetric):
         """Add up, over ranks, the chance of stopping there."""
         lists = cut.lists
         content = gains(lists.grades.clamp(max=self.max_grade), "exp") / 2**self.max_grade
-        going_on = (1 - content).cumprod(1)
-        arrived = torch.nn.functional.pad(going_on[:, :-1], (1, 0), value=1.0)
+        arrived = earlier((1 - content).cumprod(1), 1.0)
         return cut.sum(content * arrived / lists.places)

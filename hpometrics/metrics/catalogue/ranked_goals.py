@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..features import RANKING
+from ..ranking.lists import earlier
 from ..registry import register_metric
 from .ranked_readers import ReaderMetric, trigamma, wanted
 
@@ -41,8 +42,7 @@ class BejeweledPlayerModel(ReaderMetric):
 
     def looked_at(self, places: Tensor, worth: Tensor) -> Tensor:
         """Whether the goal is still ahead."""
-        had = torch.nn.functional.pad(worth.cumsum(1)[:, :-1], (1, 0))
-        return (had < self.T).double()
+        return (earlier(worth.cumsum(1), 0.0) < self.T).double()
 
 
 @register_metric("inst", [RANKING], aliases={"INST": "inst@1000"})
@@ -79,21 +79,23 @@ class GoalAdaptive(ReaderMetric):
     def looked_at(self, places: Tensor, worth: Tensor) -> Tensor:
         """Between two finds all factors but two cancel: at rank i it is scale / (i + a - 1)^2."""
         scale, own = self._scale(places, worth)
-        return self._before(scale) / (places - 1 + own + worth).square()
+        return earlier(scale, self._first) / (places - 1 + own + worth).square()
 
     def endless(self, places: Tensor, worth: Tensor) -> Tensor:
         """Add up these inverse squares, by the trigamma function, from each find to the next."""
         scale, own = self._scale(places, worth)
         after = scale * trigamma(places + own)
-        until = self._before(scale) * trigamma(places + own + worth)
+        until = earlier(scale, self._first) * trigamma(places + own + worth)
         start = trigamma(places.new_full((1, 1), 2 * self.T))
-        return 4 * self.T**2 * start + (after - until).sum(1, keepdim=True)
+        return self._first * start + (after - until).sum(1, keepdim=True)
 
     def _scale(self, places: Tensor, worth: Tensor) -> tuple[Tensor, Tensor]:
         """The scale behind each place, and a there, both (rows, depth)."""
         own = 2 * self.T - worth.cumsum(1)
         change = ((places - 1 + own) / (places - 1 + own + worth)).square()
-        return 4 * self.T**2 * torch.where(places < torch.inf, change, 1.0).cumprod(1), own
+        return self._first * torch.where(places < torch.inf, change, 1.0).cumprod(1), own
 
-    def _before(self, scale: Tensor) -> Tensor:
-        return torch.nn.functional.pad(scale[:, :-1], (1, 0), value=4 * self.T**2)
+    @property
+    def _first(self) -> float:
+        """The scale before anything is found."""
+        return 4 * self.T**2

@@ -15,7 +15,7 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE
 from ..features import RANKING
-from ..ranking.lists import Cut
+from ..ranking.lists import Cut, earlier
 from ..ranking_metric import ListMetric
 from ..registry import register_metric
 
@@ -63,11 +63,11 @@ class PatientReader(ReaderMetric):
 
     def looked_at(self, places: Tensor, worth: Tensor) -> Tensor:
         """The patience for each place, if nothing else stops the reader."""
-        return self.patience(places) * before(1 - self.contentment(worth))
+        return self.patience(places) * self._still_here(worth)
 
     def endless(self, places: Tensor, worth: Tensor) -> Tensor:
         """Take from the patience for all places what is lost behind each item that stops readers."""
-        stopped = before(1 - self.contentment(worth)) * self.contentment(worth)
+        stopped = self._still_here(worth) * self.contentment(worth)
         lost = (stopped * self.rest(places + 1)).sum(1, keepdim=True)
         return self.rest(places.new_ones(1, 1)) - lost
 
@@ -82,6 +82,10 @@ class PatientReader(ReaderMetric):
     def rest(self, places: Tensor) -> Tensor:
         """The sum of the patience for a place and all behind it; 0 at inf."""
         raise NotImplementedError(f"{type(self).__name__} has no value without k")
+
+    def _still_here(self, worth: Tensor) -> Tensor:
+        """The chance that no item before each place has stopped the reader, (rows, depth)."""
+        return earlier((1 - self.contentment(worth)).cumprod(1), 1.0)
 
 
 class ContentReader(PatientReader):
@@ -283,11 +287,6 @@ class NearlyERR11(ContentReader, GoalReader):
     >>> round(metric.compute().item(), 4)  # 0.5 / (1 + 0.5 * (2 / 3)**2)
     0.4091
     """
-
-
-def before(factors: Tensor) -> Tensor:
-    """The product of the factors of all places before each, (rows, depth)."""
-    return torch.nn.functional.pad(factors.cumprod(1)[:, :-1], (1, 0), value=1.0)
 
 
 def trigamma(x: Tensor) -> Tensor:

@@ -148,5 +148,10 @@ class Cut:
         return values[:, self._last]
 
 
+def earlier(values: Tensor, first: float) -> Tensor:
+    """The value of the place before each, (rows, depth), which the first place is given."""
+    return torch.nn.functional.pad(values[:, :-1], (1, 0), value=first)
+
+
 def _ranks(like: Tensor) -> Tensor:
     return torch.arange(1, like.shape[1] + 1, device=like.device, dtype=torch.float64)
