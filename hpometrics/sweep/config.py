@@ -218,7 +218,7 @@ class Results(Strict):
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
     loggers: list[PluginForm] = Field(default_factory=list)
-    """Where else values go: table, tensorboard. `trials.csv` and `.trainstats` are always written."""
+    """Where else values go: csv, table, tensorboard, mlflow, wandb. `trials.csv` and `.trainstats` always."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
     """Which are kept of the checkpoints that the engine gives: those of the picked epoch and the latest, the
     latest, all, or none. Without any a trial that is killed begins again."""
