@@ -54,7 +54,7 @@ def status_facts(directory: Path) -> dict[str, Any]:
         "open": [_open_facts(home, record) for record in records if not record.state.finished],
     }
     try:
-        best = best_of(records, resolved.metric, resolved.objective)
+        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
     except NoFiniteValueError as err:
         return {**told, "best": None, "reason": str(err)}
     verdict = kept_verdict(home, records, resolved)
