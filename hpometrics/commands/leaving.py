@@ -10,8 +10,9 @@ from contextlib import contextmanager
 import click
 
 from ..exceptions import HpometricsError, NoFiniteValueError
+from ..sweep.interrupts import exit_code
 
-CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
+CONFIG_ERROR, NOTHING_FINITE = 2, 3
 
 
 @contextmanager
@@ -19,8 +20,8 @@ def reported(verbose: bool = False) -> Iterator[None]:
     """Print an error of ours as it is and leave with the code for it."""
     try:
         yield
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(exit_code(interrupt))
     except HpometricsError as err:
         click.echo(traceback.format_exc() if verbose else str(err), err=True)
         sys.exit(NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR)

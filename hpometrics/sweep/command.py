@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,6 +17,7 @@ from .best import record_of
 from .directory import RunDirectory
 from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
+from .interrupts import exit_code, raising_interrupts
 from .job import Job, spec_facts
 from .plan import Plan
 from .progress import Progress
@@ -29,7 +27,7 @@ from .staged import StagedEngine
 from .table import evaluated, optimal, result_table
 from .writer import write_text
 
-OK, NOTHING_COMPLETE, INTERRUPTED = 0, 3, 130
+OK, NOTHING_COMPLETE = 0, 3
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ def run_command(plan: Plan, options: Options) -> int:
     """
     job = make_job(plan, options.extend)
     with (
-        terminated_as_interrupted(),
+        raising_interrupts(),
         job.directory.opened(
             job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
         ),
@@ -63,10 +61,10 @@ def run_command(plan: Plan, options: Options) -> int:
         try:
             with progress.live():
                 _backend(job, options.verbose)(job)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             _conclude(job, progress, quiet=True)
             progress.say(_interrupted(job))
-            return INTERRUPTED
+            return exit_code(interrupt)
         return _conclude(job, progress)
 
 
@@ -156,16 +154,3 @@ def _interrupted(job: Job) -> str:
     settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
     return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
-
-
-@contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Take SIGTERM, with which a scheduler ends a job, for Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
