@@ -33,6 +33,14 @@ def atomic_write(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
         sync_directory(path.parent)
 
 
+def free_name(path: Path, why: str) -> Path:
+    """Give the first free name beside a file or directory for what is put aside: `study.db.damaged-1`."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.{why}-{number}")).exists():
+        number += 1
+    return aside
+
+
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory survive a power cut, where the system lets one."""
     if os.name != "posix":

@@ -16,7 +16,9 @@ Fsync = Literal["epoch", "trial"]
 
 
 class EpochLog:
-    """The epochs of one trial in its directory; opening it cuts off a last line that a crash left torn.
+    """The epochs of one trial in its directory; opening it ends a last line that a crash left torn.
+
+    The line is cut off, or completed where only its end is missing.
 
     Args:
         directory: the trial's own; made if it is missing.
@@ -32,7 +34,7 @@ class EpochLog:
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
-        _cut_torn_line(self.path)
+        _end_torn_line(self.path)
         written = _read_all(self.path)
         self.attempt = 1 + max((record.attempt for record in written), default=0)
         self._file = self.path.open("ab")
@@ -108,7 +110,9 @@ def _read_all(path: Path) -> list[EpochRecord]:
         return []
     lines = path.read_bytes().split(b"\n")
     found = []
-    for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is still being written
+    if not _is_epoch(lines[-1]):  # what follows the last newline is still being written
+        lines.pop()
+    for number, line in enumerate(lines, 1):
         try:
             found.append(EpochRecord.from_line(line.decode()))
         except (RecordError, UnicodeDecodeError) as err:
@@ -116,10 +120,21 @@ def _read_all(path: Path) -> list[EpochRecord]:
     return found
 
 
-def _cut_torn_line(path: Path) -> None:
+def _is_epoch(line: bytes) -> bool:
+    try:
+        EpochRecord.from_line(line.decode())
+    except (RecordError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _end_torn_line(path: Path) -> None:
     if not path.exists():
         return
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
-    if whole < len(content):
+    if _is_epoch(content[whole:]):
+        with path.open("ab") as file:
+            file.write(b"\n")
+    elif whole < len(content):
         os.truncate(path, whole)

@@ -23,6 +23,7 @@ from .readings import numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 
 PREFIX = "hpometrics:"
+METRIC = f"{PREFIX}metric"
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
@@ -219,7 +220,7 @@ def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
 
 def study_records(study: optuna.Study) -> list[TrialRecord]:
     """Read all trials of a study; epochs hold the one value that Optuna was told."""
-    metric = study.user_attrs.get(f"{PREFIX}metric", "value")
+    metric = study.user_attrs.get(METRIC, "value")
     return [_record(trial, metric) for trial in study.get_trials(deepcopy=False)]
 
 

@@ -19,6 +19,7 @@ from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
 from .interrupts import exit_code, raising_interrupts
 from .job import Job, spec_facts
+from .mending import mend
 from .plan import Plan
 from .progress import Progress
 from .report.writing import write_report
@@ -53,11 +54,12 @@ def run_command(plan: Plan, options: Options) -> int:
             job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
         ),
     ):
+        mended = list(mend(job))
         earlier = job.directory.records()
         progress = Progress(job.resolved, earlier, options.quiet, job.directory)
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
         job.reached = any(job.reaches(record) for record in earlier)
-        progress.say(_opening(job, earlier))
+        progress.say("\n".join([*mended, _opening(job, earlier)]))
         try:
             with progress.live():
                 _backend(job, options.verbose)(job)
