@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import click
 
-from ..exceptions import HpometricsError, NoFiniteValueError
+from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
 from ..sweep.interrupts import exit_code
 
-CONFIG_ERROR, NOTHING_FINITE = 2, 3
+CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def reported(verbose: bool = False) -> Iterator[None]:
         sys.exit(exit_code(interrupt))
     except HpometricsError as err:
         click.echo(traceback.format_exc() if verbose else str(err), err=True)
-        sys.exit(NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR)
+        sys.exit(_code(err))
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
     except OSError as err:
@@ -32,3 +32,9 @@ def reported(verbose: bool = False) -> Iterator[None]:
         told = f"error: {place}{err.strerror or err}"
         click.echo(traceback.format_exc() if verbose else told, err=True)
         sys.exit(CONFIG_ERROR)
+
+
+def _code(err: HpometricsError) -> int:
+    if isinstance(err, DiskError):
+        return DISK_ERROR
+    return NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR

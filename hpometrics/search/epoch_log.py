@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..exceptions import RecordError
+from .atomic import writing
 from .record import TRIAL_FILE, EpochRecord, TrialRecord
 
 EPOCHS_FILE = "epochs.jsonl"
@@ -40,12 +41,17 @@ class EpochLog:
         self._file = self.path.open("ab")
 
     def append(self, record: EpochRecord) -> EpochRecord:
-        """Write one epoch as part of this attempt and return it as written."""
+        """Write one epoch as part of this attempt and return it as written.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
         record = replace(record, attempt=self.attempt)
-        self._file.write(f"{record.to_line()}\n".encode())
-        self._file.flush()
-        if self._fsync == "epoch":
-            os.fsync(self._file.fileno())
+        with writing(self.path):
+            self._file.write(f"{record.to_line()}\n".encode())
+            self._file.flush()
+            if self._fsync == "epoch":
+                os.fsync(self._file.fileno())
         return record
 
     def read(self) -> tuple[EpochRecord, ...]:
@@ -53,11 +59,16 @@ class EpochLog:
         return _current(_read_all(self.path))
 
     def close(self) -> None:
-        """Force what was written to the disk and close the file."""
-        if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+        """Force what was written to the disk and close the file.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
+        if self._file.closed:
+            return
+        with writing(self.path), self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def read_epochs(directory: Path) -> tuple[EpochRecord, ...]:

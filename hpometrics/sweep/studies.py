@@ -19,6 +19,7 @@ from ..search.optuna_backend import (
     open_study,
     reclaim,
     reserve,
+    storing,
     study_records,
     tell,
 )
@@ -71,6 +72,7 @@ def opened_study(job: Job, locks: TrialLocks, verbose: bool = False) -> Iterator
 
     Raises:
         HpometricsError: a sampler or pruner is not well formed, or the stored study is about something else.
+        DiskError: at any time, the study cannot be read or written.
     """
     with _opened(job, verbose) as study:
         _tell_the_finished(study, job, locks)
@@ -129,11 +131,12 @@ def known_trials(job: Job) -> dict[int, TrialRecord]:
 @contextmanager
 def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
-    storage = open_storage("memory" if _in_memory(job) else job.directory.study)
-    try:
-        yield _study(job, storage)
-    finally:
-        close_storage(storage)
+    with storing():
+        storage = open_storage("memory" if _in_memory(job) else job.directory.study)
+        try:
+            yield _study(job, storage)
+        finally:
+            close_storage(storage)
 
 
 def _knows(job: Job, records: Sequence[TrialRecord]) -> bool:

@@ -31,7 +31,15 @@ def card(record_property: Callable[[str, object], None]) -> Callable[[Toll], Non
 @pytest.fixture(scope="session")
 def rounds(pytestconfig: pytest.Config) -> Callable[[int], int]:
     """How often a fault is tried: a few times, or with `--faults` so many."""
-    return lambda many: many if pytestconfig.getoption("--faults") else min(many, 3)
+    return lambda many: many if pytestconfig.getoption("--faults") else min(many, 2)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave bare hosts to `--faults`; they are there for the scorecard only."""
+    if not config.getoption("--faults"):
+        for item in items:
+            if item.get_closest_marker("bare"):
+                item.add_marker(pytest.mark.skip(reason="of a bare host, for the scorecard of --faults"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -71,6 +71,12 @@ class Forked:
         assert code is not None
         return code
 
+    def kill_child(self, pid: int) -> None:
+        """Kill a process that it has started."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        assert str(pid) in children
+        os.kill(pid, signal.SIGKILL)
+
     def killed(self) -> int:
         """Kill it at once."""
         self.send(signal.SIGKILL)

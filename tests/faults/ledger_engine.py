@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -101,6 +102,20 @@ def _clean_up_slowly(cost):
         _wait(cost)
 
 
+def _fill_disk(cost):
+    """Leave no byte on the disk that holds `runs`."""
+    with contextlib.suppress(OSError), Path("runs/filler").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    return cost
+
+
+def _limit_files(cost):
+    """Let no file grow beyond 64 KiB."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, resource.RLIM_INFINITY))
+    return cost
+
+
 HARMS = {
     "exception": _raise,
     "sys.exit": lambda cost: sys.exit(3),
@@ -108,6 +123,8 @@ HARMS = {
     "os._exit": lambda cost: os._exit(9),
     "nan": lambda cost: float("nan"),
     "no metric": lambda cost: None,
+    "full disk": _fill_disk,
+    "file size limit": _limit_files,
     "hang": _wait,
     "slow end": _clean_up_slowly,
 }

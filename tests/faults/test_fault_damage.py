@@ -84,7 +84,7 @@ def test_a_study_that_is_lost_is_made_again_from_the_record(injured: Injured, ca
     for beside in injured.home.path.glob("study.db-*"):
         beside.unlink()
     damage(injured.home.study)
-    survived = injured.run() == 0 and injured.complete(0, 1, 2, 5)
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
     after = injured.records()
     assert after[:2] == before[:2] and after[2].params == before[2].params, injured.err()
     assert "made again from them" in injured.err()
@@ -98,7 +98,7 @@ def test_a_damaged_record_of_an_open_trial_is_trained_again_from_there(injured: 
     """It goes on from the newest checkpoint before the damage: that of epoch 1, or none any more."""
     interrupted(injured)
     damage(injured.home.trial(2) / "epochs.jsonl")
-    survived = injured.run() == 0 and injured.complete(0, 1, 2, 5)
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
     begun = [epoch for what, trial, epoch, _ in injured.ledger() if (what, trial) == ("began", 2)]
     taken = damage in (torn, scrawled)
     assert begun == ([0, 1, 2, 0, 1, 2] if taken else [0, 1, 2, 2])
@@ -110,7 +110,7 @@ def test_a_damaged_record_of_a_finished_trial_keeps_what_steered_the_search(inju
     """It is not run again: its epochs are those that read, and what the study was told of the others."""
     interrupted(injured)
     damage(injured.home.trial(1) / "epochs.jsonl")
-    survived = injured.run() == 0 and injured.complete(0, 1, 2, 5)
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
     card(injured.toll(f"epochs.jsonl of a finished trial {NAMES[damage]}", 1, survived))
 
 
@@ -120,6 +120,6 @@ def test_a_trial_whose_facts_are_damaged_has_them_from_the_study(injured: Injure
     for number in (1, 2):
         scrawl = injured.home.trial(number) / "trial.json"
         scrawl.write_text("{")
-    survived = injured.run() == 0 and injured.complete(0, 1, 2, 5)
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
     assert [one.state for one in injured.records()] == [TrialState.COMPLETE] * 6
     card(injured.toll("trial.json: garbage", 1, survived))

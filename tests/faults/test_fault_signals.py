@@ -28,7 +28,7 @@ def test_a_signal_interrupts_a_sweep_which_then_goes_on(injured: Injured, card, 
     assert "interrupted: 2 of 6 trials are done" in injured.err()
     injured.note_finished()
     injured.harm(None)
-    survived = injured.run() == 0 and injured.complete(2)
+    survived = injured.run() == 0 and 2 in injured.whole()
     card(injured.toll(f"{number.name} to a run", 1, survived))
 
 
@@ -44,5 +44,5 @@ def test_a_second_ctrl_c_ends_what_the_first_has_not(injured: Injured, card):
     assert injured.records()[2].state is TrialState.INTERRUPTED
     injured.note_finished()
     injured.harm(None)
-    survived = injured.run() == 0 and injured.complete(2)
+    survived = injured.run() == 0 and 2 in injured.whole()
     card(injured.toll("SIGINT twice to a run", 1, survived))
