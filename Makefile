@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench faults index
+.PHONY: demo test check laws bench faults index
 
 # With each change of the requirements the environment is brought up to date.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -22,6 +22,10 @@ check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Metrics x laws, and the same laws over torchmetrics' own classes.
+laws: $(VENV)/.installed
+	$(BIN)/python -m hpometrics.testing
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/panel.py

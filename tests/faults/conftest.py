@@ -35,11 +35,11 @@ def rounds(pytestconfig: pytest.Config) -> Callable[[int], int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave bare hosts to `--faults`; they are there for the scorecard only."""
+    """Leave to `--faults` what is there for the scorecard: bare hosts, and what takes long."""
     if not config.getoption("--faults"):
         for item in items:
-            if item.get_closest_marker("bare"):
-                item.add_marker(pytest.mark.skip(reason="of a bare host, for the scorecard of --faults"))
+            if item.get_closest_marker("thorough"):
+                item.add_marker(pytest.mark.skip(reason="for the scorecard; --faults runs it"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

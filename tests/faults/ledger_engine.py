@@ -63,13 +63,12 @@ def note(what: str, number: int, epoch: int) -> None:
 
 
 def come_to_harm(number: int, epoch: int, cost: float) -> float | None:
-    """Do what the file says, `{"kind": ..., "trial": 2, "epoch": 1}`; return the cost to log, if any."""
-    if not Path(HARM).exists():
-        return cost
-    told = json.loads(Path(HARM).read_text())
-    if (number, epoch) != (told["trial"], told["epoch"]):
-        return cost
-    return HARMS[told["kind"]](cost)
+    """Do what the file says, a list of `[trial, epoch, kind]`; return the cost to log, if any."""
+    told = json.loads(Path(HARM).read_text()) if Path(HARM).exists() else []
+    for *at, kind in told:
+        if at == [number, epoch]:
+            return HARMS[kind](cost)
+    return cost
 
 
 def _raise(cost):

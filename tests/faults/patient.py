@@ -6,6 +6,7 @@ import json
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -61,13 +62,17 @@ class Patient(ABC):
         """Start it, wait for its end and return the exit code."""
         return self.start().ended()
 
-    def harm(self, kind: str | None, trial: int = 2, epoch: int = 1) -> None:
-        """Let a trial come to harm in an epoch, see `ledger_engine`; None lets it go on."""
-        file = self.folder / HARM
-        if kind is None:
-            file.unlink()
-        else:
-            file.write_text(json.dumps({"kind": kind, "trial": trial, "epoch": epoch}))
+    def harm(self, kind: str, trial: int = 2, epoch: int = 1) -> None:
+        """Let a trial come to harm in an epoch, see `ledger_engine`."""
+        self.harm_all([(trial, epoch, kind)])
+
+    def harm_all(self, harms: Sequence[tuple[int, int, str]]) -> None:
+        """Let several trials come to harm: trial, epoch, kind."""
+        (self.folder / HARM).write_text(json.dumps(harms))
+
+    def heal(self) -> None:
+        """Let all go well from now on."""
+        (self.folder / HARM).unlink()
 
     def ledger(self) -> list[tuple[str, int, int, int]]:
         """What the engine noted: what, trial, epoch, process."""

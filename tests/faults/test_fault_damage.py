@@ -73,7 +73,7 @@ def interrupted(injured: Injured) -> None:
     process.send(signal.SIGTERM)
     assert process.ended() == 143
     injured.note_finished()
-    injured.harm(None)
+    injured.heal()
 
 
 @pytest.mark.parametrize("damage", [half, zeroed, empty, removed])

@@ -32,19 +32,19 @@ def test_a_sweep_whose_disk_is_full_stops_and_goes_on_when_there_is_room(small_d
     assert "what is recorded stands" in injured.err()
     assert not any(record.state.finished for record in injured.records()[2:])
     injured.note_finished()
-    injured.harm(None)
+    injured.heal()
     (small_disk / "runs/filler").unlink()
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     card(injured.toll("a disk that is full, then freed", 1, survived))
 
 
-@pytest.mark.bare
+@pytest.mark.thorough
 def test_a_full_disk_of_bare_optuna(small_disk, card):
     """The same with Optuna alone."""
     bare = BareOptuna(small_disk)
     bare.harm("full disk")
     bare.run()
-    bare.harm(None)
+    bare.heal()
     (small_disk / "runs/filler").unlink()
     bare.run()
     card(bare.toll("a disk that is full, then freed", 1, 2 in bare.whole()))
@@ -57,6 +57,6 @@ def test_a_sweep_that_may_write_no_more_stops_and_goes_on_when_it_may(tmp_path, 
     assert injured.run() == 5, injured.err()
     assert "the study cannot be read or written" in injured.err()
     injured.note_finished()
-    injured.harm(None)
+    injured.heal()
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     card(injured.toll("a file size limit (for a full disk)", 1, survived))

@@ -39,7 +39,7 @@ def test_an_epoch_of_nan_or_without_the_metric_never_wins(tmp_path, card, kind):
     card(injured.toll(f"a trial with {kind}", 1, injured.whole() == {0, 1, 3, 4, 5}))
 
 
-@pytest.mark.bare
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [*REASONS, "nan", "no metric"])
 def test_a_bad_trial_of_bare_optuna(tmp_path, card, kind):
     """An exception ends the process; started again it goes on with the others."""

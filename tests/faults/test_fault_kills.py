@@ -9,7 +9,7 @@ from injured import Injured
 
 from hpometrics.search.record import TrialState
 
-HOSTS = [Injured, pytest.param(BareOptuna, marks=pytest.mark.bare)]
+HOSTS = [Injured, pytest.param(BareOptuna, marks=pytest.mark.thorough)]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -46,7 +46,7 @@ def test_a_sweep_and_its_workers_killed_together_go_on(tmp_path, card):
     [hired] = {pid for *_, pid in injured.ledger()} - {process.pid}
     process.kill_child(hired)
     injured.kill(process)
-    injured.harm(None)
+    injured.heal()
     survived = injured.run() == 0 and injured.whole() == set(range(12))
     card(injured.toll("SIGKILL of the run and its workers", 1, survived))
 

@@ -27,7 +27,7 @@ def test_a_signal_interrupts_a_sweep_which_then_goes_on(injured: Injured, card, 
     assert (at_work.state, at_work.reason) == (TrialState.INTERRUPTED, reason)
     assert "interrupted: 2 of 6 trials are done" in injured.err()
     injured.note_finished()
-    injured.harm(None)
+    injured.heal()
     survived = injured.run() == 0 and 2 in injured.whole()
     card(injured.toll(f"{number.name} to a run", 1, survived))
 
@@ -43,6 +43,6 @@ def test_a_second_ctrl_c_ends_what_the_first_has_not(injured: Injured, card):
     assert process.ended() == 130
     assert injured.records()[2].state is TrialState.INTERRUPTED
     injured.note_finished()
-    injured.harm(None)
+    injured.heal()
     survived = injured.run() == 0 and 2 in injured.whole()
     card(injured.toll("SIGINT twice to a run", 1, survived))

@@ -20,7 +20,7 @@ def test_a_run_and_three_workers_open_a_new_study_at_once(tmp_path, card, rounds
         card(injured.toll("4 processes create the study at once", 4, codes.count(0)))
 
 
-@pytest.mark.bare
+@pytest.mark.thorough
 def test_four_bare_processes_create_a_study_at_once(tmp_path, card, rounds):
     """The same with Optuna alone."""
     for number in range(rounds(10)):
@@ -41,7 +41,7 @@ def test_of_four_runs_of_one_directory_one_works(tmp_path, card):
     card(injured.toll("4 runs in one directory", 4, 4 * (injured.whole() == set(range(6)))))
 
 
-@pytest.mark.bare
+@pytest.mark.thorough
 def test_four_bare_processes_overshoot_the_budget_and_so_does_each_restart(tmp_path, card):
     """A budget of 20 by `MaxTrialsCallback`."""
     bare = BareOptuna(tmp_path, trials=20)
