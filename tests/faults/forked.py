@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-LONG = 120.0
+LONG = 300.0
 """Seconds after which a process that should have ended has hung."""
 
 _FORKS = multiprocessing.get_context("forkserver")
