@@ -86,6 +86,10 @@ class DiskError(HpometricsError, OSError):
     """What a sweep records cannot be written; what it has recorded before stands."""
 
 
+class NotKeptError(HpometricsError, ValueError):
+    """A question about a run that is over needs more than was kept of it."""
+
+
 class ConfigError(HpometricsError, ValueError):
     """A sweep file has errors; the message lists all of them, one per line."""
 

@@ -67,7 +67,7 @@ def test_check_shows_the_plan(tmp_path):
         "backend      optuna   storage sqlite, 1 worker",
         "budget       100 trials in all (0 done), at most 2h00m, at most 30 epochs, "
         "until a trial reaches 0.99, patience 5 epochs",
-        "results      checkpoints best, on disk after every epoch",
+        "results      checkpoints best, small statistics, on disk after every epoch",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 import click
 
 from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
+from ..redaction import redacted
 from ..sweep.interrupts import exit_code
 
 CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
@@ -23,15 +25,15 @@ def reported(verbose: bool = False) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code(interrupt))
     except HpometricsError as err:
-        click.echo(traceback.format_exc() if verbose else str(err), err=True)
+        click.echo(redacted(traceback.format_exc() if verbose else str(err)), err=True)
         sys.exit(_code(err))
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
     except OSError as err:
         place = "" if err.filename is None else f"{err.filename}: "
         told = f"error: {place}{err.strerror or err}"
-        click.echo(traceback.format_exc() if verbose else told, err=True)
-        sys.exit(CONFIG_ERROR)
+        click.echo(redacted(traceback.format_exc() if verbose else told), err=True)
+        sys.exit(DISK_ERROR if err.errno == errno.ENOSPC else CONFIG_ERROR)
 
 
 def _code(err: HpometricsError) -> int:

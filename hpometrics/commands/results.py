@@ -17,12 +17,26 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 @click.command()
 @click.argument("directory", type=FILE)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
-def best(directory: Path, form: str) -> None:
-    """Print the optimal engine params of a run directory, from its record; epochs count from 0."""
+@click.option("--metric", metavar="NAME", help="Pick by this one instead of the optimized one.")
+@click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
+@click.option(
+    "--interval",
+    "level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="LEVEL",
+    help="Draw the intervals of winner and runner-up anew, as in 0.95.",
+)
+def best(directory: Path, form: str, metric: str | None, at: str | None, level: float | None) -> None:
+    """Print the optimal engine params of a run directory, from its record; epochs count from 0.
+
+    --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
+    mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
+    any metric of the rows, and any threshold: f1(threshold=0.3).
+    """
     with reported():
         from ..sweep.best import best_text
 
-        click.echo(best_text(directory, form))
+        click.echo(best_text(directory, form, metric, at, level))
 
 
 @click.command()

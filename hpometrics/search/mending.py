@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from ..exceptions import RecordError
 from .atomic import atomic_write, free_name, sync_directory
 from .epoch_log import EPOCHS_FILE, read_epochs
 from .record import TRIAL_FILE, EpochRecord, TrialRecord, write_trial
+from .strict_json import read_json
 
 
 def put_aside(path: Path) -> Path:
@@ -81,6 +81,6 @@ def _epoch(line: bytes) -> EpochRecord | None:
 def _told(path: Path) -> TrialRecord | None:
     """What a trial's own file says of it but for the epochs; None if it does not read."""
     try:
-        return TrialRecord.from_json(json.loads(path.read_bytes()))
+        return TrialRecord.from_json(read_json(path.read_bytes()))
     except (ValueError, RecordError):
         return None

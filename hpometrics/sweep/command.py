@@ -26,6 +26,7 @@ from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
 from .table import evaluated, optimal, result_table
+from .verdicts import conclude, kept_verdict
 from .writer import write_text
 
 OK, NOTHING_COMPLETE = 0, 3
@@ -133,7 +134,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
             progress.say(str(err))
             print(evaluated(records))
         return NOTHING_COMPLETE
-    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
+    verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
+    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
     engine = job.trials.train
     if isinstance(engine, StagedEngine):
         engine.write_best(best, home.path)
@@ -141,6 +143,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
             progress.say(engine.stages)
     if not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
+        print(*verdict.lines(), sep="\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
 

@@ -155,6 +155,7 @@ def _budget(plan: Plan, done: int) -> Iterator[str]:
 def _results(plan: Plan) -> Iterator[str]:
     results = plan.config.results
     yield f"checkpoints {results.checkpoints}"
+    yield f"{results.statistics} statistics"
     yield f"on disk after every {results.fsync}"
     if results.loggers:
         yield f"loggers {' '.join(logger.name for logger in results.loggers)}"

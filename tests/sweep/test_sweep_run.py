@@ -32,9 +32,10 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
     home = folder / "runs" / "sweep"
     assert {path.name for path in home.iterdir() if path.name[0] != "."} == {
         "sweep.yaml", "sweep.resolved.yaml", "study.db", "study.db.lock", "trials", "trials.csv", "best.yaml",
+        "verdict.json",
     }  # fmt: skip
     assert {path.name for path in (home / "trials" / "0003").iterdir()} == {
-        ".trainstats", "epochs.jsonl", "trial.json",
+        ".trainstats", "epochs.jsonl", "statistics.jsonl", "trial.json",
     }  # fmt: skip
 
 
