@@ -15,7 +15,7 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "exceptions lazy",
-            "objective messages versions pages",
+            "objective messages redaction versions pages",
             "target",
             "metrics search",
             "logs replayed",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from ..exceptions import HpometricsError, NoFiniteValueError
+from ..redaction import redacted
 
 CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
 
@@ -22,12 +23,12 @@ def reported(verbose: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except HpometricsError as err:
-        click.echo(traceback.format_exc() if verbose else str(err), err=True)
+        click.echo(redacted(traceback.format_exc() if verbose else str(err)), err=True)
         sys.exit(NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR)
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
     except OSError as err:
         place = "" if err.filename is None else f"{err.filename}: "
         told = f"error: {place}{err.strerror or err}"
-        click.echo(traceback.format_exc() if verbose else told, err=True)
+        click.echo(redacted(traceback.format_exc() if verbose else told), err=True)
         sys.exit(CONFIG_ERROR)

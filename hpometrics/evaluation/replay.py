@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Self
 
 from ..exceptions import RecordError
 from ..replayed import Replayed
+from ..search.strict_json import read_json
 from .cache import PrefixCache
 from .command import import_evaluation
 from .engine_params import EngineParams
@@ -123,7 +123,7 @@ class BestReplay:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        told = json.loads(path.read_text(encoding="utf8"))
+        told = read_json(path.read_bytes())
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
     if not isinstance(told, Mapping):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from ..exceptions import RecordError
+from .atomic import make_private
 from .record import TRIAL_FILE, EpochRecord, TrialRecord
+from .strict_json import read_json
 
 EPOCHS_FILE = "epochs.jsonl"
 Fsync = Literal["epoch", "trial"]
@@ -31,7 +32,7 @@ class EpochLog:
     def __init__(self, directory: Path, fsync: Fsync = "epoch") -> None:
         if fsync not in ("epoch", "trial"):
             raise RecordError(f"fsync is 'epoch' or 'trial', got {fsync!r}")
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private(directory)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
         cut_torn_line(self.path)
@@ -79,7 +80,7 @@ def read_trial(directory: Path) -> TrialRecord | None:
     """
     path = directory / TRIAL_FILE
     try:
-        told = json.loads(path.read_bytes())
+        told = read_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as err:

@@ -10,12 +10,15 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..messages import printable
+from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from ..search.verdict import Verdict
 from .held_out import held_out, shown
 from .resolved import Resolved
+from .secrets import is_secret, shown
 from .writer import dump_yaml
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -52,11 +55,11 @@ def _told(value: Reading | None) -> float | str | None:
 
 
 def _cell(value: Any) -> Any:
-    """Keep a cell from being read as a formula; lists and mappings become JSON."""
+    """Keep a cell from being read as a formula, or as several lines; lists and mappings become JSON."""
     if isinstance(value, (dict, list, bool)):
-        return json.dumps(value)
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
+        return HIDDEN if is_secret(value) else json.dumps(shown(value))
+    if isinstance(value, str):
+        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
     return value
 
 

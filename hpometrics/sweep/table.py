@@ -10,12 +10,14 @@ from typing import Any
 
 from ..messages import printable
 from ..objective import Objective
+from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
 from .held_out import held_out, shown
 from .resolved import Resolved
 from .scalars import is_text
+from .secrets import is_secret, shown
 
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
@@ -68,11 +70,13 @@ def short(value: Any) -> str:
 
 
 def exact(value: Any) -> str:
-    """Print a param as YAML reads it."""
+    """Print a param as YAML reads it, a secret as `***`."""
+    if is_secret(value):
+        return HIDDEN
     if isinstance(value, str):
         plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
         return value if plain else json.dumps(value)
-    return json.dumps(value)
+    return json.dumps(shown(value))
 
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:

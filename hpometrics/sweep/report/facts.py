@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from ...exceptions import NoFiniteValueError
+from ...messages import printable
 from ...search.record import TrialRecord, TrialState
 from ...search.selection import Best, best_of, ranked
 from ...search.verdict import Verdict
@@ -189,7 +190,7 @@ def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
     found: dict[str, list[int]] = defaultdict(list)
     for record in records:
         if record.reason:
-            found[record.reason.partition("\n")[0]].append(record.number)
+            found[printable(record.reason.partition("\n")[0])].append(record.number)
     return [(reason, _listed(numbers)) for reason, numbers in list(found.items())[:_ROWS]]
 
 
