@@ -16,7 +16,7 @@ from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from ..search.verdict import Verdict
-from .held_out import held_out, shown
+from .held_out import columns_of, held_out
 from .resolved import Resolved
 from .secrets import is_secret, shown
 from .writer import dump_yaml
@@ -27,7 +27,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
-    values = list(shown(records, resolved))
+    values = list(columns_of(records, resolved))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     facts = ["trial", "state", "value", "epoch", "epochs", "seconds", "seed", "reason"]

@@ -14,7 +14,7 @@ from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
-from .held_out import held_out, shown
+from .held_out import columns_of, held_out
 from .resolved import Resolved
 from .scalars import is_text
 from .secrets import is_secret, shown
@@ -97,7 +97,7 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
     """Give the head of a table of trials and a row for each, in the order given."""
     seen = {name: None for record in records for name in record.params}
     params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
-    objectives = shown(records, resolved)
+    objectives = columns_of(records, resolved)
     values = [
         " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
         for name, objective in objectives.items()
