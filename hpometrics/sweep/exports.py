@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from ..messages import printable
+from ..logs.cells import cell
 from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
 from ..search.verdict import Verdict
-from .held_out import columns_of, held_out
+from .held_out import held_out, values_shown
 from .resolved import Resolved
-from .secrets import is_secret, shown
+from .secrets import is_secret, veiled
 from .writer import dump_yaml
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
-    values = list(columns_of(records, resolved))
+    values = list(values_shown(records, resolved))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     facts = ["trial", "state", "value", "epoch", "epochs", "seconds", "seed", "reason"]
@@ -55,12 +52,8 @@ def _told(value: Reading | None) -> float | str | None:
 
 
 def _cell(value: Any) -> Any:
-    """Keep a cell from being read as a formula, or as several lines; lists and mappings become JSON."""
-    if isinstance(value, (dict, list, bool)):
-        return HIDDEN if is_secret(value) else json.dumps(shown(value))
-    if isinstance(value, str):
-        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
-    return value
+    """Give what a table holds, secrets hidden."""
+    return HIDDEN if is_secret(value) else cell(veiled(value))
 
 
 def best_facts(

@@ -58,7 +58,7 @@ def held_out(
     return HeldOut(name, tested, objective.worse_by(tested, value))
 
 
-def columns_of(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str, Objective | None]:
+def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str, Objective | None]:
     """The values that tables show, each with its direction: optimised, then its test value, then tracked."""
     name = f"{_TEST}{resolved.metric}"
     tested = any(name in record.picked_values for record in records)

@@ -14,10 +14,10 @@ from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
-from .held_out import columns_of, held_out
+from .held_out import held_out, values_shown
 from .resolved import Resolved
 from .scalars import is_text
-from .secrets import is_secret, shown
+from .secrets import is_secret, veiled
 
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
@@ -76,7 +76,7 @@ def exact(value: Any) -> str:
     if isinstance(value, str):
         plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
         return value if plain else json.dumps(value)
-    return json.dumps(shown(value))
+    return json.dumps(veiled(value))
 
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
@@ -97,7 +97,7 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
     """Give the head of a table of trials and a row for each, in the order given."""
     seen = {name: None for record in records for name in record.params}
     params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
-    objectives = columns_of(records, resolved)
+    objectives = values_shown(records, resolved)
     values = [
         " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
         for name, objective in objectives.items()

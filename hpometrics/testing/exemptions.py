@@ -52,6 +52,7 @@ NO_DIRECTION: dict[str, str] = {
     "gen_n_toks": "long texts are neither better nor worse",
     "interval_coverage": "best is the nominal level, from either side; interval_coverage_error is minimized",
     "judged": "lists are no better for showing what was judged",
+    "num_relevant": "it belongs to the target alone",
     "overconfidence": "best is 0, from either side; absolute_overconfidence is minimized",
     "positive_likelihood_ratio": "that of a perfect model has no value",
     "precision_recall_curve": "a curve",

@@ -39,6 +39,15 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
     }  # fmt: skip
 
 
+def test_run_prints_its_results_as_json(sweep, folder):
+    """Nothing else is on stdout; the best is that of `best.yaml`, and there is none where all failed."""
+    told = json.loads(sweep(SWEEP, "--json").stdout)
+    assert (told["done"], told["states"]["complete"]) == (4, 4)
+    assert told["best"] == read_document(folder / "runs" / "sweep" / "best.yaml").data
+    failed = sweep(changed("toy_engine:train", "toy_engine:always_fail"), "--json", "--fresh")
+    assert (failed.exit_code, json.loads(failed.stdout)["best"]) == (3, None)
+
+
 def test_the_best_is_the_best_of_the_record(sweep, folder):
     """Metric, objective, value, epoch and trial agree with what was written epoch by epoch."""
     sweep(SWEEP)
