@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +18,9 @@ from .best import record_of
 from .directory import RunDirectory
 from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
+from .interrupts import exit_code, raising_interrupts
 from .job import Job, spec_facts
+from .mending import mend
 from .plan import Plan
 from .progress import Progress
 from .report.writing import write_report
@@ -32,7 +31,7 @@ from .table import evaluated, optimal, result_table
 from .verdicts import conclude, kept_verdict
 from .writer import write_text
 
-OK, NOTHING_COMPLETE, TOO_MANY_FAILED, INTERRUPTED = 0, 3, 4, 130
+OK, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 3, 4
 
 
 @dataclass(frozen=True)
@@ -54,24 +53,25 @@ def run_command(plan: Plan, options: Options) -> int:
     """
     job = make_job(plan, options.extend)
     with (
-        terminated_as_interrupted(),
+        raising_interrupts(),
         job.directory.opened(
             job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
         ),
     ):
+        mended = list(mend(job))
         earlier = job.directory.records()
         progress = Progress(job.resolved, earlier, options.quiet, job.directory)
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
         job.reached = any(job.reaches(record) for record in earlier)
         job.failed = sum(record.state is TrialState.FAILED for record in earlier)
-        progress.say(_opening(job, earlier))
+        progress.say("\n".join([*mended, _opening(job, earlier)]))
         try:
             with progress.live():
                 _backend(job, options.verbose)(job)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             _conclude(job, progress, quiet=True)
             progress.say(_interrupted(job))
-            return INTERRUPTED
+            return exit_code(interrupt)
         code = _conclude(job, progress, as_json=options.as_json)
         failed = [record for record in job.directory.records() if record.state is TrialState.FAILED]
         if not job.fails(len(failed)):
@@ -187,16 +187,3 @@ def _interrupted(job: Job) -> str:
     settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
     return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
-
-
-@contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Take SIGTERM, with which a scheduler ends a job, for Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -213,14 +213,15 @@ def test_a_reached_target_is_remembered(sweep, folder):
 
 
 def test_finished_trials_are_not_run_again_when_the_storage_is_gone(sweep, folder):
-    """Without its storage a directory with trials is refused, and nothing in it is touched."""
+    """The storage is made again from the record, and the sweep has all its trials."""
     sweep(SWEEP)
     for path in (folder / "runs" / "sweep").glob("study.db*"):
         path.unlink()
+    before = records(folder)
     result = sweep(SWEEP)
-    assert result.exit_code == 2
-    assert "does not know the 4 finished trials beside it" in result.output
-    assert all(epoch.attempt == 1 for record in records(folder) for epoch in record.epochs)
+    assert result.exit_code == 0
+    assert "study.db was not that of the trials, made again from them\n" in result.stderr
+    assert records(folder) == before
 
 
 def test_a_storage_in_memory_remembers_nothing(sweep, folder):
