@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+from hpometrics.metrics.registry import MetricEntry
+
 TABLE = "a table of counts grows with the rows"
 PAIRS = "it counts pairs of rows: a row three times over is three rows that pair with each other"
 DEGREES = "it counts degrees of freedom: n - 1 of n rows are not 3 n - 1 of 3 n"
@@ -39,6 +43,15 @@ EXEMPT: dict[str, dict[str, str]] = {
 LAST_DIGIT = {("check_half", "average_precision_binned of category")}
 """Those of them that the last digit of an exponential decides, which is not the same on every processor."""
 
+_NETWORK = "its class downloads a trained network"
+
+UNTRIED: dict[str, str] = dict.fromkeys(
+    ("arniqa", "bert_score", "clip_iqa", "clip_score", "dists", "dnsmos", "fid", "inception_score", "infolm",
+     "kid", "lpips", "mifid", "nisqa"),
+    _NETWORK,
+) | {"vmaf": "its package brings trained models"}  # fmt: skip
+"""What no law tries, even where its packages are installed: name -> why."""
+
 NO_DIRECTION: dict[str, str] = {
     "best_threshold": "where to cut is no quality",
     "bias": "best is 0, from either side; absolute_bias is minimized",
@@ -59,3 +72,10 @@ NO_DIRECTION: dict[str, str] = {
     "stat_scores": "a table",
 }
 """Metrics that are measured and never optimised -> why."""
+
+
+def is_here(entry: MetricEntry) -> bool:
+    """Whether everything is installed that a metric needs, and it downloads nothing."""
+    if not entry.requires:
+        return True
+    return entry.name not in UNTRIED and all(find_spec(package) for package in entry.load().row.packages)
