@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench index
+.PHONY: demo test check laws bench index
 
 # With each change of the requirements the environment is brought up to date.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -23,6 +23,10 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Metrics x laws, and the same laws over torchmetrics' own classes.
+laws: $(VENV)/.installed
+	$(BIN)/python -m hpometrics.testing
+
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/panel.py
 	$(BIN)/python benchmarks/small_batches.py
@@ -30,6 +34,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/ranking_memory.py
+	$(BIN)/python benchmarks/sync.py
 	$(BIN)/python benchmarks/adapter_overhead.py
 	$(BIN)/python benchmarks/diagnostics.py
 	$(BIN)/python benchmarks/prefix_cache.py

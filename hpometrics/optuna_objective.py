@@ -29,6 +29,7 @@ from .search.record import TrialRecord, TrialState
 from .search.reporter import ListReporter
 from .search.selection import Best, best_of
 from .search.space import Space
+from .search.study_origin import check_origin
 
 
 class OptunaObjective:
@@ -168,8 +169,9 @@ class OptunaObjective:
             )
 
     def _check(self, study: optuna.Study) -> None:
-        facts = {"space": self.space.fingerprint(), "constraints": self.trials.spec.bounded}
+        facts = {"constraints": self.trials.spec.bounded}
         check_study(study, self.trials.spec.name, self.direction, facts)
+        check_origin(study, [self.trials.spec.name], self.space)
         self._study = study
 
 

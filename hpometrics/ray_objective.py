@@ -14,6 +14,7 @@ from ray.tune.logger import JsonLoggerCallback
 from .exceptions import ObjectiveError, RunError
 from .logs.loggers import LoggerLike
 from .objective import Objective
+from .redaction import redacted
 from .run.spec import Train
 from .run.trial import Trials, as_space, make_trials
 from .search.epoch_log import Fsync
@@ -22,6 +23,7 @@ from .search.ray_backend import StudySearcher, TuneReporter, check_resources, ma
 from .search.record import TrialRecord
 from .search.selection import At, Best, best_of
 from .search.space import Space
+from .search.study_origin import check_origin
 
 
 class RayObjective:
@@ -139,8 +141,9 @@ class RayObjective:
             study = optuna.create_study(
                 direction=self.direction.value, sampler=make_sampler(sampler, self.trials.seed)
             )
-        facts = {"space": self.space.fingerprint(), "constraints": self.trials.spec.bounded}
+        facts = {"constraints": self.trials.spec.bounded}
         check_study(study, self.trials.spec.name, self.direction, facts)
+        check_origin(study, [self.trials.spec.name], self.space)
         reserve(study, total, [self.space.encode(point) for point in points])
         self.study = study
         return study
@@ -184,7 +187,14 @@ def train_one(config: dict[str, Any], trials: Trials, space: Space) -> None:
     if reporter.stopped:
         raise SystemExit(0)
     if error is not None:
-        raise error
+        raise _without_secrets(error)
+
+
+def _without_secrets(error: BaseException) -> BaseException:
+    """Give the error as Ray may write it to its files."""
+    text = str(error)
+    safe = redacted(text)
+    return error if safe == text else RunError(f"{type(error).__name__}: {safe}")
 
 
 def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:

@@ -8,16 +8,19 @@ import click
 
 
 class Sections(click.Group):
-    """A group of commands; those that no section names come last, under a heading of their own.
+    """A group of commands; those that are added later come last, under a heading of their own.
 
     Args:
         sections: the commands by heading.
         arguments: as `click.Group` takes them.
     """
 
-    def __init__(self, *, sections: Mapping[str, Sequence[str]], **arguments: object) -> None:
+    def __init__(self, *, sections: Mapping[str, Sequence[click.Command]], **arguments: object) -> None:
         super().__init__(**arguments)  # type: ignore[arg-type]  # handed on as they came
-        self.sections = sections
+        self.sections = {heading: [str(one.name) for one in those] for heading, those in sections.items()}
+        for those in sections.values():
+            for command in those:
+                self.add_command(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, a list below each heading."""
@@ -29,9 +32,7 @@ class Sections(click.Group):
                 formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in rows])
 
     def _headed(self) -> Iterator[tuple[str, list[str]]]:
+        yield from self.sections.items()
         named = {name for names in self.sections.values() for name in names}
-        others = {"Others": [name for name in self.commands if name not in named]}
-        for heading, names in {**self.sections, **others}.items():
-            there = [name for name in names if name in self.commands]
-            if there:
-                yield heading, there
+        if others := [name for name in self.commands if name not in named]:
+            yield "Others", others

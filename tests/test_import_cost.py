@@ -71,6 +71,11 @@ def test_options_are_checked_by_their_host(tmp_path):
     assert not loaded("check", str(path)) & {"torch", "ray"}
 
 
+def test_a_sample_is_drawn_without_torch():
+    """Optuna draws it; no engine is there to be imported."""
+    assert not loaded("check", str(CONFIG), "--sample", "2") & {"torch", "ray"}
+
+
 def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
     """`run` loads torch once the file is right."""
     path = tmp_path / "sweep.yaml"
@@ -79,7 +84,9 @@ def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [("best",), ("epochs", "0"), ("status",), ("trials",)], ids=lambda command: command[0]
+    "command",
+    [("best",), ("epochs", "0"), ("status",), ("status", "--json"), ("trials",)],
+    ids=" ".join,
 )
 def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, command):
     """They read the record; the model of the file is not needed either."""

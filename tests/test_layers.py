@@ -15,7 +15,7 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "exceptions lazy",
-            "objective messages versions pages",
+            "objective messages redaction versions pages",
             "target",
             "metrics search",
             "logs replayed",
@@ -23,8 +23,11 @@ FLOORS = {
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",
             "sweep",
+            "importing",
+            "audit",
             "testing",
             "guide measure sections",
+            "commands",
             "cli",
             "__init__ __main__",
         )

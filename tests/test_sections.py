@@ -16,10 +16,10 @@ def test_help_lists_every_command_once_below_a_heading():
     assert "Others:" not in shown
 
 
-def test_a_command_without_a_section_comes_last():
-    """It is not lost; a section names what is not there without harm."""
-    group = Sections(name="tool", sections={"First": ("b", "gone")}, commands={})
-    for name in ("a", "b"):
-        group.add_command(click.Command(name, help=f"Do {name}."))
+def test_a_command_that_is_added_later_comes_last():
+    """It is not lost among those of the sections."""
+    first, later = (click.Command(name, help=f"Do {name}.") for name in "ba")
+    group = Sections(name="tool", sections={"First": [first]})
+    group.add_command(later)
     text = CliRunner().invoke(group, ["--help"]).stdout
     assert text.endswith("First:\n  b  Do b.\n\nOthers:\n  a  Do a.\n")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .evaluator import MetricEvaluator
     from .folds import fold_columns, fold_rows, split
     from .instance import EvaluationInstance
+    from .origins import Origins
     from .registered_metric import registered
     from .result import MetricEvaluatorResult, MetricScores
     from .score import Score
@@ -47,6 +48,7 @@ _HOME_OF = {
     "MetricScores": "result",
     "OptionAverageMetric": "tuple_metrics",
     "OptionStdevMetric": "tuple_metrics",
+    "Origins": "origins",
     "Pairs": "engine",
     "PrefixCache": "cache",
     "Score": "score",
@@ -77,6 +79,7 @@ __all__ = [
     "MetricScores",
     "OptionAverageMetric",
     "OptionStdevMetric",
+    "Origins",
     "Pairs",
     "PrefixCache",
     "Score",

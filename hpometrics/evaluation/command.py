@@ -16,6 +16,7 @@ from .evaluation import Evaluation
 from .evaluator import Tell
 from .files import BEST_FILE, RESULTS_FILE, RESULTS_FORMS
 from .instance import INSTANCE_FILE
+from .origins import Origins
 
 _FILES = (BEST_FILE, *(f"{RESULTS_FILE}.{form}" for form in RESULTS_FORMS), INSTANCE_FILE)
 
@@ -56,13 +57,13 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
         params,
         directory,
         options,
-        engine_factory=_name_of(evaluation.engine, target),
-        evaluation_class=target,
-        generator_class=generator or "",
+        Origins(_name_of(evaluation.engine, target), target, generator or ""),
     )
 
 
-def carry_out(evaluation: Evaluation, params: Any, directory: Path, options: Options, **origins: str) -> None:
+def carry_out(
+    evaluation: Evaluation, params: Any, directory: Path, options: Options, origins: Origins
+) -> None:
     """Evaluate a list of engine params; print every score and the best.
 
     Args:
@@ -70,7 +71,7 @@ def carry_out(evaluation: Evaluation, params: Any, directory: Path, options: Opt
         params: the list, see `Evaluation.evaluate`.
         directory: where the files go.
         options: how.
-        origins: where engine, evaluation and list come from, see `Evaluation.evaluate`.
+        origins: where engine, evaluation and list come from.
 
     Raises:
         NoFiniteValueError: no engine params has a finite score.
@@ -83,8 +84,8 @@ def carry_out(evaluation: Evaluation, params: Any, directory: Path, options: Opt
         cache=options.cache,
         seed=options.seed,
         workers=options.workers,
+        origins=origins,
         batch=options.batch,
-        **origins,
     )
     if options.as_json:
         click.echo(json.dumps(result.to_json(), indent=1, allow_nan=False))

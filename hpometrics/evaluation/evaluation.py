@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..exceptions import EngineError
 from .engine_params import EngineParams
 from .evaluator import MetricEvaluator, Tell, engine_of, location
+from .origins import NO_ORIGINS, Origins
 from .result import MetricEvaluatorResult
 
 if TYPE_CHECKING:
@@ -81,9 +83,7 @@ class Evaluation:
         cache: bool | None = None,
         seed: int | None = None,
         workers: int | None = None,
-        engine_factory: str = "",
-        evaluation_class: str = "",
-        generator_class: str = "",
+        origins: Origins = NO_ORIGINS,
         batch: str = "",
     ) -> MetricEvaluatorResult:
         """Evaluate a list of engine params.
@@ -95,9 +95,7 @@ class Evaluation:
             cache: in the place of the evaluator's own.
             seed: in the place of the evaluator's own.
             workers: in the place of the evaluator's own.
-            engine_factory: for `best.json`, where the engine comes from; default: its class.
-            evaluation_class: for the record, where the evaluation comes from; default: its class.
-            generator_class: and where the list comes from.
+            origins: for the records, where all this comes from.
             batch: the user's own words for the record.
 
         Raises:
@@ -113,9 +111,7 @@ class Evaluation:
         return used.evaluate(
             self.engine,
             candidates,
-            engine_factory=engine_factory,
-            evaluation_class=evaluation_class or self.origin,
-            generator_class=generator_class,
+            origins=replace(origins, evaluation=origins.evaluation or self.origin),
             batch=batch,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,7 @@ from .engine import Engine
 from .engine_params import EngineParams, params_list
 from .files import BEST_FILE, variant, write_json, write_results
 from .instance import EvaluationInstance
+from .origins import NO_ORIGINS, Origins
 from .panel import Panel
 from .provenance import Provenance
 from .result import Failure, MetricEvaluatorResult, MetricScores, evaluated, scores_to_json
@@ -112,9 +114,7 @@ class MetricEvaluator:
         engine: Engine | type[Engine],
         engine_params_list: Any,
         *,
-        engine_factory: str = "",
-        evaluation_class: str = "",
-        generator_class: str = "",
+        origins: Origins = NO_ORIGINS,
         batch: str = "",
     ) -> MetricEvaluatorResult:
         """Evaluate every engine params of a list, in its order.
@@ -122,9 +122,7 @@ class MetricEvaluator:
         Args:
             engine: an engine, or its class.
             engine_params_list: what `params_list` reads.
-            engine_factory: for `best.json`, where the engine comes from; default: its class.
-            evaluation_class: for the record, where the evaluation comes from; default: as the engine.
-            generator_class: and where the list comes from.
+            origins: for the records, where all this comes from.
             batch: the user's own words for the record.
 
         Raises:
@@ -134,8 +132,9 @@ class MetricEvaluator:
             KeyboardInterrupt: after what is done is recorded.
         """
         engine = engine_of(engine)
-        factory = engine_factory or location(type(engine))
-        instance = self._record(EvaluationInstance(evaluation_class or factory, generator_class, batch))
+        factory = origins.engine or location(type(engine))
+        origins = replace(origins, engine=factory, evaluation=origins.evaluation or factory)
+        instance = self._record(EvaluationInstance(origins.evaluation, origins.engine_params, batch))
         self.tell(f"Starting evaluation instance ID: {instance.id}")
         scored: Scored = []
         try:
@@ -143,7 +142,7 @@ class MetricEvaluator:
             instance = self._record(instance.started())
             self._score_all(engine, candidates, scored)
             result = self._result(scored)
-            self._write(result, factory, instance)
+            self._write(result, origins, instance.start)
         except BaseException as err:
             partial = {"engineParamsScores": scores_to_json(scored)}
             told = f"{Failure.of(err)}; {len(scored)} engine params were evaluated"
@@ -205,11 +204,11 @@ class MetricEvaluator:
             output_path=None if self.directory is None else BEST_FILE,
         )
 
-    def _write(self, result: MetricEvaluatorResult, factory: str, instance: EvaluationInstance) -> None:
+    def _write(self, result: MetricEvaluatorResult, origins: Origins, start: datetime) -> None:
         if self.directory is None:
             return
-        best = variant(result.best_engine_params, instance.evaluation_class, factory, instance.start)
-        provenance = Provenance.of(result, instance.evaluation_class, self.seed)
+        best = variant(result.best_engine_params, origins.evaluation, origins.engine, start)
+        provenance = Provenance.of(result, origins.evaluation, self.seed, origins.stated)
         write_json(self.directory / BEST_FILE, {**best, "evaluation": provenance.to_json()})
         write_results(self.directory, result)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..search.atomic import atomic_write
+from ..search.atomic import atomic_write, make_private
 from .engine_params import EngineParams
 from .result import MetricEvaluatorResult
 
@@ -52,6 +52,6 @@ def write_json(path: Path, told: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     with atomic_write(path) as file:
         file.write(f"{text}\n".encode())

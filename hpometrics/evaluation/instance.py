@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..exceptions import RecordError
+from ..search.strict_json import read_json
 from .files import write_json
 
 INSTANCE_FILE = "instance.json"
@@ -121,6 +121,6 @@ class EvaluationInstance:
         """
         path = directory / INSTANCE_FILE
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf8")))
+            return cls.from_json(read_json(path.read_bytes()))
         except (OSError, ValueError) as err:
             raise RecordError(f"{path} is no record of an evaluation: {err}") from err

@@ -11,6 +11,8 @@ from ..versions import installed_versions
 from .result import MetricEvaluatorResult
 from .score import Number, finite
 
+_STATED = "stated"
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -22,6 +24,7 @@ class Provenance:
         scores: by the header of the metric, the optimised one first; None is a number that is not finite.
         seed: of what the stages draw, see `PrefixCache`.
         versions: of what scores depend on.
+        stated: what a sweep file says of the evaluation, see `Origins`.
     """
 
     evaluation: str
@@ -29,9 +32,16 @@ class Provenance:
     scores: Mapping[str, Number | None]
     seed: int | None
     versions: Mapping[str, str] = field(default_factory=installed_versions)
+    stated: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, result: MetricEvaluatorResult, evaluation: str, seed: int | None) -> Self:
+    def of(
+        cls,
+        result: MetricEvaluatorResult,
+        evaluation: str,
+        seed: int | None,
+        stated: Mapping[str, Any] | None = None,
+    ) -> Self:
         """Say where a result comes from."""
         scores = zip(result.headers, result.best_scores.all, strict=True)
         return cls(
@@ -39,6 +49,7 @@ class Provenance:
             result.objective.value,
             {header: finite(score.value) for header, score in scores},
             seed,
+            stated=stated,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -49,6 +60,7 @@ class Provenance:
             "scores": dict(self.scores),
             "seed": self.seed,
             "versions": dict(self.versions),
+            **({} if self.stated is None else {_STATED: dict(self.stated)}),
         }
 
     @classmethod
@@ -65,6 +77,7 @@ class Provenance:
                 dict(told["scores"]),
                 told["seed"],
                 dict(told["versions"]),
+                dict(told[_STATED]) if _STATED in told else None,
             )
         except (KeyError, TypeError, ValueError) as err:
             raise RecordError(f"evaluation: does not say what was evaluated ({err!r}): {told!r:.80}") from err

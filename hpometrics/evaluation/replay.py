@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ..exceptions import RecordError
 from ..replayed import Replayed
+from ..search.strict_json import read_json
 from .cache import PrefixCache
 from .command import import_evaluation
 from .engine_params import EngineParams
@@ -29,68 +30,100 @@ def best_file(path: Path) -> Path | None:
     return path if path.suffix == ".json" else None
 
 
-def replay_best(path: Path, target: str | None, tell: Tell) -> int:
-    """Evaluate the engine params of a `best.json` again, tell whether its scores came out; write nothing.
+@dataclass(frozen=True)
+class BestReplay:
+    """The engine params of a `best.json`, ready to be evaluated again; nothing is written.
 
     Args:
         path: the file.
-        target: the evaluation, `package.module:Name`; None: the one that the file names.
-        tell: what every line is given to.
-
-    Returns:
-        The exit code, which says the same.
-
-    Raises:
-        RecordError: the file is no `best.json`, names no evaluation, or was judged by other metrics.
-        ConfigError: the evaluation cannot be imported.
-        EngineParamsError: the engine params do not read.
+        params: its engine params.
+        provenance: what it says of its evaluation; None where it says nothing.
     """
-    told = _read(path)
-    params = EngineParams.from_json(told)
-    provenance = Provenance.from_json(told["evaluation"]) if "evaluation" in told else None
-    name = target or (provenance.evaluation if provenance else "")
-    if not name:
-        raise RecordError(f"{path}: does not say by which evaluation; {_remedy(path)}")
-    evaluation = import_evaluation(name)
-    seed = provenance.seed if provenance else evaluation.evaluator.seed
-    tell(f"replaying {path}: {name}, seed {seed}")
-    versions = provenance.versions if provenance else {}
-    recorded = _recorded(path, provenance, evaluation, name)
-    try:
-        replayed = Replayed(recorded, _scores(evaluation, params, seed), versions)
-    except Exception as err:  # a stage may raise anything
-        replayed = Replayed(recorded, {}, versions, str(Failure.of(err)))
-    tell(str(replayed))
-    return replayed.code
 
+    path: Path
+    params: EngineParams
+    provenance: Provenance | None
 
-def _recorded(
-    path: Path, provenance: Provenance | None, evaluation: Evaluation, name: str
-) -> Mapping[str, Number | None]:
-    """Give the recorded scores by the metrics of the evaluation, the one that decides first."""
-    if provenance is None:
-        return {}
-    headers = [metric.header for metric in evaluation.evaluator.panel.all]
-    if headers[0] not in provenance.scores:
-        by = ", ".join(provenance.scores)
-        raise RecordError(f"{path}: has scores by {by}, and {name} judges by {headers[0]}; {_remedy(path)}")
-    return {header: provenance.scores[header] for header in headers if header in provenance.scores}
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file.
 
+        Raises:
+            RecordError: it is no `best.json`.
+            EngineParamsError: its engine params do not read.
+        """
+        told = _read(path)
+        evaluation = told.get("evaluation")
+        provenance = None if evaluation is None else Provenance.from_json(evaluation)
+        return cls(path, EngineParams.from_json(told), provenance)
 
-def _remedy(path: Path) -> str:
-    return f"name the one that made it: hpometrics replay {path} module:Evaluation"
+    @property
+    def stated(self) -> Mapping[str, Any] | None:
+        """What a sweep file said of the evaluation, if it was one of a sweep file."""
+        return None if self.provenance is None else self.provenance.stated
 
+    def named(self, target: str | None) -> tuple[str, Evaluation]:
+        """Import an evaluation: `package.module:Name`; None: the one that the file names.
 
-def _scores(evaluation: Evaluation, params: EngineParams, seed: int | None) -> dict[str, Number | None]:
-    panel = evaluation.evaluator.panel
-    scores = panel.measure(PrefixCache(evaluation.engine, [params], seed=seed).folds(params))
-    values = [finite(score.value) for score in scores.all]
-    return dict(zip([metric.header for metric in panel.all], values, strict=True))
+        Raises:
+            RecordError: the file names none.
+            ConfigError: it cannot be imported.
+        """
+        name = target or (self.provenance.evaluation if self.provenance else "")
+        if not name:
+            raise RecordError(f"{self.path}: does not say by which evaluation; {self._remedy}")
+        return name, import_evaluation(name)
+
+    def run(self, name: str, evaluation: Evaluation, tell: Tell) -> int:
+        """Evaluate, tell whether the scores came out, and return the exit code that says the same.
+
+        Args:
+            name: what the evaluation is called.
+            evaluation: by what.
+            tell: what every line is given to.
+
+        Raises:
+            RecordError: the scores of the file are by other metrics.
+        """
+        told = self.provenance
+        seed = told.seed if told else evaluation.evaluator.seed
+        tell(f"replaying {self.path}: {name}, seed {seed}")
+        versions = told.versions if told else {}
+        recorded = self._recorded(name, evaluation)
+        try:
+            replayed = Replayed(recorded, self._scores(evaluation, seed), versions)
+        except Exception as err:  # a stage may raise anything
+            replayed = Replayed(recorded, {}, versions, str(Failure.of(err)))
+        tell(str(replayed))
+        return replayed.code
+
+    def _recorded(self, name: str, evaluation: Evaluation) -> Mapping[str, Number | None]:
+        """Give the recorded scores by the metrics of the evaluation, the one that decides first."""
+        if self.provenance is None:
+            return {}
+        scores = self.provenance.scores
+        headers = [metric.header for metric in evaluation.evaluator.panel.all]
+        if headers[0] not in scores:
+            raise RecordError(
+                f"{self.path}: has scores by {', '.join(scores)}, and {name} judges by {headers[0]}; "
+                f"{self._remedy}"
+            )
+        return {header: scores[header] for header in headers if header in scores}
+
+    def _scores(self, evaluation: Evaluation, seed: int | None) -> dict[str, Number | None]:
+        panel = evaluation.evaluator.panel
+        folds = PrefixCache(evaluation.engine, [self.params], seed=seed).folds(self.params)
+        values = [finite(score.value) for score in panel.measure(folds).all]
+        return dict(zip([metric.header for metric in panel.all], values, strict=True))
+
+    @property
+    def _remedy(self) -> str:
+        return f"name the one that made it: hpometrics replay {self.path} module:Evaluation"
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        told = json.loads(path.read_text(encoding="utf8"))
+        told = read_json(path.read_bytes())
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
     if not isinstance(told, Mapping):

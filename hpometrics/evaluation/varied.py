@@ -6,6 +6,7 @@ import math
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from .cache import PrefixCache
 from .engine_params import EngineParams
 from .evaluator import location
 from .files import BEST_FILE, variant, write_json
+from .origins import NO_ORIGINS, Origins
 from .prefixes import Prefixes
 from .provenance import Provenance
 from .score import finite
@@ -88,25 +90,23 @@ class Varied:
         """
         return EngineParams.of_values(params) if self.base is None else self.base.with_values(params)
 
-    def write_best(
-        self, best: Best, directory: Path | str, *, engine_factory: str = "", evaluation_class: str = ""
-    ) -> Path:
+    def write_best(self, best: Best, directory: Path | str, origins: Origins = NO_ORIGINS) -> Path:
         """Write the engine params of the best trial and what they scored as `best.json`; return its path.
 
         Args:
             best: what an objective's `best` gives.
             directory: where.
-            engine_factory: where the engine comes from; default: its class.
-            evaluation_class: where the evaluation comes from; default: its class, or as the engine.
+            origins: where engine and evaluation come from.
 
         Raises:
             EngineParamsError: a value has no form in JSON.
         """
-        factory = engine_factory or location(type(self.evaluation.engine))
-        evaluation = evaluation_class or self.evaluation.origin or factory
+        factory = origins.engine or location(type(self.evaluation.engine))
+        evaluation = origins.evaluation or self.evaluation.origin or factory
         told = variant(self.engine_params(best.params), evaluation, factory, datetime.now(UTC))
         path = Path(directory) / BEST_FILE
-        write_json(path, {**told, "evaluation": self._provenance(best, evaluation).to_json()})
+        provenance = replace(self._provenance(best, evaluation), stated=origins.stated)
+        write_json(path, {**told, "evaluation": provenance.to_json()})
         return path
 
     def _recorded(self) -> Iterator[tuple[str, Objective | None]]:

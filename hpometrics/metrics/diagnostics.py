@@ -86,7 +86,10 @@ DIAGNOSTICS = _table(
     Diagnostic("total_train_updates", "updates of the weights since the run began", _WATCH, over_ranks="max"),
     Diagnostic("lr", "learning rate of the last update, first parameter group", _WATCH, over_ranks="first"),
     Diagnostic(
-        "gnorm", "L2 norm of the gradient before clipping, mean over updates", _WATCH, over_ranks="mean"
+        "gnorm",
+        "L2 norm of the gradient before clipping, mean over measured updates",
+        _WATCH,
+        over_ranks="mean",
     ),
     Diagnostic(
         "clip",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import RecordError, RunError
-from ..search.atomic import atomic_write
+from ..search.atomic import atomic_write, make_private
 
 _VERSION = 1
 _PLAIN = (str, bytes, int, float, bool, type(None))
@@ -46,7 +46,7 @@ class Checkpoints:
 
     def save(self, epoch: int, states: Mapping[str, Any], random: Sequence[Any]) -> None:
         """Write copied states together with the random states of every rank, whole or not at all."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private(self.directory)
         own, *others = random
         content = {"version": _VERSION, "epoch": epoch, "random": own, "states": dict(states)}
         with atomic_write(self._path(epoch)) as file:

@@ -38,12 +38,12 @@ class Closing(Recording):
         loggers: Sequence[LoggerLike],
     ) -> None:
         self._ranks = Ranks()
-        super().__init__(Panels(spec, self._ranks))
+        home = directory if self._ranks.leads else None
+        super().__init__(Panels(spec, self._ranks, keeps=home is not None))
         self.spec = spec
         self._name, self._reporter, self._params = spec.name, reporter, params
         self._progress = Progress(spec)
         self._keeps = directory is not None
-        home = directory if self._ranks.leads else None
         self._loggers = Loggers(loggers if self._ranks.leads else (), home)
         self._traces = Traces(home, fsync)
         self._open = self._looping = self._looped = self._holding = self._over = False
@@ -116,7 +116,7 @@ class Closing(Recording):
 
         In this order a run that is killed in between can go on.
         """
-        self._progress.take(self._traces.append(record))
+        self._progress.take(self._traces.append(record, self._panels.kept))
         self._traces.follow(record.epoch, self._progress.picked, self._panels, random)
         if self._loggers:
             self._loggers.epoch(self._standing())
@@ -164,8 +164,8 @@ class Closing(Recording):
             metric=self._name,
             params=self.params,
             directory=self._traces.directory,
-            history=tuple(self._progress.history),
-            picks=tuple(self._progress.picks),
+            history=self._progress.history,
+            picks=self._progress.picks,
             impatience=self._progress.impatience,
             complete=complete,
         )

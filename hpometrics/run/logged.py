@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..exceptions import RunError
+from ..search.values import shown
 
 State = Mapping[str, tuple[float, str | None]]
 """Each value with the reason of one that is undefined."""
@@ -24,16 +27,18 @@ class Logged:
         """Keep a number as it is; a tensor stays where it is until the epoch closes.
 
         Raises:
-            RunError: it is no number.
+            RunError: it is no number, or its name cannot be printed on a line.
         """
+        _check_name(name)
         self._values[name] = _number(name, value), None
 
     def undefined(self, name: str, reason: str) -> None:
         """Keep that a value is undefined and why.
 
         Raises:
-            RunError: the reason is no text.
+            RunError: the reason is no text, or the name cannot be printed on a line.
         """
+        _check_name(name)
         if not isinstance(reason, str) or not reason:
             raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
         self._values[name] = math.nan, reason
@@ -47,11 +52,33 @@ class Logged:
         self._values = {}
 
 
+def _check_name(name: str) -> None:
+    if not name.isprintable() or not name:
+        raise RunError(f"a value has a name of printable characters, got {shown(name)}")
+
+
 def _number(name: str, value: Any) -> Any:
+    """Take what is one real number; true is none, nor is what only reads as one, such as "0.3"."""
     if type(value) is float:
         return value
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
-        return value.detach()
-    if isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "size", 0) == 1):
-        return float(value)
-    raise RunError(f"log({name}=...) takes one number, got {type(value).__name__} {str(value)[:60]}")
+    if isinstance(value, torch.Tensor):
+        single = value.numel() == 1 and not value.is_meta
+        if single and not value.is_complex() and value.dtype != torch.bool:
+            return value.detach()
+        came = f"a tensor of shape {tuple(value.shape)} and {value.dtype}"
+        raise RunError(f"log({name}=...) takes one number, got {came}")
+    plain = _unwrapped(value)
+    if isinstance(plain, bool) or not isinstance(plain, Real):
+        raise RunError(f"log({name}=...) takes one number, got {shown(value)}; int() or float() makes one")
+    try:
+        return float(plain)
+    except OverflowError:
+        raise RunError(
+            f"log({name}=...) takes a number that a float can hold, up to 1.8e308; got a larger one"
+        ) from None
+
+
+def _unwrapped(value: Any) -> Any:
+    """The one element of an array of another library; that of a masked one is not there."""
+    single = hasattr(value, "item") and getattr(value, "size", 0) == 1
+    return value.item() if single and not isinstance(value, np.ma.MaskedArray) else value

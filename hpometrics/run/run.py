@@ -200,7 +200,7 @@ class Run(Closing):
         max_norm: float | None = None,
         *,
         name: str | None = None,
-        every: int = 1,
+        every: int = 8,
     ) -> None:
         """Record with every epoch how its updates went and what they took, without slowing them down.
 
@@ -213,8 +213,8 @@ class Run(Closing):
             max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
                 does (do not call it too), and record `clip`; `gnorm` is that from before.
             name: of this watch, if it is not the only one: its values are `name.gnorm` ...
-            every: measure gradients at the first of so many steps. To read them costs some per cent of the
-                shortest steps; where they are clipped, each step reads them anyway.
+            every: measure gradients at the first of so many steps; 1 measures each. To read them at each step
+                is several per cent of the shortest ones; where they are clipped, each step reads them anyway.
 
         Raises:
             RunError: a watch of that name is there already, or `max_norm` or `every` is out of range.

@@ -1,4 +1,4 @@
-"""Traces: what a run leaves in its directory: the record, checkpoints, values by user, examples."""
+"""Traces: what a run leaves in its directory: record, statistics, checkpoints, tables by user, examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from ..search.epoch_log import EpochLog, Fsync
 from ..search.record import EpochRecord
 from .checkpoint import Checkpoints, Stateful, copy_states, random_of_ranks
 from .examples.files import ExampleFiles
+from .kept import KeptPart
 from .panels import Panels
+from .statistics_log import StatisticsLog
 from .user_tables import UserTables
 
 CHECKPOINTS = "checkpoints"
@@ -38,12 +40,16 @@ class Traces:
         self.directory = directory
         self.users, self.examples = UserTables(directory), ExampleFiles(directory)
         self._log = None if directory is None else EpochLog(directory, fsync)
+        self._statistics = None if directory is None else StatisticsLog(directory)
         self._checkpoints = None if directory is None else Checkpoints(directory / CHECKPOINTS)
         self._states: dict[str, Any] | None = None
 
-    def append(self, record: EpochRecord) -> EpochRecord:
-        """Write an epoch into the record and return it as written."""
-        return record if self._log is None else self._log.append(record)
+    def append(self, record: EpochRecord, kept: Sequence[KeptPart] = ()) -> EpochRecord:
+        """Write what is kept of an epoch, then the epoch into the record; return it as written."""
+        if self._log is None or self._statistics is None:
+            return record
+        self._statistics.append(self._log.attempt, record.epoch, kept)
+        return self._log.append(record)
 
     def follow(self, epoch: int, picked: int | None, panels: Panels, random: Sequence[Any] = ()) -> None:
         """Keep what belongs to the picked epoch, then write the checkpoint that was asked for.
@@ -94,6 +100,7 @@ class Traces:
         self.examples.restore(picked)
 
     def close(self) -> None:
-        """Close the record."""
-        if self._log is not None:
-            self._log.close()
+        """Close the record and what is kept beside it."""
+        for log in (self._log, self._statistics):
+            if log is not None:
+                log.close()

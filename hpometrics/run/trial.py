@@ -22,6 +22,7 @@ import torch
 from ..exceptions import NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike, check_logger
 from ..metrics.ranks import process
+from ..redaction import redacted
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
@@ -35,6 +36,7 @@ from .spec import RunSpec, Train, engine_facts
 
 ERROR_FILE = "error.txt"
 _AT_WORK = threading.Lock()  # held by a trial while it trains
+_EXITS = (SystemExit, GeneratorExit)  # of a trial they are a failure like any other
 
 
 def run_trial(
@@ -113,8 +115,8 @@ def attempt(
     record = judged(ended, spec.bounds)
     if directory is not None:
         _keep(directory, record, run, error)
-    if isinstance(failure, SystemExit) and record.state is TrialState.FAILED:
-        exited = RunError(f"train ended its trial by sys.exit: {_told(failure)}")
+    if isinstance(failure, _EXITS) and record.state is TrialState.FAILED:
+        exited = RunError(f"train ended its trial by an exit: {_told(failure)}")
         exited.__cause__ = failure
         return record, exited  # an exit would end the host's process, not the trial
     return record, failure or error
@@ -264,7 +266,7 @@ def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseExce
         run.export_examples()
     if error is not None and record.state is TrialState.FAILED:
         text = "".join(traceback.format_exception(error))
-        (directory / ERROR_FILE).write_text(text, encoding="utf8")
+        (directory / ERROR_FILE).write_text(redacted(text), encoding="utf8")
 
 
 @contextmanager
@@ -329,9 +331,9 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    return TrialState.FAILED if isinstance(error, (Exception, SystemExit)) else TrialState.INTERRUPTED
+    return TrialState.FAILED if isinstance(error, (Exception, *_EXITS)) else TrialState.INTERRUPTED
 
 
 def _told(error: BaseException) -> str:
-    text = str(error)
+    text = redacted(str(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -33,6 +33,11 @@ def atomic_write(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
         sync_directory(path.parent)
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory that its owner alone can read, unless it is there."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory survive a power cut, where the system lets one."""
     if os.name != "posix":

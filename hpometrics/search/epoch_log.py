@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from ..exceptions import RecordError
+from .atomic import make_private
 from .record import TRIAL_FILE, EpochRecord, TrialRecord
+from .strict_json import read_json
 
 EPOCHS_FILE = "epochs.jsonl"
 Fsync = Literal["epoch", "trial"]
+
+_TAIL = 1 << 16  # bytes of the end of a file that are looked at together
 
 
 class EpochLog:
@@ -29,10 +32,10 @@ class EpochLog:
     def __init__(self, directory: Path, fsync: Fsync = "epoch") -> None:
         if fsync not in ("epoch", "trial"):
             raise RecordError(f"fsync is 'epoch' or 'trial', got {fsync!r}")
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private(directory)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
-        _cut_torn_line(self.path)
+        cut_torn_line(self.path)
         written = _read_all(self.path)
         self.attempt = 1 + max((record.attempt for record in written), default=0)
         self._file = self.path.open("ab")
@@ -77,7 +80,7 @@ def read_trial(directory: Path) -> TrialRecord | None:
     """
     path = directory / TRIAL_FILE
     try:
-        told = json.loads(path.read_bytes())
+        told = read_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as err:
@@ -116,10 +119,18 @@ def _read_all(path: Path) -> list[EpochRecord]:
     return found
 
 
-def _cut_torn_line(path: Path) -> None:
+def cut_torn_line(path: Path) -> None:
+    """Cut off what a crash left behind the last whole line of a file, if there is the file."""
     if not path.exists():
         return
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(path, whole)
+    with path.open("r+b") as file:
+        size = whole = file.seek(0, os.SEEK_END)
+        while whole > 0:
+            begin = max(0, whole - _TAIL)
+            file.seek(begin)
+            end = file.read(whole - begin).rfind(b"\n") + 1
+            whole = begin + end
+            if end:
+                break
+        if whole < size:
+            file.truncate(whole)

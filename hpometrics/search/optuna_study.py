@@ -121,7 +121,6 @@ def check_study(
     metric: str,
     objective: Objective,
     facts: Mapping[str, str] | None = None,
-    extend: bool = False,
 ) -> None:
     """Refuse a study that is about something else; note on a new one what it is about.
 
@@ -129,8 +128,7 @@ def check_study(
         study: new or stored.
         metric: its canonical name.
         objective: the metric's.
-        facts: what else must stay the same, as in `{"space": space.fingerprint()}`.
-        extend: accept changed facts and note the new ones.
+        facts: what else must stay the same.
 
     Raises:
         ObjectiveError: the direction differs.
@@ -140,7 +138,7 @@ def check_study(
     stored = study.user_attrs
     for name, fact in {"metric": metric, **(facts or {})}.items():
         key = f"{PREFIX}{name}"
-        if key in stored and stored[key] != fact and not (extend and name != "metric"):
+        if key in stored and stored[key] != fact:
             raise RecordError(
                 f"the study {study.study_name!r} was made with {name} {stored[key]!r}, now it is {fact!r}"
             )

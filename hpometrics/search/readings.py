@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from .strict_json import real
+
 Reading: TypeAlias = float | list["Reading"]
 
 
@@ -39,8 +41,8 @@ def from_json(told: Any) -> Reading:
     """Read what `to_json` gave; null is nan.
 
     Raises:
-        TypeError, ValueError: it is something else.
+        ValueError: it is something else.
     """
     if isinstance(told, list):
         return [from_json(inner) for inner in told]
-    return math.nan if told is None else float(told)
+    return math.nan if told is None else real(told)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from ..exceptions import RecordError
-from .atomic import atomic_write
+from .atomic import atomic_write, make_private
 from .readings import Reading, from_json, numbers_of, to_json
+from .strict_json import read_json, real, whole
 
 TRIAL_FILE = "trial.json"
 
@@ -82,15 +84,10 @@ class EpochRecord:
             RecordError: the line is something else.
         """
         try:
-            told = json.loads(line)
+            told = read_json(line)
             values = {str(name): from_json(value) for name, value in told["values"].items()}
-            return cls(
-                int(told["epoch"]),
-                values,
-                dict(told["reasons"]),
-                float(told["seconds"]),
-                int(told["attempt"]),
-            )
+            reasons = {str(name): str(reason) for name, reason in told["reasons"].items()}
+            return cls(whole(told["epoch"]), values, reasons, real(told["seconds"]), whole(told["attempt"]))
         except (ValueError, KeyError, TypeError, AttributeError) as err:
             raise RecordError(f"no epoch record: {line[:80]!r}") from err
 
@@ -145,6 +142,7 @@ class TrialRecord:
         """
         try:
             known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
+            _check_fields(known)
             known["state"] = TrialState(told["state"])
             if known.get("started"):
                 known["started"] = datetime.fromisoformat(known["started"])
@@ -157,9 +155,32 @@ class TrialRecord:
             raise RecordError(f"no trial record ({err}): {str(told)[:80]}") from err
 
 
+_MAY_BE: Mapping[str, tuple[type, ...]] = {
+    "number": (int,),
+    "params": (Mapping,),
+    "value": (int, float, NoneType),
+    "epoch": (int, NoneType),
+    "reason": (str, NoneType),
+    "seed": (int, NoneType),
+    "threads": (int, NoneType),
+    "seconds": (int, float),
+    "checkpoint": (str, NoneType),
+    "versions": (Mapping,),
+    "constraints": (Mapping,),
+}
+"""What each field of a record is in JSON; one that is not here is read by what it stands for."""
+
+
+def _check_fields(told: Mapping[str, Any]) -> None:
+    for name, value in told.items():
+        kinds = _MAY_BE.get(name)
+        if kinds is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise ValueError(f"{name} cannot be {value!r:.40}")
+
+
 def write_trial(directory: Path, record: TrialRecord) -> None:
     """Write `trial.json` whole or not at all."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_private(directory)
     with atomic_write(directory / TRIAL_FILE) as file:
         file.write(f"{_dumps(record.to_json(directory), indent=1)}\n".encode())
 

@@ -50,5 +50,8 @@ def check_json(value: object) -> None:
 
 def shown(value: object) -> str:
     """Print a value and its type for an error, cut to a length one can read."""
-    text = repr(value)
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python prints no int of more than 4300 digits
+        text = "a value too long to print"
     return f"{text[:60]}{'...' if len(text) > 60 else ''} ({type(value).__name__})"

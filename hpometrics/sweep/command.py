@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import threading
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import NoFiniteValueError
-from ..logs.loggers import LOGGERS
 from ..run.spec import RunSpec
 from ..run.trial import Trials
 from ..search.record import TrialRecord
@@ -26,7 +26,9 @@ from .progress import Progress
 from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
+from .status import status_facts
 from .table import evaluated, optimal, result_table
+from .verdicts import conclude, kept_verdict
 from .writer import write_text
 
 OK, NOTHING_COMPLETE, INTERRUPTED = 0, 3, 130
@@ -40,6 +42,7 @@ class Options:
     extend: bool = False
     quiet: bool = False
     verbose: bool = False
+    as_json: bool = False
 
 
 def run_command(plan: Plan, options: Options) -> int:
@@ -67,7 +70,7 @@ def run_command(plan: Plan, options: Options) -> int:
             _conclude(job, progress, quiet=True)
             progress.say(_interrupted(job))
             return INTERRUPTED
-        return _conclude(job, progress)
+        return _conclude(job, progress, as_json=options.as_json)
 
 
 def make_job(plan: Plan, extend: bool = False) -> Job:
@@ -88,7 +91,7 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
         home.path.absolute(),
         plan.engine_seed,
         plan.config.results.fsync,
-        [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
+        [logger.spec for logger in plan.config.results.loggers],
     )
     return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 
@@ -117,7 +120,7 @@ def _opening(job: Job, earlier: list[TrialRecord]) -> str:
     return f"{head}  going on: {done} of {total or 'any number'} done" if earlier else head
 
 
-def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
+def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
     """Write what is left of the sweep, print it, and return the exit code."""
     home, resolved = job.directory, job.resolved
     records = home.records()
@@ -131,18 +134,26 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
-            print(evaluated(records))
+            print(_as_json(home) if as_json else evaluated(records))
         return NOTHING_COMPLETE
-    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
+    verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
+    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
     engine = job.trials.train
     if isinstance(engine, StagedEngine):
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
-    if not quiet:
+    if as_json:
+        print(_as_json(home), flush=True)
+    elif not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
+        print(*verdict.lines(), sep="\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
+
+
+def _as_json(home: RunDirectory) -> str:
+    return json.dumps(status_facts(home.path), indent=1, allow_nan=False)
 
 
 def _saved(job: Job) -> str:

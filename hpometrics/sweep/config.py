@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, model_validator
 
+from . import secrets
 from .dimensions import SpaceForm
 from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong
+from .paths import Directory, Part
 
 BACKENDS = ("optuna", "ray", "list")
+
+
+def _fixed(params: dict[str, Any]) -> dict[str, Any]:
+    for name, value in params.items():
+        if text := secrets.objection(value):
+            raise wrong(f"{name} {text}")
+    return params
 
 
 class Engine(Strict):
@@ -18,12 +27,13 @@ class Engine(Strict):
     target: Target | None = None
     """`module:function`, called as `train(params, run)`, or an engine of stages or evaluation,
     `module:Class`; found beside the file or in the current folder."""
-    command: Annotated[list[str], Field(min_length=1)] | None = None
+    command: Annotated[list[Part], Field(min_length=1)] | None = None
     """A program instead: `{params_file}` stands for its params, and it prints a JSON object per epoch."""
     output: OutputForm = None
     """What the engine predicts: `category`, `category(num_classes=10)`, `number`; several by name."""
-    params: Params = Field(default_factory=dict)
-    """Fixed params, the same in every trial."""
+    params: Annotated[Params, AfterValidator(_fixed)] = Field(default_factory=dict)
+    """Fixed params, the same in every trial; `{secret: HUB_TOKEN}` is read from the environment and never
+    written."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     """Base of the per-trial seeds; `search.seed` unless given."""
     threads: Annotated[int, Field(ge=1)] | None = None
@@ -137,7 +147,7 @@ class RayBackend(Strict):
     """Trials at the same time; as many as fit unless given."""
     resources: Resources = Resources()
     """What one trial needs."""
-    storage: str | None = None
+    storage: Directory | None = None
     """Where Ray keeps its own files; `ray` in the run directory unless given."""
     address: str | None = None
     """A running cluster; one is started here unless given."""
@@ -199,16 +209,18 @@ class Budget(Strict):
 class Results(Strict):
     """What is left."""
 
-    dir: Annotated[str, Field(min_length=1)] | None = None
+    dir: Directory | None = None
     """The run directory, seen from the current directory; `runs/{name}` unless given."""
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
     loggers: list[PluginForm] = Field(default_factory=list)
-    """Where else values go: table, tensorboard. `trials.csv` and `.trainstats` are always written."""
+    """Where else values go: csv, table, tensorboard, mlflow, wandb. `trials.csv` and `.trainstats` always."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
     """Which checkpoints are kept."""
     fsync: Literal["epoch", "trial"] = "epoch"
     """When the record of a trial is forced to disk."""
+    statistics: Literal["small", "all", "none"] = "small"
+    """Statistics kept of every epoch for `best --metric`: small (of a fixed size), all (every row's too)."""
 
 
 def _engine(value: Any) -> Any:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 from filelock import FileLock, Timeout
 
 from ..exceptions import ConfigError
+from ..search.atomic import make_private
 from ..search.epoch_log import read_trial
 from ..search.record import TrialRecord
 from .resolved import Change, Resolved, changes, read_resolved
 from .writer import write_text
-
-_PRIVATE = 0o700
 
 
 class RunDirectory:
@@ -29,6 +29,7 @@ class RunDirectory:
         self.locks = path / ".locks"
         self.table = path / "trials.csv"
         self.best = path / "best.yaml"
+        self.verdict = path / "verdict.json"
         self.engine_params = path / "best.json"
 
     def trial(self, number: int) -> pathlib.Path:
@@ -73,20 +74,35 @@ class RunDirectory:
         Raises:
             ConfigError: another run holds it, it is something else, or the sweep has changed.
         """
+        self.check_links()
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()
                 self._check_no_worker()
                 self.path.rename(self._aside())
-        self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        make_private(self.path)
         with self._held():
             self._check_ours()
             if self.resolved.exists():
                 self._check_same(resolved, extend)
-            self.trials.mkdir(mode=_PRIVATE, exist_ok=True)
+            make_private(self.trials)
             write_text(self.given, text)
             write_text(self.resolved, resolved.to_yaml())
             yield
+
+    def check_links(self) -> None:
+        """Refuse a directory in which writing would write somewhere else.
+
+        Raises:
+            ConfigError: it is a symbolic link, or one of its files is.
+        """
+        inside = (self.path.glob(pattern) for pattern in ("*", "trials/*", "trials/*/*"))
+        for path in (self.path, *chain.from_iterable(inside)):
+            if path.is_symlink():
+                raise ConfigError(
+                    f"{path}: is a symbolic link to {path.readlink()}; a run directory is one itself and "
+                    "holds its own files"
+                )
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 from ..exceptions import ConfigError, HpometricsError
@@ -18,11 +20,27 @@ from .outputs import Outputs
 from .plan import Plan, make_plan
 from .problems import Problem, SweepFileError
 from .program import Program
+from .secrets import revealed
 from .staged import StagedEngine, Stated, is_staged
 
 Train = Callable[..., Any]
-FUNCTION = Kind("function train(params, run)", callable)
-ENGINE = Kind(FUNCTION.name, lambda found: is_staged(found) or callable(found))
+
+
+def _can_train(found: object) -> bool:
+    """Say whether something can be called with params and a run; what is written in C trains nothing."""
+    if not callable(found) or isinstance(found, BuiltinFunctionType):
+        return False
+    try:
+        inspect.signature(found).bind({}, None)
+    except TypeError:
+        return False
+    except ValueError:  # it does not say what it takes
+        return True
+    return True
+
+
+FUNCTION = Kind("function train(params, run)", _can_train)
+ENGINE = Kind(FUNCTION.name, lambda found: is_staged(found) or _can_train(found))
 
 
 class ImportedEngine:
@@ -41,8 +59,8 @@ class ImportedEngine:
         self.train: Train = import_target(target, FUNCTION, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
-        """Train."""
-        return self.train(params, run)
+        """Train; what is secret is told to the training function alone."""
+        return self.train(revealed(params), run)
 
     @property
     def output(self) -> Outputs | None:
@@ -104,6 +122,7 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
     Raises:
         SweepFileError: it cannot say it, or contradicts the file.
     """
+    _check_secrets(plan, engine)
     with _at(plan, "engine", "target"):
         output = engine.output
     if not isinstance(engine, StagedEngine):
@@ -112,6 +131,14 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
     with _at(plan, "metrics", "constraints"):
         engine.check_bounds(plan)
     return plan
+
+
+def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
+    """Refuse secrets that are not in the environment, or that an engine would write down."""
+    params = plan.config.engine.params
+    with _at(plan, "engine", "params"):
+        if revealed(params) != params and isinstance(engine, StagedEngine):
+            raise ConfigError("engine params are written as they are; let the stage read its secret itself")
 
 
 def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:

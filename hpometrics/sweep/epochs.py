@@ -10,6 +10,7 @@ from pathlib import Path
 from ..exceptions import ConfigError
 from ..logs.report import place_of
 from ..logs.table import epoch_text
+from ..messages import printable
 from ..search.epoch_log import read_trial
 from ..search.record import EpochRecord, TrialRecord
 from .directory import RunDirectory
@@ -87,4 +88,4 @@ def _reasons(record: EpochRecord) -> Iterator[str]:
     """Say why values are nan."""
     for name, reason in record.reasons.items():
         if name in record.values:
-            yield f"   {name} is nan: {reason}"
+            yield printable(f"   {name} is nan: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ..evaluation.command import Options, carry_out
@@ -37,8 +38,7 @@ def eval_file(file: Path, options: Options) -> None:
         [engine.train.engine_params(plan.space.decode(point)) for point in points],
         options.directory or plan.directory.with_name(f"{plan.directory.name}-eval"),
         options,
-        generator_class=str(file),
-        **engine.origins,
+        replace(engine.origins, engine_params=str(file)),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
+from unicodedata import is_normalized
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
 from pydantic_core import PydanticCustomError
@@ -17,11 +18,12 @@ from ..metrics.combined import Combined
 from ..metrics.names import MetricName
 from ..metrics.places import COMBINED, check_output_name
 from ..target import TARGET, is_target
+from .slugs import SLUG, objection
 
-_SLUG = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}"
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PARAM_LENGTH = 128
+_SHOWN = 120
 
 PlainScalar = str | int | float | bool
 T = TypeVar("T")
@@ -74,24 +76,32 @@ def _condition(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
+    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), _short(value))
+
+
+def _short(value: Any) -> str:
+    """Print a value as far as a message needs it."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _name(value: Any) -> Any:
-    if isinstance(value, str) and not re.fullmatch(_SLUG, value):
-        raise wrong(f"{value!r} is no name; use 1 to 80 of A-Z a-z 0-9 . _ - and no leading dot")
+    if isinstance(value, str) and (text := objection(value)):
+        raise wrong(text)
     return value
 
 
 def _param(value: str) -> str:
     if not 0 < len(value) <= _PARAM_LENGTH or not value.isprintable() or value != value.strip():
         raise wrong(f"{value[:40]!r} is no parameter name; use 1 to {_PARAM_LENGTH} printable characters")
+    if not is_normalized("NFC", value):
+        raise wrong(f"{value!r} is not in Unicode's composed form (NFC); another name would look the same")
     return value
 
 
 def _target(value: Any) -> Any:
     if isinstance(value, str) and not is_target(value):
-        raise wrong(f"{value!r} is no target; write module:function, as in examples.digits:train")
+        raise wrong(f"{_short(value)} is no target; write module:function, as in examples.digits:train")
     return value
 
 
@@ -100,7 +110,7 @@ def _duration(value: Any) -> Any:
         raise wrong(f"{value} of what? Give the unit: {value}s, {value}m, {value}h or {value}d")
     if isinstance(value, str):
         if not re.fullmatch(_DURATION, value):
-            raise wrong(f"{value!r} is no duration; write a number and its unit: 90s, 45m, 2h, 1d")
+            raise wrong(f"{_short(value)} is no duration; write a number and its unit: 90s, 45m, 2h, 1d")
         return float(value[:-1]) * _SECONDS[value[-1]]
     return value
 
@@ -113,7 +123,7 @@ def _read_as(check: Callable[[Any], Any], shape: Any) -> BeforeValidator:
     return BeforeValidator(check, json_schema_input_type=shape)
 
 
-Name = Annotated[str, BeforeValidator(_name), _matching(_SLUG)]
+Name = Annotated[str, BeforeValidator(_name), _matching(SLUG)]
 Target = Annotated[str, BeforeValidator(_target), _matching(TARGET)]
 ParamName = Annotated[str, BeforeValidator(_param)]
 Params = dict[ParamName, Any]

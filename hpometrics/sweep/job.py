@@ -97,6 +97,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     if examples is not None:
         told["track_examples"] = examples.model_dump(exclude_none=True)
     told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
+    told["statistics"] = plan.config.results.statistics
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
     measured = {
         **own,

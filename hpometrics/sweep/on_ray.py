@@ -147,6 +147,7 @@ def _objective(job: Job) -> RayObjective:
         directory=trials.directory,
         seed=trials.seed,
         fsync=trials.fsync,
+        loggers=trials.loggers,
         **job.facts,
     )
 

@@ -1,11 +1,9 @@
-"""The overview: a plan in a dozen lines, every default shown; what `check` prints."""
+"""The overview: a plan in a dozen lines, every default shown."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from ..messages import printable
@@ -13,8 +11,7 @@ from ..search.dimensions import Choice, Dimension, Value
 from .directory import RunDirectory
 from .measures import Measure
 from .outputs import plain, shown
-from .plan import Plan, read_plan
-from .problems import Problem, SweepFileError, show_path
+from .plan import Plan
 from .resolved import resolved_config
 from .searched import LIST
 from .table import ARROWS, duration, exact
@@ -34,37 +31,13 @@ _DEFAULTS = {
 }
 
 
-def check_text(file: Path, assignments: Iterable[str]) -> str:
-    """Check a sweep file and describe what it would do.
-
-    Raises:
-        SweepFileError: anything is wrong.
-    """
-    plan = read_plan(file, assignments)
-    lines = list(_lines(plan, _done(plan)))
-    width = max(len(head) for head, _ in lines)
-    told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
-    return f"{told}\nok: nothing was run. Run it with: hpometrics run {file}"
+def overview(plan: Plan) -> list[tuple[str, str]]:
+    """Describe what a sweep would do: a word and what it says, line by line."""
+    return list(_lines(plan, _done(plan)))
 
 
-def check_facts(file: Path, assignments: Iterable[str]) -> dict[str, Any]:
-    """Give the same as plain JSON: `ok`, then the plan, or the problems."""
-    try:
-        plan = read_plan(file, assignments)
-    except SweepFileError as err:
-        return {"ok": False, "problems": [_problem_facts(problem) for problem in err.problems]}
-    return {"ok": True, "problems": [], "plan": _plan_facts(plan, _done(plan))}
-
-
-def _done(plan: Plan) -> int:
-    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
-
-
-def _problem_facts(problem: Problem) -> dict[str, Any]:
-    return {**asdict(problem.mark), "path": show_path(problem.path), "text": problem.text}
-
-
-def _plan_facts(plan: Plan, done: int) -> dict[str, Any]:
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Give the same as plain JSON."""
     return {
         "name": plan.name,
         "directory": str(plan.directory),
@@ -75,9 +48,13 @@ def _plan_facts(plan: Plan, done: int) -> dict[str, Any]:
         "at": plan.at.value,
         "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
         "trials": plan.trials,
-        "done": done,
+        "done": _done(plan),
         "config": resolved_config(plan),
     }
+
+
+def _done(plan: Plan) -> int:
+    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
 
 
 def _measure_facts(measure: Measure) -> dict[str, Any]:
@@ -178,6 +155,7 @@ def _budget(plan: Plan, done: int) -> Iterator[str]:
 def _results(plan: Plan) -> Iterator[str]:
     results = plan.config.results
     yield f"checkpoints {results.checkpoints}"
+    yield f"{results.statistics} statistics"
     yield f"on disk after every {results.fsync}"
     if results.loggers:
         yield f"loggers {' '.join(logger.name for logger in results.loggers)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -21,10 +20,9 @@ from .outputs import UNSAID, Outputs, settled_output, types_of
 from .overrides import override
 from .problems import Path
 from .searched import Points, first_points, read_space
+from .slugs import slug_of
 from .structure import read_config
 from .support import check_support
-
-_NOT_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,12 @@ class Plan:
         """Name of the sampler."""
         chosen = self.config.search.sampler
         return "list" if self.config.backend.points else "tpe" if chosen is None else chosen.name
+
+    @property
+    def sampler_spec(self) -> object:
+        """The sampler with its options; the points of a list are given, so that it is never asked there."""
+        chosen = self.config.search.sampler
+        return "random" if self.sampler == "list" else self.sampler if chosen is None else chosen.spec
 
     @property
     def pruner(self) -> str:
@@ -138,10 +142,10 @@ def make_plan(
 
 def _name(config: Draft, document: Document) -> str:
     """Give the sweep's name; the file's own, made into a slug, unless the file says another."""
-    stem = _NOT_SLUG.sub("-", pathlib.Path(document.source).stem).lstrip(".-")[:80]
-    if config.name is None and not stem:
+    stem = slug_of(pathlib.Path(document.source).stem)
+    if config.name is None and stem is None:
         document.add(("name",), "is missing, and the file's name makes none")
-    return config.name or stem
+    return config.name or stem or ""
 
 
 def _check_budget(config: Draft, document: Document) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..exceptions import ConfigError
 from ..messages import printable
+from ..redaction import redacted
 
 Path = tuple[str | int, ...]
+
+_LONGEST = 2000  # characters of one problem; a list of metrics to choose from is the longest of ours
+_MOST = 50
 
 
 @dataclass(frozen=True, order=True)
@@ -20,7 +25,8 @@ class Mark:
     column: int
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+        source = printable(self.source)
+        return f"{source}:{self.line}:{self.column}" if self.line else source
 
 
 @dataclass(frozen=True)
@@ -37,20 +43,30 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{show_path(self.path)}: " if self.path else ""
-        return f"{self.mark}: {where}{self.text}"
+        text = self.text if len(self.text) <= _LONGEST else f"{self.text[:_LONGEST]}..."
+        return redacted(f"{self.mark}: {where}{text}")
 
 
 class SweepFileError(ConfigError):
     """A sweep file has problems; the message has a line for each, in the order of the file."""
 
+    ran: ClassVar[str] = "nothing was run"
+
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.mark))
         count = len(self.problems)
-        summary = f"{count} error{'s' if count > 1 else ''} - nothing was run."
-        super().__init__("\n".join([*map(str, self.problems), summary]))
+        more = [f"... and {count - _MOST} more"] if count > _MOST else []
+        summary = f"{count} error{'s' if count > 1 else ''} - {self.ran}."
+        super().__init__("\n".join([*map(str, self.problems[:_MOST]), *more, summary]))
 
     def __reduce__(self) -> tuple[type[SweepFileError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
+
+
+class ProbeError(SweepFileError):
+    """One epoch has not shown what a sweep file names."""
+
+    ran = "one epoch was run, nothing is kept"
 
 
 def show_path(path: Path) -> str:

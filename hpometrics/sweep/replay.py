@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from ..exceptions import ConfigError, RecordError
+from ..messages import printable
 from ..replayed import Replayed
 from ..run.spec import RunSpec
 from ..run.trial import attempt
@@ -78,13 +79,13 @@ class TrialReplay:
         """Put what was recorded beside what came out."""
         versions = {**self.resolved.versions, **self.record.versions}
         failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
-        failure = again.reason if failed else None
+        failure = printable(again.reason or "") if failed else None
         return Replayed(self._facts(self.record), self._facts(again), versions, failure)
 
     def _facts(self, record: TrialRecord) -> dict[str, Any]:
         """The value, the epoch it is from and the tracked values there; of a failed trial the reason."""
         if record.state is TrialState.FAILED:
-            return {"reason": record.reason}
+            return {"reason": printable(record.reason or "")}
         values = record.picked_values
         tracked = {name: to_json(values[name]) for name in self.resolved.track if name in values}
         return {self.resolved.metric: record.value, "epoch": record.epoch, **tracked}
@@ -143,7 +144,11 @@ def _named_in(path: Path) -> int | None:
 
 
 def _ended(record: TrialRecord) -> str:
-    return f"failed: {record.reason}" if record.state is TrialState.FAILED else str(record.value)
+    return (
+        f"failed: {printable(record.reason or '')}"
+        if record.state is TrialState.FAILED
+        else str(record.value)
+    )
 
 
 def _spread(metric: str, records: Sequence[TrialRecord]) -> str:

@@ -72,7 +72,12 @@ class Resolved:
 
     def bounds_of(self, name: str) -> list[Constraint]:
         """The constraints on a value."""
-        return [bound for bound in map(Constraint.parse, self.constraints) if bound.name == name]
+        return [bound for bound in self.bounds if bound.name == name]
+
+    @property
+    def bounds(self) -> list[Constraint]:
+        """The constraints."""
+        return [Constraint.parse(text) for text in self.constraints]
 
     @property
     def fixed(self) -> Mapping[str, Any]:
@@ -153,11 +158,27 @@ def read_resolved(path: pathlib.Path) -> Resolved:
         document = read_document(path)
         document.raise_problems()
         told = document.data
+        _check_kinds(told)
         objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
         told["constraints"] = tuple(told.get("constraints", ()))
         return Resolved(**{**told, "objective": Objective.parse(told["objective"]), "track": objectives})
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
         raise RecordError(f"{path}: does not read back as a resolved sweep: {err}") from err
+
+
+def _check_kinds(told: Mapping[str, Any]) -> None:
+    """Refuse what is of another kind than `to_yaml` writes, as far as others rely on it."""
+    for key in ("name", "metric", "space", "at"):
+        if not isinstance(told[key], str):
+            raise TypeError(f"{key} is no text")
+    for key in ("track", "seeds", "versions", "config", "formulas"):
+        if not isinstance(told.get(key, {}), Mapping):
+            raise TypeError(f"{key} is no mapping")
+    for key in ("engine", "space"):
+        if not isinstance(told["config"][key], Mapping):
+            raise TypeError(f"config.{key} is no mapping")
+    if not isinstance(told["config"]["engine"].get("params"), Mapping):
+        raise TypeError("config.engine.params is no mapping")
 
 
 @dataclass(frozen=True)

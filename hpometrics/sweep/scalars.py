@@ -19,6 +19,7 @@ _INT = re.compile(r"[-+]?[0-9]+\Z")
 _BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 _MAX_DIGITS = 400
 
 
@@ -30,7 +31,7 @@ def read_plain(text: str) -> Scalar:
     """Give the value of an unquoted scalar.
 
     Raises:
-        ScalarError: nan, infinity, or a number beyond 64 bits.
+        ScalarError: nan, infinity, or a number that 64 bits cannot hold.
 
     >>> read_plain("1e-5"), read_plain("no"), read_plain("010"), read_plain("12:30"), read_plain("2024-01-02")
     (1e-05, 'no', 10, '12:30', '2024-01-02')
@@ -61,4 +62,6 @@ def _checked(number: int | float, text: str) -> int | float:
     too_long = isinstance(number, int) and number.bit_length() > 63
     if too_long or not math.isfinite(number):
         raise ScalarError(f"{text[:30]} is too large; whole numbers have 64 bits, others end at 1.8e308")
+    if number == 0 and _NOT_ZERO.match(text):
+        raise ScalarError(f"{text[:30]} is too small; the least number above 0 is 5e-324")
     return number

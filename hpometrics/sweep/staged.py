@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 from ..evaluation.engine import Engine
 from ..evaluation.evaluation import Evaluation
 from ..evaluation.evaluator import MetricEvaluator
+from ..evaluation.origins import Origins
 from ..evaluation.registered_metric import RegisteredMetric, registered
 from ..evaluation.tuple_metric import TupleMetric, objective_of
 from ..evaluation.varied import Varied
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, RecordError
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.metric import Metric
 from ..metrics.names import parse_import_path
@@ -34,12 +35,13 @@ Asked = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class Stated:
-    """What a sweep file says of an engine of stages; `seed` is of what the stages draw."""
+    """What a sweep file says of an engine of stages; `seed` is of what the stages draw, `file` the file."""
 
     optimize: Asked | None = None
     track: tuple[Asked, ...] = ()
     output: str | None = None
     seed: int = 0
+    file: str = ""
 
     @classmethod
     def of(cls, plan: Plan) -> Stated:
@@ -55,7 +57,7 @@ class Stated:
             raise ConfigError("metrics.track stands beside metrics.optimize, which is missing")
         first = _asked(metrics.optimize[0]) if metrics.optimize else None
         track = [*map(_asked, metrics.track), *((name, None) for name in _bounded(plan) if first)]
-        return cls(first, tuple(track), engine.output, plan.engine_seed)
+        return cls(first, tuple(track), engine.output, plan.engine_seed, str(plan.file.resolve()))
 
 
 class StagedEngine:
@@ -124,17 +126,17 @@ class StagedEngine:
         return f"Stages: {self.train.cache}" if asked else ""
 
     @property
-    def origins(self) -> dict[str, str]:
-        """Where the engine and the evaluation come from, as far as the file names them."""
-        if isinstance(self._found, Varied):
-            return {}
-        if not _is_kind(self._found, Evaluation):
-            return {"engine_factory": self.target}
-        return {} if self._stated.optimize else {"evaluation_class": self.target}
+    def origins(self) -> Origins:
+        """Where the engine and the evaluation come from, and what the file says of them."""
+        stated = {"target": self.target, **asdict(self._stated)}
+        if _is_kind(self._found, Engine):
+            return Origins(engine=self.target, stated=stated)
+        evaluation = _is_kind(self._found, Evaluation) and not self._stated.optimize
+        return Origins(evaluation=self.target if evaluation else "", stated=stated)
 
     def write_best(self, best: Best, directory: Path) -> Path:
-        """Write `best.json`, which says where the engine comes from."""
-        return self.train.write_best(best, directory, **self.origins)
+        """Write `best.json`, by which it can be replayed."""
+        return self.train.write_best(best, directory, self.origins)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (self.target, self._folders, self._stated)
@@ -144,6 +146,25 @@ class StagedEngine:
 def _arrived(target: str, folders: Folders, stated: Stated) -> StagedEngine:
     """Take what a process is sent again for each of its trials for the one it has, with its cache."""
     return StagedEngine(target, folders, stated)
+
+
+def restated(told: Mapping[str, Any]) -> tuple[str, Evaluation]:
+    """Make the evaluation of a sweep file again from what `StagedEngine.origins` says of it; and its name.
+
+    Raises:
+        RecordError: it says something else.
+        ConfigError: the engine or a metric cannot be imported.
+    """
+    facts = dict(told)
+    try:
+        target = str(facts.pop("target"))
+        track = tuple((str(name), direction) for name, direction in facts.pop("track"))
+        optimize = facts.pop("optimize")
+        stated = Stated(optimize=optimize and (optimize[0], optimize[1]), track=track, **facts)
+    except (KeyError, TypeError, ValueError, IndexError) as err:
+        raise RecordError(f"evaluation.stated is not what a sweep file says ({err!r}): {told!r:.80}") from err
+    folders = (str(Path(stated.file).parent), str(Path.cwd()))
+    return f"{target} as {stated.file} states", StagedEngine(target, folders, stated).train.evaluation
 
 
 def is_staged(found: Any) -> bool:

@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from optuna.trial import TrialState as OptunaState
 
 from ..exceptions import ConfigError
+from ..search.atomic import make_private
 from ..search.optuna_backend import (
     check_study,
     close_storage,
@@ -22,6 +23,7 @@ from ..search.optuna_backend import (
     study_records,
     tell,
 )
+from ..search.study_origin import check_origin
 from .directory import RunDirectory
 from .job import Job
 
@@ -49,7 +51,7 @@ class TrialLocks:
         """Lock a trial; False if it is another's, or beyond the total."""
         if self._total is not None and number >= self._total:
             return False
-        self._folder.mkdir(exist_ok=True)
+        make_private(self._folder)
         lock = FileLock(self._folder / f"{number:04d}", blocking=False)
         try:
             lock.acquire()
@@ -103,7 +105,6 @@ def has_reached_target(study: optuna.Study, job: Job) -> bool:
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
     plan, search = job.plan, job.plan.config.search
     metric, objective = job.resolved.metric, job.resolved.objective
-    sampler = "random" if plan.sampler == "list" else "tpe" if search.sampler is None else search.sampler.spec
     on_ray = plan.config.backend.name == "ray"  # there a scheduler stops trials
     pruner = None if on_ray or search.pruner is None else search.pruner.spec
     study = open_study(
@@ -111,10 +112,11 @@ def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
         plan.name,
         metric,
         objective,
-        make_sampler(sampler, search.seed),
+        make_sampler(plan.sampler_spec, search.seed),
         make_pruner(pruner, plan.config.budget.epochs),
     )
-    check_study(study, metric, objective, {"space": plan.space.fingerprint()}, extend=job.extend)
+    check_study(study, metric, objective)
+    check_origin(study, [metric], plan.space, extend=job.extend)
     return study
 
 

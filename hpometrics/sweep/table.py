@@ -10,11 +10,14 @@ from typing import Any
 
 from ..messages import printable
 from ..objective import Objective
+from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
+from .held_out import held_out, values_shown
 from .resolved import Resolved
 from .scalars import is_text
+from .secrets import is_secret, veiled
 
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
@@ -67,11 +70,13 @@ def short(value: Any) -> str:
 
 
 def exact(value: Any) -> str:
-    """Print a param as YAML reads it."""
+    """Print a param as YAML reads it, a secret as `***`."""
+    if is_secret(value):
+        return HIDDEN
     if isinstance(value, str):
         plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
         return value if plain else json.dumps(value)
-    return json.dumps(value)
+    return json.dumps(veiled(value))
 
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
@@ -92,20 +97,20 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
     """Give the head of a table of trials and a row for each, in the order given."""
     seen = {name: None for record in records for name in record.params}
     params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
-    objectives = {resolved.metric: resolved.objective, **resolved.track}
+    objectives = values_shown(records, resolved)
     values = [
         " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
         for name, objective in objectives.items()
     ]
     head = ["trial", *values, "epochs", *map(printable, params), "state"]
-    return [head, *(_row(record, list(resolved.track), params) for record in records)]
+    return [head, *(_row(record, list(objectives)[1:], params) for record in records)]
 
 
-def _row(record: TrialRecord, tracked: Sequence[str], params: Sequence[str]) -> list[str]:
+def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> list[str]:
     return [
         str(record.number),
         column(record.value),
-        *(column(record.picked_values.get(name)) for name in tracked),
+        *(column(record.picked_values.get(name)) for name in beside),
         str(len(record.epochs)),
         *(short(record.params[name]) if name in record.params else "-" for name in params),
         word(record.state),
@@ -132,10 +137,19 @@ def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
 
 
 def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
-    """Give each metric of the best trial: name, value, and its direction and formula."""
-    objectives = {resolved.metric: resolved.objective, **resolved.track}
-    values = {resolved.metric: best.value, **{name: best.values.get(name) for name in resolved.track}}
-    return [(k, number(v), _about(k, objectives[k], resolved)) for k, v in values.items()]
+    """Give each metric of the best trial: name, value, and its direction and formula.
+
+    The test value of the optimised one comes second, with what it says of the pick.
+    """
+    tested = held_out(best.values, best.metric, best.objective, best.value)
+    told = [(best.metric, number(best.value), _about(best.metric, best.objective, resolved))]
+    if tested is not None:
+        told.append((tested.name, number(tested.value), f"({tested.words})"))
+    told_already = {name for name, *_ in told}
+    for name, objective in resolved.track.items():
+        if name not in told_already:
+            told.append((name, number(best.values.get(name)), _about(name, objective, resolved)))
+    return told
 
 
 def _about(name: str, objective: Objective | None, resolved: Resolved) -> str:

@@ -43,7 +43,9 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
         HpometricsError: it is no run directory, its study is not on disk, or its engine cannot be had here.
     """
     tell_number = _number_teller() if options.hired else None
-    plan = planned_again(RunDirectory(path), [f"results.dir={json.dumps(str(path))}"])
+    home = RunDirectory(path)
+    home.check_links()
+    plan = planned_again(home, [f"results.dir={json.dumps(str(path))}"])
     settings = plan.config.backend.optuna
     if settings is not None and settings.storage == "memory":
         raise ConfigError(f"{path}: storage: memory is of one process, no other can join it; choose sqlite")

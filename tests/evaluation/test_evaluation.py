@@ -13,7 +13,7 @@ from sample_evaluations import (
 )
 
 from hpometrics import EngineError
-from hpometrics.evaluation import Evaluation, EvaluationInstance, MetricEvaluator
+from hpometrics.evaluation import Evaluation, EvaluationInstance, MetricEvaluator, Origins
 
 
 def silent(line):
@@ -57,8 +57,7 @@ def test_the_record_names_the_evaluation(tmp_path):
         DOCUMENTED,
         directory=tmp_path,
         tell=silent,
-        engine_factory="sample:ENGINE",
-        generator_class="sample:DOCUMENTED",
+        origins=Origins(engine="sample:ENGINE", engine_params="sample:DOCUMENTED"),
         batch="nightly",
     )
     instance = EvaluationInstance.read(tmp_path)

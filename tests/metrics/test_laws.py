@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import pytest
 import torch
-from exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION, UNTRIED, is_here
+from installed import is_here
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
 import hpometrics.metrics.catalogue  # noqa: F401  # registers the built-in metrics
@@ -37,18 +37,24 @@ from hpometrics.testing import (
     check_forms,
     check_forward,
     check_half,
+    check_ignored,
     check_inputs,
+    check_labels,
     check_merge,
     check_partition,
     check_pickle,
+    check_policy,
     check_refusal,
     check_repetition,
     check_reset,
     check_row_order,
+    check_shapes,
+    check_single,
     check_state_dict,
     draw,
     subjects_of,
 )
+from hpometrics.testing.exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION, UNTRIED
 
 ENTRIES = all_entries()
 TRIED = [entry for entry in ENTRIES if is_here(entry)]
@@ -241,6 +247,33 @@ class ReadsWhatIsGiven(MeanMetric):
         return next(iter(batch.given.values()))
 
 
+class InfiniteAlone(Gap):
+    """Divides by the spread of its rows."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs() / target.std(correction=0)
+
+
+class LetsLabelsIn(MeanMetric):
+    """Counts every row, whatever its label."""
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
+
+    def __init__(self):
+        super().__init__()
+        self._gate.admit = lambda batch: batch
+
+    def get_current_value(self, preds, target):
+        return (preds - (target == 1).double()).abs()
+
+
+class DeafToPolicy(Gap):
+    """Refuses what is not finite, whatever it is told."""
+
+    non_finite = "error"
+
+
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
@@ -270,6 +303,11 @@ class SpoilsBlocks(MeanMetric):
         (RunningForward, check_forward),
         (NeedsContiguous, check_forms),
         (ReadsWhatIsGiven, check_inputs),
+        (InfiniteAlone, check_single),
+        (LetsLabelsIn, check_labels),
+        (LetsLabelsIn, check_ignored),
+        (OpenDoor, check_shapes),
+        (DeafToPolicy, check_policy),
     ],
     ids=lambda thing: thing.__name__,
 )

@@ -299,12 +299,10 @@ def test_a_run_without_a_loop_is_one_epoch():
 def test_values_are_natural_numbers_of_the_metric():
     """A tensor with a gradient, a numpy scalar and an int are one number each; text and vectors are none."""
     run = Run(metric=LOSS)
-    run.log(
-        loss=torch.tensor([0.1 + 0.2], dtype=torch.float64, requires_grad=True), a=torch.tensor(2), b=True
-    )
+    run.log(loss=torch.tensor([0.1 + 0.2], dtype=torch.float64, requires_grad=True), a=torch.tensor(2), b=7)
     run.log(c=torch.tensor(0.5).numpy()[()])
     run.close()
-    assert run.values == {"loss": 0.1 + 0.2, "a": 2.0, "b": 1.0, "c": 0.5}
+    assert run.values == {"loss": 0.1 + 0.2, "a": 2.0, "b": 7.0, "c": 0.5}
     for value in ("0.5", None, torch.zeros(2), [0.5]):
         with pytest.raises(RunError, match=r"log\(loss=\.\.\.\) takes one number"):
             Run(metric=LOSS).log(loss=value)

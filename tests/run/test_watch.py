@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from hpometrics import Reported, Run
 from hpometrics.exceptions import RunError
 from hpometrics.run.gradients import total_norm
 from hpometrics.run.laps import Laps
+from hpometrics.run.resources import Resources
 from hpometrics.run.watch import Watch
 
 LOSS = Reported("loss", "minimize")
@@ -56,6 +58,42 @@ def test_gradients_are_clipped_and_the_norm_is_from_before():
     run = watched((1.0, 2.0, 6.0), max_norm=2.0)
     assert run.values["gnorm"] == 3.0 and run.values["clip"] == pytest.approx(1 / 3)
     assert run.values["loss"] == pytest.approx(-0.25 * 5, rel=1e-6)
+
+
+def test_most_steps_are_left_alone_unless_asked():
+    """Of ten steps the first and the ninth are read: (1 + 9) / 2."""
+    run, (model, optimizer) = Run(metric=LOSS), weight()
+    run.watch(model, optimizer)
+    for _ in run.epochs(1):
+        for gradient in range(1, 11):
+            step(model, optimizer, float(gradient))
+        run.log(loss=1.0)
+    assert (run.values["gnorm"], run.values["total_train_updates"]) == (5.0, 10.0)
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.5])
+def test_a_step_on_a_device_is_not_waited_for(max_norm):
+    """On `meta`, where there is nothing to read: only the end of the epoch asks for a value."""
+    model = torch.nn.Linear(3, 2, device="meta")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watch = Watch(model, optimizer, Laps(), max_norm)
+    for _ in range(300):  # more than the norms that wait to be added up
+        step(model, optimizer, 1.0)
+    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
+        watch.close()
+
+
+def test_gpu_mem_is_a_share_of_the_gpus_in_use(monkeypatch):
+    """Of three of 16 GiB two are used, by peaks of 4 and 8: 12 of 32."""
+    peaks = {0: 4 * 2**30, 1: 0, 2: 8 * 2**30}
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", peaks.get)
+    monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", lambda gpu: None)
+    monkeypatch.setattr(
+        "torch.cuda.get_device_properties", lambda gpu: SimpleNamespace(total_memory=16 * 2**30)
+    )
+    assert Resources().close()["gpu_mem"] == 0.375
 
 
 def test_gradients_may_be_read_at_some_steps_only():
@@ -163,7 +201,7 @@ def test_two_optimizers_have_names():
     """The second watch says what it is called; a name that is taken or no word is refused."""
     run, (one, first), (other, second) = Run(metric=LOSS), weight(0.1), weight(0.2)
     run.watch(one, first)
-    run.watch(other, second, name="critic")
+    run.watch(other, second, name="critic", every=1)
     for _ in run.epochs(1):
         step(one, first, 1.0)
         step(other, second, 5.0)

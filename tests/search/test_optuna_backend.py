@@ -15,7 +15,6 @@ from hpometrics.exceptions import NotYetError, ObjectiveError, RecordError, RunE
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.optuna_backend import (
     OptunaReporter,
-    check_study,
     claim,
     close_storage,
     derive_seed,
@@ -128,19 +127,17 @@ def test_a_study_of_the_other_direction_is_refused():
         OptunaReporter(optuna.create_study(directions=["minimize"] * 2).ask()).check("loss", MINIMIZE)
 
 
-def test_a_stored_study_is_about_one_metric_and_one_space(storage):
-    """Reopened with another direction, metric or space it is refused; `extend` accepts another space."""
-    facts = {"space": "abc"}
-    study = open_study(storage, "s", "loss", MINIMIZE, facts=facts)
+def test_a_stored_study_is_about_one_metric(storage):
+    """Reopened with another direction, metric or fact it is refused."""
+    facts = {"constraints": "abc"}
+    open_study(storage, "s", "loss", MINIMIZE, facts=facts)
     open_study(storage, "s", "loss", MINIMIZE, facts=facts)
     with pytest.raises(ObjectiveError, match="f1 is to maximize, but the study 's' is set to minimize"):
         open_study(storage, "s", "f1", MAXIMIZE)
     with pytest.raises(RecordError, match="made with metric 'loss', now it is 'mae'"):
         open_study(storage, "s", "mae", MINIMIZE)
-    with pytest.raises(RecordError, match="made with space 'abc', now it is 'xyz'"):
-        open_study(storage, "s", "loss", MINIMIZE, facts={"space": "xyz"})
-    check_study(study, "loss", MINIMIZE, {"space": "xyz"}, extend=True)
-    open_study(storage, "s", "loss", MINIMIZE, facts={"space": "xyz"})
+    with pytest.raises(RecordError, match="made with constraints 'abc', now it is 'xyz'"):
+        open_study(storage, "s", "loss", MINIMIZE, facts={"constraints": "xyz"})
 
 
 def test_the_storage_has_a_write_ahead_log(tmp_path, storage):

@@ -229,13 +229,41 @@ def test_constraints_are_about_scores(sweep, folder):
     )
 
 
-def test_a_trial_is_replayed(sweep, folder):
-    """To the last digit; and so is what `best.json` holds, by the evaluation that it names."""
-    assert sweep(OWN).exit_code == 0
-    for what in ("runs/sweep", "runs/sweep/best.json"):
-        replayed = CliRunner().invoke(main, ["replay", what])
-        assert replayed.exit_code == 0, replayed.output
-        assert "Distance" in replayed.stdout
+def replayed(*arguments: str):
+    """What `hpometrics replay` gives."""
+    return CliRunner().invoke(main, ["replay", *arguments])
+
+
+JUDGED = OWN + "metrics: {optimize: toy_stages:near_by_two, track: [mae]}\n"
+BASED = changed("toy_stages:GuessEvaluation", "toy_stages:based", OWN)
+
+
+@pytest.mark.parametrize("text", [OWN, STAGED, JUDGED, BASED])
+def test_a_sweep_over_engine_params_is_replayed(sweep, folder, text):
+    """To the last digit: its best trial, and each `best.json` by what it says itself, without the file."""
+    assert sweep(text).exit_code == 0
+    assert sweep(text, command="eval").exit_code == 0
+    (folder / "sweep.yaml").write_text("changed since\n")
+    for what in ("runs/sweep", "runs/sweep/best.json", "runs/sweep-eval"):
+        result = replayed(what)
+        assert result.exit_code == 0, result.output
+        assert result.stdout.endswith("came out as recorded, to the last digit\n")
+
+
+def test_a_best_json_says_what_its_file_stated(sweep, folder):
+    """Another evaluation may be named; what is not what a sweep file says is refused."""
+    sweep(STAGED, command="eval")
+    path = folder / "runs" / "sweep-eval" / "best.json"
+    shown = replayed(str(path)).stdout.splitlines()
+    assert shown[0] == f"replaying {path}: toy_stages:Guesser as {folder / 'sweep.yaml'} states, seed 0"
+    other = replayed(str(path), "toy_stages:GuessEvaluation")
+    assert "has scores by mae, Distance, rmse" not in other.output
+    assert other.stdout.splitlines()[1].endswith("as recorded")
+    told = json.loads(path.read_text())
+    told["evaluation"]["stated"] = {"target": "toy_stages:Guesser", "optimise": "mae"}
+    path.write_text(json.dumps(told))
+    broken = replayed(str(path))
+    assert (broken.exit_code, "evaluation.stated is not what a sweep file says" in broken.stderr) == (2, True)
 
 
 def test_running_twice_evaluates_nothing_the_second_time(sweep, folder):

@@ -32,10 +32,20 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
     home = folder / "runs" / "sweep"
     assert {path.name for path in home.iterdir() if path.name[0] != "."} == {
         "sweep.yaml", "sweep.resolved.yaml", "study.db", "study.db.lock", "trials", "trials.csv", "best.yaml",
+        "verdict.json",
     }  # fmt: skip
     assert {path.name for path in (home / "trials" / "0003").iterdir()} == {
-        ".trainstats", "epochs.jsonl", "trial.json",
+        ".trainstats", "epochs.jsonl", "statistics.jsonl", "trial.json",
     }  # fmt: skip
+
+
+def test_run_prints_its_results_as_json(sweep, folder):
+    """Nothing else is on stdout; the best is that of `best.yaml`, and there is none where all failed."""
+    told = json.loads(sweep(SWEEP, "--json").stdout)
+    assert (told["done"], told["states"]["complete"]) == (4, 4)
+    assert told["best"] == read_document(folder / "runs" / "sweep" / "best.yaml").data
+    failed = sweep(changed("toy_engine:train", "toy_engine:always_fail"), "--json", "--fresh")
+    assert (failed.exit_code, json.loads(failed.stdout)["best"]) == (3, None)
 
 
 def test_the_best_is_the_best_of_the_record(sweep, folder):

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from sample_records import written
 
-from hpometrics.cli import _STATES, main
+from hpometrics.cli import main
+from hpometrics.commands.results import STATES
 from hpometrics.search.record import TrialState
 
 
@@ -69,7 +70,7 @@ def test_a_metric_sorts_best_first_all_else_smallest_first(home, column, order):
 def test_only_some_states(home):
     """Several may be asked for; every state has a word."""
     assert numbers(home, "--state", "pruned", "--state", "failed") == [2, 3]
-    assert set(_STATES) == {state.value for state in TrialState}
+    assert set(STATES) == {state.value for state in TrialState}
 
 
 def test_json_and_csv_are_for_programs(home):

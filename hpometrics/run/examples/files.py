@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from ...exceptions import RecordError
 from ...search.atomic import atomic_write
+from ...search.strict_json import read_json
 from ..picked_file import PickedFile
 from .lines import Line
 
@@ -70,7 +71,7 @@ def read_examples(path: Path) -> tuple[Line, ...]:
     found = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            found.append(json.loads(line))
+            found.append(read_json(line))
         except ValueError as err:
             raise RecordError(f"{path}:{number}: holds no example: {err}") from err
     return tuple(found)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 import torchmetrics
-from exemptions import UNTRIED, is_here
+from installed import is_here
 from scipy.ndimage import binary_erosion
 from scipy.spatial.distance import cdist
 
@@ -29,6 +29,7 @@ from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES, Mask
 from hpometrics.metrics.registry import get_metric
 from hpometrics.testing import OUTPUTS, draw
+from hpometrics.testing.exemptions import UNTRIED
 
 OWN = [entry for entry in store.all_entries() if entry.path.startswith(f"{reference.__name__}:")]
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from hpometrics.metrics.registry import MetricEntry
-
 TABLE = "a table of counts grows with the rows"
 PAIRS = "it counts pairs of rows: a row three times over is three rows that pair with each other"
 DEGREES = "it counts degrees of freedom: n - 1 of n rows are not 3 n - 1 of 3 n"
@@ -30,6 +26,7 @@ EXEMPT: dict[str, dict[str, str]] = {
         "confusion_matrix": "a table of no rows is a table of zeros",
         "stat_scores": "a table of no rows is a table of zeros",
     },
+    "check_ignored": {"ctc": "its frames are not those of its labels: a longer row is a longer sound"},
     "check_half": {
         "roc_curve of category": POINTS,
         "precision_recall_curve of category": POINTS,
@@ -64,6 +61,7 @@ NO_DIRECTION: dict[str, str] = {
     "gen_n_toks": "long texts are neither better nor worse",
     "interval_coverage": "best is the nominal level, from either side; interval_coverage_error is minimized",
     "judged": "lists are no better for showing what was judged",
+    "num_relevant": "it belongs to the target alone",
     "overconfidence": "best is 0, from either side; absolute_overconfidence is minimized",
     "positive_likelihood_ratio": "that of a perfect model has no value",
     "precision_recall_curve": "a curve",
@@ -72,10 +70,3 @@ NO_DIRECTION: dict[str, str] = {
     "stat_scores": "a table",
 }
 """Metrics that are measured and never optimised -> why."""
-
-
-def is_here(entry: MetricEntry) -> bool:
-    """Whether everything is installed that a metric needs, and it downloads nothing."""
-    if not entry.requires:
-        return True
-    return entry.name not in UNTRIED and all(find_spec(package) for package in entry.load().row.packages)

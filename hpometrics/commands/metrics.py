@@ -1,0 +1,94 @@
+"""Metrics: the commands that say what can be measured, and measure it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .completion import FAMILY, FEATURE, METRIC, METRICS
+from .leaving import reported
+from .parameters import AS_JSON, FILE
+from .terminal import terminal_width
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--output",
+    metavar="TYPE",
+    type=FEATURE,
+    help="What the model predicts, such as category or binary(threshold=0.3).",
+)
+@click.option(
+    "--metrics",
+    "names",
+    default="default",
+    show_default=True,
+    metavar="NAMES",
+    type=METRICS,
+    help="Metrics and groups, with commas.",
+)
+@click.option(
+    "--by", metavar="COLUMN", help="A line of values for each task in this column.  [task, if there]"
+)
+@click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
+@click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text")
+@AS_JSON
+def measure(
+    file: Path, output: str | None, names: str, by: str | None, weights: str | None, form: str
+) -> None:
+    """Measure predictions that were saved to a file: CSV, TSV, JSON lines, Parquet or npz.
+
+    Its columns: target and prediction; probability or probability_0 ..., or named by label; logit likewise;
+    target_LABEL for a set; reference or reference_0 ... for texts; sample_weight; task.
+    """
+    with reported():
+        from ..measure import Request, measure_file, report
+        from ..metrics.names import split_names
+
+        request = Request(file, output, tuple(split_names(names)), weights, by)
+        click.echo(report(measure_file(request), form))
+
+
+@click.group()
+def metrics() -> None:
+    """What can be measured."""
+
+
+@metrics.command("list")
+@click.option(
+    "--feature",
+    metavar="TYPE",
+    type=FEATURE,
+    help="Only for this output feature, such as binary or category.",
+)
+@click.option("--inputs", type=click.Choice(["predictions", "probabilities", "logits"]))
+@click.option("--objective", type=click.Choice(["minimize", "maximize", "none"]))
+@click.option("--family", metavar="NAME", type=FAMILY, help="Only those of a family, such as calibration.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def list_metrics(
+    feature: str | None, inputs: str | None, objective: str | None, family: str | None, as_json: bool
+) -> None:
+    """List the registered metrics: name, which way is better, what each reads and means."""
+    with reported():
+        from ..guide.diagnostics import diagnostics_table
+        from ..guide.listing import Filter, metrics_json, metrics_table
+
+        asked = Filter(feature, inputs, objective, family)
+        click.echo(metrics_json(asked) if as_json else metrics_table(asked, terminal_width()))
+        if asked == Filter() and not as_json:
+            click.echo(f"\n{diagnostics_table(terminal_width())}")
+
+
+@metrics.command("show")
+@click.argument("name", type=METRIC)
+@click.option("--feature", metavar="TYPE", type=FEATURE, help="As a metric of this output feature only.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show_metric(name: str, feature: str | None, as_json: bool) -> None:
+    """Say all that is known of a metric: definition, direction and how it was tried, parameters, use."""
+    with reported():
+        from ..guide.page import metric_json, metric_text
+
+        told = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
+        click.echo(told)

@@ -1,0 +1,276 @@
+"""What lies in a run directory is data: nothing of it is carried out, written through or printed as it is."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from sample_records import FOUR, written
+from sample_sweeps import SWEEP, changed
+
+from hpometrics.cli import main
+from hpometrics.exceptions import RecordError
+from hpometrics.run.checkpoint import load_checkpoint
+
+HOME = "runs/sweep"
+READERS: dict[str, list[str]] = {
+    "best": ["best", HOME],
+    "best as JSON": ["best", HOME, "-f", "json"],
+    "status": ["status", HOME],
+    "trials": ["trials", HOME],
+    "trials as JSON": ["trials", HOME, "-f", "json"],
+    "trials as CSV": ["trials", HOME, "-f", "csv"],
+    "epochs": ["epochs", HOME, "0", "--all"],
+    "report": ["report", HOME],
+    "report as text": ["report", HOME, "-f", "md"],
+}
+ODD = """\
+import math
+
+LINE = "\\n2026-01-01 INFO  #99   ok  \\x1b[32mall is well\\x1b[0m\\u202e"
+
+
+def train(params, run):
+    for _ in run.epochs(2):
+        run.log(gap=math.nan if params["kind"] == "nan" else 0.5)
+        run.undefined(other="no row" + LINE)
+    if params["kind"] == "raise":
+        raise ValueError("lost" + LINE)
+"""
+ODD_SWEEP = """\
+engine: odd_engine:train
+space: {kind: {choice: ["=cmd|' /C calc'!A0", raise, nan, "\\e[31mred\\n#98 ok"]}, "@sum(1)": 3}
+metrics: {optimize: {metric: gap, direction: minimize}, track: [{metric: other, direction: maximize}]}
+search: {sampler: grid}
+budget: {epochs: 2}
+results: {report: html, loggers: [table]}
+"""
+
+
+def call(*arguments: str) -> Result:
+    """Type `hpometrics ...`."""
+    return CliRunner().invoke(main, list(arguments))
+
+
+def assert_refused(result: Result, text: str) -> None:
+    """It ended with exit code 2 and the message, and with no traceback."""
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 2, result.output
+    assert text in result.stderr
+    assert "Traceback" not in result.output
+
+
+class Trap:
+    """Leaves a file when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Path.touch, (Path("sprung"),)
+
+
+@pytest.fixture
+def odd(folder, sweep, monkeypatch) -> Result:
+    """A sweep over params and an engine that print what could pass for other lines."""
+    monkeypatch.delitem(sys.modules, "odd_engine", raising=False)
+    (folder / "odd_engine.py").write_text(ODD)
+    return sweep(ODD_SWEEP)
+
+
+@pytest.mark.parametrize(
+    "link", ["", "trials", "trials/0000", "trials/0000/epochs.jsonl", "study.db", "sweep.yaml"]
+)
+def test_nothing_is_written_through_a_link(link, folder, sweep):
+    """Whoever can put one there could have a file of the user overwritten."""
+    elsewhere = folder / "elsewhere"
+    if link.endswith(("jsonl", "db", "yaml")):
+        elsewhere.write_text("mine")
+    else:
+        elsewhere.mkdir()
+    place = folder / HOME / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(elsewhere)
+    for command in ([], ["--fresh"]):
+        assert_refused(
+            sweep(SWEEP, *command), f"{Path(HOME) / link}: is a symbolic link to {elsewhere}; a run"
+        )
+    assert elsewhere.read_text() == "mine" if elsewhere.is_file() else not list(elsewhere.iterdir())
+
+
+def test_a_worker_writes_through_no_link_either(folder):
+    """It looks before it reads what the sweep is about."""
+    home = written(folder / HOME)
+    (home / "trials/0000/error.txt").symlink_to(folder / "elsewhere")
+    assert_refused(call("worker", HOME), "error.txt: is a symbolic link")
+
+
+def test_every_directory_is_its_owners_alone(folder, sweep):
+    """Params and what went wrong may be nobody else's business."""
+    assert sweep(SWEEP).exit_code == 0
+    places = [folder / HOME, *(path for path in (folder / HOME).rglob("*") if path.is_dir())]
+    assert len(places) > 5
+    assert {stat.S_IMODE(place.stat().st_mode) for place in places} == {0o700}
+
+
+@pytest.fixture
+def no_pickles(monkeypatch) -> Iterator[list[dict[str, Any]]]:
+    """Let every reading of a pickle fail; gives how checkpoints are read."""
+    loads: list[dict[str, Any]] = []
+    load = torch.load
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise AssertionError("a pickle is read")
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        loads.append(options)
+        return load(*arguments, **options)
+
+    unpickler = type("Unpickler", (pickle.Unpickler,), {"load": refuse})  # others derive theirs from it
+    for name, stands in (("load", refuse), ("loads", refuse), ("Unpickler", unpickler)):
+        monkeypatch.setattr(pickle, name, stands)
+    monkeypatch.setattr(torch, "load", noted)
+    with pytest.raises(AssertionError, match="a pickle is read"):
+        pickle.loads(b"")
+    yield loads
+
+
+def test_no_pickle_of_a_run_directory_is_read(folder, sweep, no_pickles):
+    """Not by those who read results, and not by a run that goes on or trains again."""
+    engine = changed("toy_engine:train", "toy_engine:learn")
+    assert sweep(engine).exit_code == 0
+    trap = pickle.dumps(Trap())
+    for name in (
+        "tuner.pkl",
+        "study.pkl",
+        "trials/0000/params.pkl",
+        "trials/0000/trial.pkl",
+        "searcher-state.pkl",
+    ):
+        (folder / HOME / name).write_bytes(trap)
+    for arguments in [*READERS.values(), ["replay", HOME], ["epochs", HOME, "1"]]:
+        assert call(*arguments).exit_code == 0, arguments
+    assert sweep(engine.replace("trials: 4", "trials: 5")).exit_code == 0
+    assert not Path("sprung").exists()
+    assert all(options.get("weights_only") is True for options in no_pickles)
+
+
+def test_a_checkpoint_holds_tensors_and_plain_data(folder):
+    """One that would run code is refused, however it was packed; it is named."""
+    for pack in (lambda trap, file: torch.save({"version": 1, "states": trap}, file), pickle.dump):
+        buffer = io.BytesIO()
+        pack(Trap(), buffer)
+        (folder / "epoch-0000.pt").write_bytes(buffer.getvalue())
+        with pytest.raises(RecordError, match=r"epoch-0000\.pt: is no checkpoint: "):
+            load_checkpoint(folder / "epoch-0000.pt")
+    assert not Path("sprung").exists()
+
+
+def assert_printable(text: str) -> None:
+    """Nothing moves the cursor, colours or turns a line, and no line is one of the engine's."""
+    assert text.replace("\n", "").isprintable()
+    assert not any(line.strip().startswith(("2026-01-01 INFO", "#99", "#98")) for line in text.splitlines())
+
+
+def test_no_line_can_be_forged(odd):
+    """By params, by the reason of a failure, or by that of an undefined value."""
+    assert odd.exit_code == 0, odd.output
+    for result in (
+        odd,
+        *(call(*arguments) for arguments in READERS.values()),
+        call("replay", HOME, "--trial", "1"),
+    ):
+        assert result.output
+        assert_printable(result.stdout)
+        assert_printable(result.stderr)
+    for file in ("report.md", "report.html"):
+        lines = (Path(HOME) / file).read_text().splitlines()
+        assert not any(line.startswith("2026-01-01") for line in lines), file
+        assert not any("\x1b" in line or "\u202e" in line for line in lines), file
+
+
+def test_a_value_has_a_name_that_can_be_printed(folder, sweep, monkeypatch):
+    """What an engine calls its values stands in tables."""
+    monkeypatch.delitem(sys.modules, "odd_engine", raising=False)
+    (folder / "odd_engine.py").write_text(ODD.replace("run.log(gap=", "run.log(**{'a\\nb': 1.0}, gap="))
+    result = sweep(ODD_SWEEP)
+    assert result.exit_code == 3
+    assert r"a value has a name of printable characters, got 'a\nb' (str)" in result.stderr
+
+
+def test_no_cell_is_a_formula(odd):
+    """Of the params, the values and the reasons; a spreadsheet would carry it out."""
+    cells = [
+        cell for line in (Path(HOME) / "trials.csv").read_text().splitlines() for cell in line.split(",")
+    ]
+    assert "'=cmd|' /C calc'!A0" in cells
+    assert not any(cell.lstrip('"').startswith(("=", "+", "-", "@", "\t")) for cell in cells)
+
+
+def test_all_json_is_strict(odd):
+    """A value that is not finite is null, with its reason; other readers know no NaN."""
+
+    def strict(text: str | bytes) -> None:
+        json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
+
+    files = [path for path in Path(HOME).rglob("*") if path.suffix in (".json", ".jsonl", ".trainstats")]
+    assert {path.name for path in files} >= {"trial.json", "epochs.jsonl"}
+    for path in files:
+        for text in path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]:
+            strict(text)
+    for name, arguments in READERS.items():
+        if name.endswith("JSON"):
+            strict(call(*arguments).stdout)
+
+
+DAMAGE: dict[str, tuple[str, str, str]] = {
+    "deep JSON": ("trials/0000/trial.json", "[" * 100_000, "trial.json: is no JSON: it is nested too deep"),
+    "NaN": ("trials/0000/trial.json", '{"value": NaN}', "trial.json: is no JSON: NaN is no JSON"),
+    "another record": ("trials/0000/trial.json", "[]", "trial.json: no trial record ("),
+    "number as text": ("trials/0000/trial.json", '{"number": "0"}', "number cannot be '0'"),
+    "deep epochs": ("trials/0000/epochs.jsonl", "[" * 100_000 + "\n", "epochs.jsonl:1: no epoch record"),
+    "step of 1.7": (
+        "trials/0000/epochs.jsonl",
+        '{"epoch": 1.7, "values": {}, "reasons": {}, "seconds": 1, "attempt": 1}\n',
+        "epochs.jsonl:1: no epoch record",
+    ),
+    "binary": ("trials/0000/epochs.jsonl", "\0\n", "epochs.jsonl:1: no epoch record"),
+    "empty config": ("sweep.resolved.yaml", "", "does not read back as a resolved sweep: "),
+    "another config": ("sweep.resolved.yaml", "config: 3", "does not read back as a resolved sweep: "),
+    "tagged config": (
+        "sweep.resolved.yaml",
+        "config: !!python/object/apply:os.system [touch sprung]",
+        "the tag tag:yaml.org,2002:python/object/apply:os.system is not used here",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_directory_is_an_error_with_its_file(name, folder):
+    """Of whoever reads it, with exit code 2."""
+    written(folder / HOME, FOUR[:2])
+    file, content, text = DAMAGE[name]
+    (folder / HOME / file).write_text(content)
+    for name, arguments in READERS.items():
+        if not file.endswith(".yaml") or name != "epochs":  # which needs the record alone
+            assert_refused(call(*arguments), text)
+    assert not Path("sprung").exists()
+
+
+@pytest.mark.parametrize("key", ["name", "metric", "track", "seeds", "versions", "config", "space", "at"])
+def test_a_resolved_sweep_is_of_the_kinds_that_were_written(key, folder):
+    """Readers rely on them."""
+    home = written(folder / HOME, FOUR[:2])
+    lines = (home / "sweep.resolved.yaml").read_text().splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"{key}:"))
+    end = next((i for i in range(start + 1, len(lines)) if not lines[i].startswith(" ")), len(lines))
+    (home / "sweep.resolved.yaml").write_text("\n".join([*lines[:start], f"{key}: [1]", *lines[end:]]))
+    for name, arguments in READERS.items():
+        if name != "epochs":
+            assert_refused(call(*arguments), "does not read back as a resolved sweep: ")

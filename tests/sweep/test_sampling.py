@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from sample_sweeps import SWEEP, changed, plan_of
+
+from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.sampling import sample
+
+TPE = changed("{sampler: random, seed: 3}", "{sampler: {tpe: {n_startup_trials: 2}}, seed: 3}")
+
+
+@pytest.mark.parametrize(
+    ("search", "count"),
+    [
+        ("{sampler: random, seed: 3}", 4),
+        ("{sampler: {tpe: {n_startup_trials: 3}}, seed: 3}", 3),
+        ("{sampler: qmc, seed: 3}", 4),
+        ("{sampler: {nsga2: {population_size: 2}}, start: [{lr: 0.02}]}", 2),
+    ],
+    ids=lambda value: str(value),
+)
+def test_run_tries_what_was_sampled(sweep, folder, search, count):
+    """Trial by trial, to the last digit, up to the first that depends on a value."""
+    text = changed("{sampler: random, seed: 3}", search)
+    drawn = sample(plan_of(text), 4)
+    assert sweep(text).exit_code == 0
+    ran = [dict(record.params) for record in RunDirectory(folder / "runs/sweep").records()]
+    assert list(drawn.params) == ran[:count]
+    assert (drawn.learner is None) == (count == 4)
+
+
+def test_a_grid_and_a_list_are_sampled_in_their_order():
+    """As they are, up to the end of them; nobody draws."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{choice: [0.1, 0.2]}")
+    points = sample(plan_of(grid.replace("random", "grid")), 9).params
+    assert [point["lr"] for point in points] == [0.1, 0.1, 0.2, 0.2]
+    listed = "engine: a:b\nmetrics: {optimize: roc_auc}\nbackend: {list: [{lr: 3}, {lr: 1}]}\nbudget: {}\n"
+    assert sample(plan_of(listed), 1).params == ({"lr": 3},)
+
+
+def test_the_budget_ends_the_sample():
+    """No trial is shown that no run would have."""
+    drawn = sample(plan_of(SWEEP), 10)
+    assert (len(drawn.params), drawn.learner) == (4, None)
+
+
+def test_check_prints_the_sample_and_where_it_depends_on_values(sweep):
+    """Each trial on a line, fixed params left out; then who goes on by values."""
+    result = sweep(
+        TPE.replace("output: binary", "output: binary, params: {batch: 8}"), "--sample", "3", command="check"
+    )
+    assert result.exit_code == 0
+    shown = [line for line in result.stdout.splitlines() if line.startswith("  #")]
+    assert len(shown) == 3 and "lr=" in shown[0] and "depth=" in shown[0] and "batch" not in shown[0]
+    assert shown[2].split(maxsplit=2) == ["#2", "...", "tpe draws from the values of those before"]
+
+
+def test_check_gives_the_sample_as_json(sweep):
+    """The params whole, fixed ones included."""
+    told = json.loads(sweep(TPE, "--sample", "3", "--json", command="check").stdout)
+    assert [list(params) for params in told["sample"]["params"]] == [["lr", "depth", "width"]] * 2
+    assert told["sample"]["learner"] == "tpe"
