@@ -40,6 +40,15 @@ EXEMPT: dict[str, dict[str, str]] = {
 LAST_DIGIT = {("check_half", "average_precision_binned of category")}
 """Those of them that the last digit of an exponential decides, which is not the same on every processor."""
 
+_NETWORK = "its class downloads a trained network"
+
+UNTRIED: dict[str, str] = dict.fromkeys(
+    ("arniqa", "bert_score", "clip_iqa", "clip_score", "dists", "dnsmos", "fid", "inception_score", "infolm",
+     "kid", "lpips", "mifid", "nisqa"),
+    _NETWORK,
+) | {"vmaf": "its package brings trained models"}  # fmt: skip
+"""What no law tries, even where its packages are installed: name -> why."""
+
 NO_DIRECTION: dict[str, str] = {
     "best_threshold": "where to cut is no quality",
     "bias": "best is 0, from either side; absolute_bias is minimized",

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import pytest
 import torch
+from installed import is_here
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
 import hpometrics.metrics.catalogue  # noqa: F401  # registers the built-in metrics
@@ -53,11 +54,11 @@ from hpometrics.testing import (
     draw,
     subjects_of,
 )
-from hpometrics.testing.exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION
+from hpometrics.testing.exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION, UNTRIED
 
 ENTRIES = all_entries()
-TRIED = [entry for entry in ENTRIES if not entry.requires]
-"""Those that need no package beside ours; the others are tried in `catalogue/test_reference.py`."""
+TRIED = [entry for entry in ENTRIES if is_here(entry)]
+"""All but those whose packages are not installed, and those that download a trained network."""
 SUBJECTS = [subject for entry in TRIED for subject in subjects_of(entry)]
 
 LAWS_HERE = [law for law in LAWS if law is not check_device or torch.cuda.is_available()]
@@ -128,6 +129,7 @@ def test_exempt_and_the_rest_are_the_whole_registry():
         assert exempt.keys() <= names and all(exempt.values())
     assert {str(subject.entry) for subject in SUBJECTS} == {str(entry) for entry in TRIED}
     assert {entry.name for entry in ENTRIES if entry.objective is None} == set(NO_DIRECTION)
+    assert UNTRIED.keys() <= {entry.name for entry in ENTRIES if entry.requires} and all(UNTRIED.values())
 
 
 @pytest.mark.parametrize("entry", [entry for entry in TRIED if entry.objective], ids=str)
