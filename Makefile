@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check laws bench index
+.PHONY: demo test check laws bench faults index
 
 # With each change of the requirements the environment is brought up to date.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -38,6 +38,10 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/adapter_overhead.py
 	$(BIN)/python benchmarks/diagnostics.py
 	$(BIN)/python benchmarks/prefix_cache.py
+
+# Try every fault many times, on bare hosts too, and print the scorecard.
+faults: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 0 tests/faults --faults
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed

@@ -82,6 +82,10 @@ class RecordError(HpometricsError, ValueError):
     """A record on disk does not read back, or belongs to another sweep."""
 
 
+class DiskError(HpometricsError, OSError):
+    """What a sweep records cannot be written; what it has recorded before stands."""
+
+
 class NotKeptError(HpometricsError, ValueError):
     """A question about a run that is over needs more than was kept of it."""
 

@@ -67,7 +67,7 @@ class ListObjective:
 
     def _run_one(self, number: int, params: Mapping[str, Any]) -> TrialRecord:
         record, error = self.trials.run(params, ListReporter(number=number, params=params))
-        if error is not None and not isinstance(error, Exception):
+        if error is not None and not record.state.finished:
             raise error
         return record
 

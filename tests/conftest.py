@@ -15,6 +15,12 @@ PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Know `--faults` wherever pytest is started."""
+    told = "try every fault many times, on bare hosts too, and print the scorecard"
+    parser.addoption("--faults", action="store_true", help=told)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that start Ray on one worker, as two cores carry one cluster; cut the rest into parts.

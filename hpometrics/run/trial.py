@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ..exceptions import NoFiniteValueError, RecordError, RunError
+from ..exceptions import DiskError, NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike, check_logger
 from ..metrics.ranks import process
 from ..redaction import redacted
@@ -65,12 +65,13 @@ def run_trial(
     Raises:
         RecordError: the directory belongs to other params.
         SpaceError: the params cannot be written down as JSON.
+        DiskError: what it records cannot be written.
         KeyboardInterrupt: recorded as interrupted, then passed on. `sys.exit` in `train` is a failure.
     """
     record, error = attempt(
         train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync, loggers=loggers
     )
-    if error is not None and not isinstance(error, (Exception, *reporter.stops)):
+    if error is not None and not record.state.finished:
         raise error
     return record
 
@@ -331,7 +332,8 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    return TrialState.FAILED if isinstance(error, (Exception, *_EXITS)) else TrialState.INTERRUPTED
+    fault = isinstance(error, (Exception, *_EXITS)) and not isinstance(error, DiskError)
+    return TrialState.FAILED if fault else TrialState.INTERRUPTED
 
 
 def _told(error: BaseException) -> str:

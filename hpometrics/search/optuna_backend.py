@@ -20,6 +20,7 @@ from .optuna_study import (
     open_study,
     reclaim,
     reserve,
+    storing,
     study_records,
     tell,
     write_result,
@@ -42,6 +43,7 @@ __all__ = [
     "open_study",
     "reclaim",
     "reserve",
+    "storing",
     "study_records",
     "tell",
     "write_result",
@@ -91,12 +93,15 @@ class OptunaReporter:
 
         Raises:
             optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.
+            DiskError: the study cannot be written.
         """
-        if epoch not in self._known:
-            self.trial.report(value, epoch)
-        elif epoch < self._newest:
+        if epoch in self._known and epoch < self._newest:
             return
-        if not final and (self._pruned == epoch or self.trial.should_prune()):
+        with storing():
+            if epoch not in self._known:
+                self.trial.report(value, epoch)
+            if final or not (self._pruned == epoch or self.trial.should_prune()):
+                return
             self.trial.set_user_attr(PRUNED, epoch)  # asha does not say it twice
             raise optuna.TrialPruned(
                 f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import NoFiniteValueError
-from ..logs.loggers import LOGGERS
 from ..run.spec import RunSpec
 from ..run.trial import Trials
 from ..search.record import TrialRecord
@@ -20,17 +17,20 @@ from .best import record_of
 from .directory import RunDirectory
 from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
+from .interrupts import exit_code, raising_interrupts
 from .job import Job, spec_facts
+from .mending import mend
 from .plan import Plan
 from .progress import Progress
 from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
+from .status import status_facts
 from .table import evaluated, optimal, result_table
 from .verdicts import conclude, kept_verdict
 from .writer import write_text
 
-OK, NOTHING_COMPLETE, INTERRUPTED = 0, 3, 130
+OK, NOTHING_COMPLETE = 0, 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Options:
     extend: bool = False
     quiet: bool = False
     verbose: bool = False
+    as_json: bool = False
 
 
 def run_command(plan: Plan, options: Options) -> int:
@@ -51,24 +52,25 @@ def run_command(plan: Plan, options: Options) -> int:
     """
     job = make_job(plan, options.extend)
     with (
-        terminated_as_interrupted(),
+        raising_interrupts(),
         job.directory.opened(
             job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
         ),
     ):
+        mended = list(mend(job))
         earlier = job.directory.records()
         progress = Progress(job.resolved, earlier, options.quiet, job.directory)
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
         job.reached = any(job.reaches(record) for record in earlier)
-        progress.say(_opening(job, earlier))
+        progress.say("\n".join([*mended, _opening(job, earlier)]))
         try:
             with progress.live():
                 _backend(job, options.verbose)(job)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             _conclude(job, progress, quiet=True)
             progress.say(_interrupted(job))
-            return INTERRUPTED
-        return _conclude(job, progress)
+            return exit_code(interrupt)
+        return _conclude(job, progress, as_json=options.as_json)
 
 
 def make_job(plan: Plan, extend: bool = False) -> Job:
@@ -89,7 +91,7 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
         home.path.absolute(),
         plan.engine_seed,
         plan.config.results.fsync,
-        [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
+        [logger.spec for logger in plan.config.results.loggers],
     )
     return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 
@@ -118,7 +120,7 @@ def _opening(job: Job, earlier: list[TrialRecord]) -> str:
     return f"{head}  going on: {done} of {total or 'any number'} done" if earlier else head
 
 
-def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
+def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
     """Write what is left of the sweep, print it, and return the exit code."""
     home, resolved = job.directory, job.resolved
     records = home.records()
@@ -132,7 +134,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
-            print(evaluated(records))
+            print(_as_json(home) if as_json else evaluated(records))
         return NOTHING_COMPLETE
     verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
@@ -141,11 +143,17 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
-    if not quiet:
+    if as_json:
+        print(_as_json(home), flush=True)
+    elif not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
         print(*verdict.lines(), sep="\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
+
+
+def _as_json(home: RunDirectory) -> str:
+    return json.dumps(status_facts(home.path), indent=1, allow_nan=False)
 
 
 def _saved(job: Job) -> str:
@@ -159,16 +167,3 @@ def _interrupted(job: Job) -> str:
     settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
     return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
-
-
-@contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Take SIGTERM, with which a scheduler ends a job, for Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

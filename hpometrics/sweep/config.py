@@ -214,7 +214,7 @@ class Results(Strict):
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
     loggers: list[PluginForm] = Field(default_factory=list)
-    """Where else values go: table, tensorboard. `trials.csv` and `.trainstats` are always written."""
+    """Where else values go: csv, table, tensorboard, mlflow, wandb. `trials.csv` and `.trainstats` always."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
     """Which checkpoints are kept."""
     fsync: Literal["epoch", "trial"] = "epoch"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from ..messages import printable
+from ..logs.cells import cell
 from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
@@ -20,8 +19,6 @@ from .held_out import held_out, values_shown
 from .resolved import Resolved
 from .secrets import is_secret, veiled
 from .writer import dump_yaml
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
@@ -55,12 +52,8 @@ def _told(value: Reading | None) -> float | str | None:
 
 
 def _cell(value: Any) -> Any:
-    """Keep a cell from being read as a formula, or as several lines; lists and mappings become JSON."""
-    if isinstance(value, (dict, list, bool)):
-        return HIDDEN if is_secret(value) else json.dumps(veiled(value))
-    if isinstance(value, str):
-        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
-    return value
+    """Give what a table holds, secrets hidden."""
+    return HIDDEN if is_secret(value) else cell(veiled(value))
 
 
 def best_facts(

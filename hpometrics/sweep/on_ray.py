@@ -52,9 +52,9 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         logging.getLogger("ray").setLevel(level)
         try:
             _fit_all(job, study, locks)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             ray.shutdown()  # first, so that no worker writes after us
-            _mark_interrupted(job, locks)
+            _mark_interrupted(job, locks, interrupt)
             raise
         finally:
             ray.shutdown()
@@ -147,6 +147,7 @@ def _objective(job: Job) -> RayObjective:
         directory=trials.directory,
         seed=trials.seed,
         fsync=trials.fsync,
+        loggers=trials.loggers,
         **job.facts,
     )
 
@@ -178,9 +179,10 @@ def _taker(job: Job, locks: TrialLocks) -> Callable[[int], bool]:
     return take
 
 
-def _mark_interrupted(job: Job, locks: TrialLocks) -> None:
+def _mark_interrupted(job: Job, locks: TrialLocks, interrupt: KeyboardInterrupt) -> None:
+    reason = type(interrupt).__name__ + (f": {interrupt}" if str(interrupt) else "")
     for number in locks.held:
         directory = job.directory.trial(number)
         record = read_trial(directory)
         if record is not None and not record.state.finished:
-            write_trial(directory, replace(record, state=TrialState.INTERRUPTED, reason="KeyboardInterrupt"))
+            write_trial(directory, replace(record, state=TrialState.INTERRUPTED, reason=reason))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..exceptions import NoFiniteValueError
 from ..search.epoch_log import EPOCHS_FILE
 from ..search.record import TRIAL_FILE, TrialRecord, TrialState
-from ..search.selection import pick_trial
+from ..search.selection import best_of, pick_trial
+from .best import record_of
 from .directory import RunDirectory
+from .exports import best_facts
 from .resolved import Resolved
 from .table import duration, number, params_line, word
+from .verdicts import kept_verdict
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -30,6 +34,41 @@ def status_text(directory: Path) -> tuple[str, bool]:
     width = max(len(head) for head, _ in lines)
     told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
     return told, any(record.state is TrialState.COMPLETE for record in records)
+
+
+def status_facts(directory: Path) -> dict[str, Any]:
+    """Give the same as plain JSON; `best` as in `best.yaml`, None with a `reason` where there is none.
+
+    Raises:
+        ConfigError, RecordError: see `status_text`.
+    """
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    told: dict[str, Any] = {
+        "name": resolved.name,
+        "directory": str(directory),
+        "trials": resolved.trials,
+        "done": sum(record.state.finished for record in records),
+        "states": {state.value: sum(record.state is state for record in records) for state in TrialState},
+        "seconds": sum(record.seconds for record in records),
+        "open": [_open_facts(home, record) for record in records if not record.state.finished],
+    }
+    try:
+        best = best_of(records, resolved.metric, resolved.objective)
+    except NoFiniteValueError as err:
+        return {**told, "best": None, "reason": str(err)}
+    verdict = kept_verdict(home, records, resolved)
+    return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
+
+
+def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
+    return {
+        "trial": record.number,
+        "state": record.state.value,
+        "epochs": len(record.epochs),
+        "silent": _silence(home.trial(record.number)),
+        "params": dict(record.params),
+    }
 
 
 def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:

@@ -34,8 +34,6 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "none": ("optuna", "ray", "list"),
 }
 NOT_YET = "is not carried out yet in this version"
-_LATER_LOGGERS = ("mlflow", "wandb")
-LOGGERS = ("csv", *loggers.LOGGERS, *_LATER_LOGGERS)
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _TYPES = {
     "int": "a whole number",
@@ -189,11 +187,14 @@ def _pruner_epochs(sweep: Draft, document: Document) -> Iterator[tuple[Path, str
 def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
     for index, logger in enumerate(sweep.results.loggers):
         path = ("results", "loggers", index)
-        if logger.name not in LOGGERS:
-            yield path, _unknown(logger, "logger", LOGGERS)
-        elif logger.name in _LATER_LOGGERS or logger.options:
-            yield path, f"the logger {logger.name} {'with options ' if logger.options else ''}{NOT_YET}"
-        elif missing := loggers.missing_package(logger.name):
+        if logger.name not in loggers.LOGGERS:
+            yield path, _unknown(logger, "logger", loggers.LOGGERS)
+            continue
+        try:
+            loggers.check_options(logger.name, logger.options)
+        except ConfigError as err:
+            yield path, str(err)
+        if missing := loggers.missing_package(logger.name):
             yield path, str(missing)
 
 

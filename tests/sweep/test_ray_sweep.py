@@ -24,9 +24,10 @@ def ended(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_ray_and_optuna_agree(folder):
-    """The same file but for the backend: the same params, seeds, values and best; again, it does nothing."""
-    (folder / "sweep.yaml").write_text(LEARN)
-    (folder / "on_ray.yaml").write_text(LEARN + "backend: {ray: {workers: 1}}\n")
+    """The same file but for the backend: the same params, seeds, values, logs; again, it does nothing."""
+    text = f"{LEARN}results: {{loggers: [csv]}}\n"
+    (folder / "sweep.yaml").write_text(text)
+    (folder / "on_ray.yaml").write_text(text + "backend: {ray: {workers: 1}}\n")
     assert ended("run", "sweep.yaml")[0] == 0
     code, out, err = ended("run", "on_ray.yaml")
     assert code == 0, err
@@ -36,6 +37,8 @@ def test_ray_and_optuna_agree(folder):
         (r.params, r.value, r.epoch, r.seed) for r in rays
     ]
     assert {r.state for r in rays} == {TrialState.COMPLETE}
+    tables = [(folder / f"runs/{name}/trials/0003/epochs.csv").read_text() for name in ("sweep", "on_ray")]
+    assert [len(table.splitlines()) for table in tables] == [4, 4]
     assert out.splitlines()[-1] == "saved best.yaml, trials.csv, study.db in runs/on_ray"
     again = ended("run", "on_ray.yaml")
     assert again[:2] == (0, out)
