@@ -14,12 +14,12 @@ from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.registry import get_metric
 
 SETS = {
-    "SetP": "SetP",
-    "SetRelP": "SetP(relative=True)",
-    "SetR": "SetR",
-    "SetF": "SetF",
+    "set_precision": "SetP",
+    "set_precision(relative=true)": "SetP(relative=True)",
+    "set_recall": "SetR",
+    "set_f": "SetF",
     "set_f(beta=0.5)": "SetF(beta=0.25)",
-    "SetAP": "SetAP",
+    "set_ap": "SetAP",
     "num_hits": "NumRet(rel=1)",
     "num_retrieved": "NumRet",
 }
