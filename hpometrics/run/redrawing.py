@@ -63,10 +63,18 @@ class Redrawn:
         self._kept = replace(kept, parts=tuple(map(self._alone, parts)))
 
     def values(self, seed: int) -> Values:
-        """The metric of every draw, (DRAWS,); the same seed draws the same rows of two epochs of one size."""
+        """The metric of every draw, (DRAWS,); the same seed draws the same rows of two epochs of one size.
+
+        Raises:
+            NotKeptError: every draw has the same value, as where all rows are right: an interval of no width
+                would promise what a bootstrap cannot know.
+        """
         random = np.random.default_rng(seed)
         drawn = (tuple(_drawn(part, random) for part in self._kept.parts) for _ in range(DRAWS))
-        return np.array([self._answers.value(replace(self._kept, parts=parts)) for parts in drawn])
+        values = np.array([self._answers.value(replace(self._kept, parts=parts)) for parts in drawn])
+        if (values == values[0]).all():
+            raise NotKeptError(f"every draw gives {values[0]:g}, which says nothing of other rows")
+        return values
 
     def pairs_with(self, other: Redrawn) -> bool:
         """Whether the rows of both are the same: as many of each task, in one order, with equal targets."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 _SEEDS = (0, 1)  # of winner and runner-up; the first for both where their rows are the same
-_NOT_DRAWN = "none was drawn of these picks, as best --interval 0.95 does"
+_NOT_DRAWN = "none was drawn of these picks; best --interval 0.95 draws one"
 
 
 def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
