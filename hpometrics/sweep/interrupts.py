@@ -9,6 +9,9 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 CTRL_C = 130
+_heard: list[
+    int
+] = []  # signals that were raised; compiled code, as Ray's, raises a bare KeyboardInterrupt then
 
 
 class Interrupt(KeyboardInterrupt):
@@ -29,7 +32,9 @@ def exit_code(interrupt: KeyboardInterrupt) -> int:
     >>> exit_code(KeyboardInterrupt()), exit_code(Interrupt(signal.SIGTERM))
     (130, 143)
     """
-    return interrupt.code if isinstance(interrupt, Interrupt) else CTRL_C
+    if isinstance(interrupt, Interrupt):
+        return interrupt.code
+    return 128 + _heard[-1] if _heard else CTRL_C
 
 
 @contextmanager
@@ -39,6 +44,7 @@ def raising_interrupts() -> Iterator[None]:
         yield  # only the main thread may say what a signal does
         return
     asking = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    _heard.clear()
     with ExitStack() as before:
         for number in asking:
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -47,4 +53,5 @@ def raising_interrupts() -> Iterator[None]:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
+    _heard.append(number)
     raise Interrupt(number)

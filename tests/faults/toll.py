@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+COUNTS = ("tried", "survived", "again", "lost", "zombies", "over")
 
 
 @dataclass(frozen=True)
@@ -31,24 +34,27 @@ class Toll:
     over: int = 0
 
     @property
+    def counts(self) -> dict[str, int]:
+        """All that is counted."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    @property
     def nothing(self) -> bool:
         """Whether every fault was survived at no cost."""
         return self.survived == self.tried and not (self.again or self.lost or self.zombies or self.over)
 
 
 def scorecard(tolls: Sequence[Toll]) -> str:
-    """Print tolls as a table of Markdown, those of one fault below each other."""
+    """Print tolls as a table of Markdown: a row for each fault and host, its counts added up."""
     heads = ("fault", "host", "tried", "survived", "run again", "epochs lost", "left running", "over budget")
     order = list(dict.fromkeys(toll.fault for toll in tolls))
-    rows = [heads, *(_row(toll) for toll in sorted(tolls, key=lambda toll: order.index(toll.fault)))]
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for toll in sorted(tolls, key=lambda toll: order.index(toll.fault)):
+        counts.setdefault((toll.fault, toll.host), Counter()).update(toll.counts)
+    rows = [heads, *((*names, *(str(counted[key]) for key in COUNTS)) for names, counted in counts.items())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
     lines = [_line(row, widths) for row in rows]
     return "\n".join([lines[0], _line(["-" * width for width in widths], widths), *lines[1:]])
-
-
-def _row(toll: Toll) -> tuple[str, ...]:
-    counts = (toll.tried, toll.survived, toll.again, toll.lost, toll.zombies, toll.over)
-    return (toll.fault, toll.host, *map(str, counts))
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
