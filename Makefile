@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench index
+.PHONY: demo test check laws bench faults index
 
 # With each change of the requirements the environment is brought up to date.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -23,6 +23,10 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Metrics x laws, and the same laws over torchmetrics' own classes.
+laws: $(VENV)/.installed
+	$(BIN)/python -m hpometrics.testing
+
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/panel.py
 	$(BIN)/python benchmarks/small_batches.py
@@ -30,9 +34,14 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/ranking_memory.py
+	$(BIN)/python benchmarks/sync.py
 	$(BIN)/python benchmarks/adapter_overhead.py
 	$(BIN)/python benchmarks/diagnostics.py
 	$(BIN)/python benchmarks/prefix_cache.py
+
+# Try every fault many times, on bare hosts too, and print the scorecard.
+faults: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 0 tests/faults --faults
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed

@@ -3,6 +3,9 @@
 Each runs in a process of its own. The data is drawn and the code is warm before the kernel's high-water mark
 is set back; what is printed is how far the mark then rises above what was resident. Linux only.
 
+This package may take what it stores (scores and labels) and a quarter more, or, where one column is all there
+is, the sorted copy of it; and beside that what does not grow with the rows: a gathered batch and its blocks.
+
     python benchmarks/memory.py [--panel category --panel wide]
 """
 
@@ -19,9 +22,28 @@ from pathlib import Path
 
 import torch
 from panel import CONTENDERS
-from panels import PANELS
+from panels import PANELS, POSITIVES, Panel
+
+from hpometrics.metrics.features import BINARY, CATEGORY
 
 MIB = 1 << 20
+FIXED = 4.0
+"""MiB of a gathered batch and of what is derived from it."""
+
+SCORE = 4
+"""Bytes of a stored score."""
+
+
+def stored(panel: Panel) -> float:
+    """MiB of the scores and the labels, a set's being one for each column."""
+    label = {CATEGORY: 2, BINARY: 1}.get(panel.output.type, panel.columns)
+    return panel.rows * (SCORE * panel.columns + label) / MIB
+
+
+def allowed(panel: Panel) -> float:
+    """MiB that this package may take at the peak."""
+    column = panel.rows * SCORE * (1 + POSITIVES) / MIB  # sorted, and its positives
+    return stored(panel) + max(stored(panel) / 4, column) + FIXED
 
 
 def resident(mark: str) -> float:
@@ -57,11 +79,11 @@ def main() -> None:
     if options.alone:
         measure_alone(names[0], options.alone)
         return
-    print("MiB beyond the data, peak of a fresh process; scores: rows x columns of float32\n")
-    print(f"{'panel':36}{'scores':>9}" + "".join(f"{name:>14}" for name in CONTENDERS))
+    print("MiB beyond the data, peak of a fresh process; stored: scores and labels\n")
+    print(f"{'panel':36}{'stored':>9}{'allowed':>9}" + "".join(f"{name:>14}" for name in CONTENDERS))
     for name in names:
         panel = PANELS[name]
-        print(f"{panel!s:36}{panel.rows * panel.columns * 4 / MIB:9.1f}", end="")
+        print(f"{panel!s:36}{stored(panel):9.1f}{allowed(panel):9.1f}", end="")
         for contender in CONTENDERS:
             command = [sys.executable, __file__, "--panel", name, "--alone", contender]
             answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout

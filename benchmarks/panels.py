@@ -12,6 +12,9 @@ from hpometrics.metrics.features import OutputFeature
 
 Batches = list[tuple[Tensor, Tensor]]
 
+POSITIVES = 0.3
+"""The share of positive labels of a binary output and of a set."""
+
 OF_A_CATEGORY = (
     "accuracy", "balanced_accuracy", "f1_macro", "f1_micro", "f1_weighted", "precision_macro",
     "precision_weighted", "recall_macro", "specificity_macro", "jaccard_macro",
@@ -58,7 +61,7 @@ class Panel:
             logits[torch.arange(self.rows), target] += 2.0
         else:
             shape = (self.rows, self.columns) if self.columns > 1 else (self.rows,)
-            target = (torch.rand(shape, generator=random) < 0.3).long()
+            target = (torch.rand(shape, generator=random) < POSITIVES).long()
             logits = torch.randn(shape, generator=random) + 2.0 * target - 1.0
         return list(zip(logits.split(self.batch), target.split(self.batch), strict=True))
 

@@ -20,6 +20,11 @@ def measure(panel: Panel, batches: Batches) -> Values:
     decided, means = collection(panel), means_of(panel)
     for logits, target in batches:
         update(panel, decided, means, logits, target)
+    return values_of(panel, decided, means)
+
+
+def values_of(panel: Panel, decided: MetricCollection, means: dict[str, MeanMetric]) -> Values:
+    """Compute the panel's values."""
     values = {name: value.item() for name, value in decided.compute().items()}
     values |= {name: mean.compute().item() for name, mean in means.items()}
     if isinstance(panel.output, Binary):

@@ -25,6 +25,7 @@ _NAMES_BY_HOME = {
         "MissingExtraError",
         "NoFiniteValueError",
         "NonFiniteError",
+        "NotKeptError",
         "NotYetError",
         "ObjectiveError",
         "RankError",

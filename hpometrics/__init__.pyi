@@ -14,6 +14,7 @@ from .exceptions import (
     MissingExtraError as MissingExtraError,
     NoFiniteValueError as NoFiniteValueError,
     NonFiniteError as NonFiniteError,
+    NotKeptError as NotKeptError,
     NotYetError as NotYetError,
     ObjectiveError as ObjectiveError,
     RankError as RankError,

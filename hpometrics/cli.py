@@ -23,6 +23,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
         results.report,
         results.dashboard,
         results.replay,
+        results.audit,
     ),
     "Metrics": (metrics.metrics, metrics.measure),
     "Editors": (editors.schema,),
@@ -34,6 +35,8 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 all is well; 2 a file, a name or a setting is wrong and nothing was run; 3 no trial is
-    complete, no score is finite; 130 interrupted, a sweep that is run again goes on.
+    Exit codes: 0 all is well; 1 what audit or replay look for; 2 a file, a name or a setting is wrong and
+    nothing was run; 3 no trial is complete, no score is finite; 4 as many trials have failed as the budget
+    allows; 5 what is to be recorded cannot be written; 130 interrupted, a sweep that is run again goes on
+    (143 by SIGTERM, 129 by SIGHUP).
     """

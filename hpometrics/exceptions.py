@@ -82,6 +82,14 @@ class RecordError(HpometricsError, ValueError):
     """A record on disk does not read back, or belongs to another sweep."""
 
 
+class DiskError(HpometricsError, OSError):
+    """What a sweep records cannot be written; what it has recorded before stands."""
+
+
+class NotKeptError(HpometricsError, ValueError):
+    """A question about a run that is over needs more than was kept of it."""
+
+
 class ConfigError(HpometricsError, ValueError):
     """A sweep file has errors; the message lists all of them, one per line."""
 

@@ -65,6 +65,14 @@ class Objective(StrEnum):
         gain = b - a if self is Objective.MINIMIZE else a - b
         return gain > tol
 
+    def worse_by(self, value: float, other: float) -> float:
+        """Say by how much a value is worse than another, in the metric's own unit; below 0 it is better.
+
+        >>> Objective.MAXIMIZE.worse_by(0.75, 1.0), Objective.MINIMIZE.worse_by(0.75, 1.0)
+        (0.25, -0.25)
+        """
+        return value - other if self is Objective.MINIMIZE else other - value
+
     def best_index(self, values: Iterable[float], tol: float = 0.0) -> int:
         """Return the index of the best value; among equal ones (within `tol`) the earliest.
 

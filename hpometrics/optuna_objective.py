@@ -15,8 +15,9 @@ from .logs.loggers import LoggerLike
 from .objective import Objective
 from .run.ranks import Ranks
 from .run.spec import Train
-from .run.trial import as_space, make_trials
+from .run.trials import as_space, make_trials
 from .search.epoch_log import Fsync
+from .search.one_se import Pick
 from .search.optuna_backend import (
     OptunaReporter,
     check_study,
@@ -38,7 +39,7 @@ class OptunaObjective:
     Args:
         train: `train(params, run)`.
         space: a `Space` or the mapping that makes one.
-        directory, seed, fsync, loggers: see `Trials`.
+        directory, seed, fsync, loggers, repeats, retries: see `Trials`.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
     """
 
@@ -51,10 +52,14 @@ class OptunaObjective:
         seed: int | None = None,
         fsync: Fsync = "epoch",
         loggers: Sequence[LoggerLike] = (),
+        repeats: int = 1,
+        retries: int = 0,
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
+        self.trials = make_trials(
+            train, directory, seed, fsync, loggers, facts, self.space.params, repeats, retries
+        )
         self._study: optuna.Study | None = None
 
     @property
@@ -115,10 +120,12 @@ class OptunaObjective:
             arguments: those of `study.optimize`, but no `catch` and no `n_jobs`.
 
         Raises:
-            RunError: the first rank has no study, or an argument would let ranks go apart.
+            RunError: the first rank has no study, or an argument, or a retry, would let ranks go apart.
             RankError: another rank has failed.
         """
         ranks = Ranks()
+        if self.trials.retries and not ranks.alone:
+            raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
         if not ranks.leads:
             while (told := ranks.from_first(_nothing)) is not None:
                 self._follow(*told)
@@ -151,13 +158,17 @@ class OptunaObjective:
             for record in study_records(study)
         ]
 
-    def best(self, study: optuna.Study) -> Best:
+    def best(self, study: optuna.Study, pick: Pick | str = Pick.BEST) -> Best:
         """Return the best trial of a study.
 
+        Args:
+            study: with its trials.
+            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`.
+
         Raises:
-            NoFiniteValueError: none is complete.
+            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
         """
-        return best_of(self.records(study), self.trials.spec.name, self.direction)
+        return best_of(self.records(study), self.trials.spec.name, self.direction, pick)
 
     def _check_direction(self, arguments: Mapping[str, Any]) -> None:
         if arguments.get("directions") is not None:

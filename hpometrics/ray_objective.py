@@ -16,8 +16,9 @@ from .logs.loggers import LoggerLike
 from .objective import Objective
 from .redaction import redacted
 from .run.spec import Train
-from .run.trial import Trials, as_space, make_trials
+from .run.trials import Trials, as_space, make_trials
 from .search.epoch_log import Fsync
+from .search.one_se import Pick
 from .search.optuna_backend import check_study, make_sampler, reserve, study_records
 from .search.ray_backend import StudySearcher, TuneReporter, check_resources, make_scheduler, start_ray
 from .search.record import TrialRecord
@@ -32,8 +33,11 @@ class RayObjective:
     Args:
         train: `train(params, run)`.
         space: a `Space` or the mapping that makes one.
-        directory, seed, fsync, loggers: see `Trials`; the workers must see the directory too.
+        directory, seed, fsync, loggers, repeats, retries: see `Trials`; the workers must see the directory.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+
+    Raises:
+        RunError: there are several repeats and no directory: Tune hears of the first alone.
     """
 
     def __init__(
@@ -45,10 +49,16 @@ class RayObjective:
         seed: int | None = None,
         fsync: Fsync = "epoch",
         loggers: Sequence[LoggerLike] = (),
+        repeats: int = 1,
+        retries: int = 0,
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
-        self.trials = make_trials(train, directory, seed, fsync, loggers, facts, self.space.params)
+        self.trials = make_trials(
+            train, directory, seed, fsync, loggers, facts, self.space.params, repeats, retries
+        )
+        if repeats > 1 and directory is None:
+            raise RunError("repeats on Ray are told by the record of a trial; give directory=")
         self.study: optuna.Study | None = None
 
     @property
@@ -126,13 +136,17 @@ class RayObjective:
             found = [record for record in found if record.number in numbers]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
 
-    def best(self, results: Any = None) -> Best:
+    def best(self, results: Any = None, pick: Pick | str = Pick.BEST) -> Best:
         """Return the best trial.
 
+        Args:
+            results: see `records`.
+            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`.
+
         Raises:
-            NoFiniteValueError: none is complete.
+            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
         """
-        return best_of(self.records(results), self.trials.spec.name, self.direction)
+        return best_of(self.records(results), self.trials.spec.name, self.direction, pick)
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
@@ -158,6 +172,7 @@ class RayObjective:
             self.trials.directory_of,
             take,
             spec.bounds,
+            0 if take is None else self.trials.retries,
         )
 
     def _run_config(self) -> tune.RunConfig:

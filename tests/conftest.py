@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import os
-import runpy
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +13,12 @@ settings.load_profile("untimed")  # how long an example takes is the machine's m
 
 PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Know `--faults` wherever pytest is started."""
+    told = "try every fault many times, on bare hosts too, and print the scorecard"
+    parser.addoption("--faults", action="store_true", help=told)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -44,14 +48,14 @@ def ray_cluster() -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many metrics there are, and which are exempt from which law."""
     from hpometrics.metrics.registry import all_entries
+    from hpometrics.testing.exemptions import EXEMPT, NO_DIRECTION
 
-    exemptions = runpy.run_path(str(Path(__file__).parent / "metrics" / "exemptions.py"))
     entries = all_entries()
     directed = sum(entry.objective is not None for entry in entries)
     terminalreporter.section("laws of the metrics")
     terminalreporter.line(
         f"{len(entries)} metrics, {directed} with a direction; without one, each with its reason: "
-        f"{len(exemptions['NO_DIRECTION'])} names"
+        f"{len(NO_DIRECTION)} names"
     )
-    for law, exempt in exemptions["EXEMPT"].items():
+    for law, exempt in EXEMPT.items():
         terminalreporter.line(f"{law}: {len(exempt)} exempt by nature: {', '.join(exempt)}")

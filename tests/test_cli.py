@@ -67,7 +67,7 @@ def test_check_shows_the_plan(tmp_path):
         "backend      optuna   storage sqlite, 1 worker",
         "budget       100 trials in all (0 done), at most 2h00m, at most 30 epochs, "
         "until a trial reaches 0.99, patience 5 epochs",
-        "results      checkpoints best, on disk after every epoch",
+        "results      checkpoints best, small statistics, on disk after every epoch",
     ]
 
 
@@ -150,6 +150,15 @@ def test_metrics_are_listed_as_json():
     assert all("calibration" in row["families"] for row in rows)
 
 
+def test_a_metric_is_shown_as_json():
+    """Every fact of the page; of an alias what it means, of a diagnostic what measures it."""
+    (told,) = json.loads(call("metrics", "show", "f1_macro", "--feature", "category", "--json").stdout)
+    assert (told["name"], told["meant"], told["objective"]) == ("f1", "f1(average=macro)", "maximize")
+    assert told["evidence"]["category"]["0.0"] == 1.0
+    (told,) = json.loads(call("metrics", "show", "gnorm", "--json").stdout)
+    assert (told["diagnostic"], told["comes_from"]) == (True, "run.watch(model, optimizer)")
+
+
 @pytest.fixture
 def predictions(tmp_path):
     """Three rows of a binary output."""
@@ -173,6 +182,8 @@ def test_predictions_are_measured_in_a_process_of_their_own(predictions):
     command = [sys.executable, "-m", "hpometrics", "measure", predictions, "--output", "binary", "-f", "json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert json.loads(ran.stdout)["values"]["all"]["accuracy"] == pytest.approx(2 / 3), ran.stderr
+    again = call("measure", predictions, "--output", "binary", "--json")
+    assert json.loads(again.stdout) == json.loads(ran.stdout)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ CLASSES = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass) if 
 def test_every_error_is_ours_and_a_builtin(cls):
     """One `except HpometricsError` catches all; so does the builtin that a user would think of."""
     assert issubclass(cls, HpometricsError)
-    assert issubclass(cls, (ValueError, KeyError, TypeError, ImportError))
+    assert issubclass(cls, (ValueError, KeyError, TypeError, ImportError, OSError))
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

@@ -84,7 +84,9 @@ def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [("best",), ("epochs", "0"), ("status",), ("trials",)], ids=lambda command: command[0]
+    "command",
+    [("best",), ("epochs", "0"), ("status",), ("status", "--json"), ("trials",)],
+    ids=" ".join,
 )
 def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, command):
     """They read the record; the model of the file is not needed either."""

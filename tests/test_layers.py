@@ -23,6 +23,8 @@ FLOORS = {
             "optuna_objective ray_objective list_objective",
             "evaluation integrations",
             "sweep",
+            "importing",
+            "audit",
             "testing",
             "guide measure sections",
             "commands",

@@ -472,3 +472,9 @@ def test_no_best_says_what_there_was():
     with pytest.raises(NoFiniteValueError, match="there were none"):
         objective.best()
     assert callable(make_trainable(objective.trials, objective.space))
+
+
+def test_repeats_on_ray_want_a_directory():
+    """Tune hears of the first repeat alone; the mean is in the record of the trial."""
+    with pytest.raises(RunError, match="repeats on Ray are told by the record of a trial; give directory="):
+        RayObjective(make_train(), SPACE, metric=LOSS, repeats=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Iterator
@@ -9,10 +10,11 @@ from contextlib import contextmanager
 
 import click
 
-from ..exceptions import HpometricsError, NoFiniteValueError
+from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
 from ..redaction import redacted
+from ..sweep.interrupts import exit_code
 
-CONFIG_ERROR, NOTHING_FINITE, INTERRUPTED = 2, 3, 130
+CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
 
 
 @contextmanager
@@ -20,15 +22,21 @@ def reported(verbose: bool = False) -> Iterator[None]:
     """Print an error of ours as it is and leave with the code for it."""
     try:
         yield
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(exit_code(interrupt))
     except HpometricsError as err:
         click.echo(redacted(traceback.format_exc() if verbose else str(err)), err=True)
-        sys.exit(NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR)
+        sys.exit(_code(err))
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
     except OSError as err:
         place = "" if err.filename is None else f"{err.filename}: "
         told = f"error: {place}{err.strerror or err}"
         click.echo(redacted(traceback.format_exc() if verbose else told), err=True)
-        sys.exit(CONFIG_ERROR)
+        sys.exit(DISK_ERROR if err.errno == errno.ENOSPC else CONFIG_ERROR)
+
+
+def _code(err: HpometricsError) -> int:
+    if isinstance(err, DiskError):
+        return DISK_ERROR
+    return NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import click
 
+from .completion import FAMILY, FEATURE, METRIC, METRICS
 from .leaving import reported
-from .parameters import FILE
+from .parameters import AS_JSON, FILE
 from .terminal import terminal_width
 
 
 @click.command()
 @click.argument("file", type=FILE)
 @click.option(
-    "--output", metavar="TYPE", help="What the model predicts, such as category or binary(threshold=0.3)."
+    "--output",
+    metavar="TYPE",
+    type=FEATURE,
+    help="What the model predicts, such as category or binary(threshold=0.3).",
 )
 @click.option(
     "--metrics",
@@ -22,6 +26,7 @@ from .terminal import terminal_width
     default="default",
     show_default=True,
     metavar="NAMES",
+    type=METRICS,
     help="Metrics and groups, with commas.",
 )
 @click.option(
@@ -29,6 +34,7 @@ from .terminal import terminal_width
 )
 @click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text")
+@AS_JSON
 def measure(
     file: Path, output: str | None, names: str, by: str | None, weights: str | None, form: str
 ) -> None:
@@ -51,10 +57,15 @@ def metrics() -> None:
 
 
 @metrics.command("list")
-@click.option("--feature", metavar="TYPE", help="Only for this output feature, such as binary or category.")
+@click.option(
+    "--feature",
+    metavar="TYPE",
+    type=FEATURE,
+    help="Only for this output feature, such as binary or category.",
+)
 @click.option("--inputs", type=click.Choice(["predictions", "probabilities", "logits"]))
 @click.option("--objective", type=click.Choice(["minimize", "maximize", "none"]))
-@click.option("--family", metavar="NAME", help="Only those of a family, such as calibration.")
+@click.option("--family", metavar="NAME", type=FAMILY, help="Only those of a family, such as calibration.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def list_metrics(
     feature: str | None, inputs: str | None, objective: str | None, family: str | None, as_json: bool
@@ -71,11 +82,13 @@ def list_metrics(
 
 
 @metrics.command("show")
-@click.argument("name")
-@click.option("--feature", metavar="TYPE", help="As a metric of this output feature only.")
-def show_metric(name: str, feature: str | None) -> None:
+@click.argument("name", type=METRIC)
+@click.option("--feature", metavar="TYPE", type=FEATURE, help="As a metric of this output feature only.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show_metric(name: str, feature: str | None, as_json: bool) -> None:
     """Say all that is known of a metric: definition, direction and how it was tried, parameters, use."""
     with reported():
-        from ..guide.page import metric_text
+        from ..guide.page import metric_json, metric_text
 
-        click.echo(metric_text(name, feature, terminal_width()))
+        told = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
+        click.echo(told)

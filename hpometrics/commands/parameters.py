@@ -7,3 +7,4 @@ from pathlib import Path
 import click
 
 FILE = click.Path(path_type=Path)
+AS_JSON = click.option("--json", "form", flag_value="json", help="The same as --format json.")

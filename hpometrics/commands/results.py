@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import click
 
+from .completion import METRIC, RUN_DIRECTORY
 from .leaving import NOTHING_FINITE, reported
-from .parameters import FILE
+from .parameters import AS_JSON, FILE
 from .terminal import terminal_width
 
 STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
-def best(directory: Path, form: str) -> None:
-    """Print the optimal engine params of a run directory, from its record; epochs count from 0."""
+@AS_JSON
+@click.option("--metric", metavar="NAME", type=METRIC, help="Pick by this one instead of the optimized one.")
+@click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
+@click.option(
+    "--interval",
+    "level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="LEVEL",
+    help="Draw the intervals of winner and runner-up anew, as in 0.95.",
+)
+def best(directory: Path, form: str, metric: str | None, at: str | None, level: float | None) -> None:
+    """Print the optimal engine params of a run directory, from its record; epochs count from 0.
+
+    --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
+    mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
+    any metric of the rows, and any threshold: f1(threshold=0.3).
+    """
     with reported():
         from ..sweep.best import best_text
 
-        click.echo(best_text(directory, form))
+        click.echo(best_text(directory, form, metric, at, level))
 
 
 @click.command()
@@ -55,26 +72,69 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
 
 @click.command()
-@click.argument("directory", type=FILE)
-def status(directory: Path) -> None:
+@click.argument("path", type=FILE)
+@click.option("--study", metavar="NAME", help="Only this study of a storage.")
+@click.option("--metric", metavar="NAME", type=METRIC, help="What was optimised.  [as the files say]")
+@click.option(
+    "--direction",
+    type=click.Choice(["minimize", "maximize"]),
+    help="What the search was told, where no file says it.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), metavar="TRIALS", help="How many trials were asked for."
+)
+@click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings such as unreported.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def audit(
+    path: Path,
+    study: str | None,
+    metric: str | None,
+    direction: str | None,
+    budget: int | None,
+    ignore: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Look for what misleads in an Optuna storage, Ray results, a W&B sweep or a Ludwig config.
+
+    A direction that contradicts the metric, a best that is not finite or of the last epoch, trials that
+    nobody ended, points tried twice; nothing is changed. Exit code 1: there are findings.
+    """
+    with reported():
+        from ..audit.auditing import Request, audit_json, audit_text, audited
+
+        found = audited(Request(path, study, metric, direction, budget, ignore))
+        click.echo(audit_json(found) if as_json else audit_text(found))
+        if any(one.findings for one in found):
+            sys.exit(1)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(directory: Path, as_json: bool) -> None:
     """Say how far a sweep is, what is best so far and what its open trials do.
 
     Exit code 3: no trial is complete yet.
     """
     with reported():
-        from ..sweep.status import status_text
+        from ..sweep.status import status_facts, status_text
 
-        told, complete = status_text(directory)
+        if as_json:
+            facts = status_facts(directory)
+            told, complete = json.dumps(facts, indent=1, allow_nan=False), facts["states"]["complete"] > 0
+        else:
+            told, complete = status_text(directory)
         click.echo(told)
         if not complete:
             sys.exit(NOTHING_FINITE)
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
 @click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table")
+@AS_JSON
 def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> None:
     """List the trials of a run directory with the values of their picked epochs."""
     with reported():
@@ -84,7 +144,7 @@ def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> No
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("-o", "--output", type=FILE, help="Write to this file.  [report.html in DIRECTORY]")
 @click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
 def report(directory: Path, output: Path | None, form: str) -> None:
@@ -96,7 +156,7 @@ def report(directory: Path, output: Path | None, form: str) -> None:
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
 def dashboard(directory: Path, port: int) -> None:
     """Show the study of a run directory in optuna-dashboard, on this machine only."""
@@ -107,7 +167,7 @@ def dashboard(directory: Path, port: int) -> None:
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("trial", type=click.IntRange(min=0))
 @click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
 @click.option("--all", "every", is_flag=True, help="All epochs.")
@@ -121,16 +181,21 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
 @click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
-@click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this one, such as ndcg@10.")
+@click.option(
+    "--metric", "names", multiple=True, metavar="NAME", type=METRIC, help="Only this one, such as ndcg@10."
+)
 @click.option(
     "--by",
     type=click.Choice(["group", "popularity"]),
     help="Compare the users of each group, or of each third by how popular what they like is.",
 )
-def compare(directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def compare(
+    directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None, as_json: bool
+) -> None:
     """Compare two trials of a run directory user by user, each at its picked epoch.
 
     Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
@@ -138,6 +203,7 @@ def compare(directory: Path, first: int, second: int, names: tuple[str, ...], by
     metrics or strata; the effect is the difference in standard deviations of the users' differences.
     """
     with reported():
-        from ..sweep.comparing import compare_text
+        from ..sweep.comparing import compared
 
-        click.echo(compare_text(directory, first, second, names, by))
+        found = compared(directory, first, second, names, by)
+        click.echo(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..exceptions import ConfigError
+from .completion import RUN_DIRECTORY
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
 
@@ -22,10 +23,20 @@ SET = click.option(
 
 
 @click.command()
-@click.argument("directory", type=FILE, default=Path())
-def init(directory: Path) -> None:
-    """Write a sweep file to start from, its engine and the schema for editors; check and run take them."""
+@click.argument("directory", type=RUN_DIRECTORY, default=Path())
+@click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
+def init(directory: Path, source: Path | None) -> None:
+    """Write a sweep file to start from, its engine and the schema for editors; check and run take them.
+
+    With --from the sweep of a W&B sweep file, or of the hyperopt section of a Ludwig config; what could not
+    be carried over is listed with its line, here and at the head of the file.
+    """
     with reported():
+        if source is not None:
+            from ..importing.reading import write_imported
+
+            click.echo(write_imported(source, directory))
+            return
         from ..sweep.init import write_starter
 
         click.echo(write_starter(directory))
@@ -37,6 +48,7 @@ def init(directory: Path) -> None:
 @click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
 @click.option("--extend", is_flag=True, help="Go on although the space or the engine has changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would run, as check does.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 def run(
@@ -45,6 +57,7 @@ def run(
     fresh: bool,
     extend: bool,
     dry_run: bool,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -56,14 +69,15 @@ def run(
         if dry_run:
             from ..sweep.checking import Check
 
-            _print_text(Check(file, assignments))
+            asked = Check(file, assignments)
+            _print_json(asked) if as_json else _print_text(asked)
             return
         from ..sweep.plan import read_plan
 
         plan = read_plan(file, assignments)
         from ..sweep.command import Options, run_command  # with torch, once the file is right
 
-        sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose)))
+        sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
 
 
 @click.command()
@@ -144,7 +158,7 @@ def evaluate(
 
 
 @click.command()
-@click.argument("directory", type=FILE)
+@click.argument("directory", type=RUN_DIRECTORY)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)

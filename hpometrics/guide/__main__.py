@@ -7,18 +7,20 @@ import sys
 from pathlib import Path
 
 from ..metrics import store
+from . import elsewhere
 from .index import build_index
 from .markdown import page, with_table
 
 
 def main(directory: str = ".") -> None:
-    """Write `index.json`, and the README's table and `docs/metrics.md` of a directory that has a README."""
+    """Write `index.json`, and the README's table and `docs` of a directory that has a README."""
     _write(store.INDEX, build_index())
     store.forget_index()
     readme = Path(directory) / "README.md"
     if readme.exists():
         _write(readme, with_table(readme.read_text(encoding="utf8")))
         _write(readme.parent / "docs" / "metrics.md", page())
+        _write(readme.parent / "docs" / "rankings.md", elsewhere.page())
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from ..metrics.diagnostics import diagnostic
-from ..metrics.entry import MetricEntry
+from ..metrics.entry import NOISE, MetricEntry, Observed
 from ..metrics.names import MetricName
-from ..metrics.registry import all_entries, find_metric
+from ..metrics.registry import all_entries, find_metric, observed_of
 from ..metrics.store import needs_of
 from .diagnostics import diagnostic_text
 from .words import (
@@ -44,14 +47,49 @@ def metric_text(name: str, feature: str | None = None, width: int | None = None)
     asked = MetricName.parse(name)
     if (known := diagnostic(asked)) is not None:
         return diagnostic_text(known)
+    meant, entries = _meant(asked, feature)
+    meaning = "" if meant is None or str(meant) == meant.metric else f"{asked} is {meant}"
+    return _pages(entries, meaning, width)
+
+
+def metric_json(name: str, feature: str | None = None) -> str:
+    """Give the same as JSON, an object for each of its meanings.
+
+    Raises:
+        UnknownMetricError, MetricNameError: see `metric_text`.
+    """
+    asked = MetricName.parse(name)
+    if (known := diagnostic(asked)) is not None:
+        return json.dumps([{"diagnostic": True, **vars(known)}], indent=1)
+    meant, entries = _meant(asked, feature)
+    return json.dumps([_told(group, meant) for group in alike(entries)], indent=1)
+
+
+def _meant(asked: MetricName, feature: str | None) -> tuple[MetricName | None, list[MetricEntry]]:
+    """Find the entries of a name, and what it means where it is an alias."""
     if asked.params or asked.k is not None:
         find_metric(asked, feature)
     named = [entry for entry in all_entries(feature) if entry.name == asked.metric]
     if named:
-        return _pages(named, "", width)
+        return None, named
     found = find_metric(asked, feature)
-    meaning = "" if str(found.name) == found.name.metric else f"{asked} is {found.name}"
-    return _pages([e for e in all_entries(feature) if e.name == found.name.metric], meaning, width)
+    return found.name, [entry for entry in all_entries(feature) if entry.name == found.name.metric]
+
+
+def _told(entries: Sequence[MetricEntry], meant: MetricName | None) -> dict[str, Any]:
+    sweep, code = usage(entries[0])
+    facts = {name: fact for name, fact in asdict(entries[0]).items() if name != "feature_type"}
+    tried = {entry.feature_type: observed_of(entry) for entry in entries}
+    return {
+        **facts,
+        "aliases": facts["aliases"] or {},
+        "form": form(entries[0]),
+        "meant": None if meant is None else str(meant),
+        "features": [entry.feature_type for entry in entries],
+        "evidence": {feature: _values(seen) for feature, seen in tried.items()},
+        "yaml": sweep,
+        "python": code,
+    }
 
 
 def usage(entry: MetricEntry) -> tuple[str, str]:
@@ -71,6 +109,11 @@ def usage(entry: MetricEntry) -> tuple[str, str]:
     given = ", ".join(f"{key}=..." for key in (entry.inputs.value, "target", *needs_of(entry)))
     made = f'metric = get_metric("{name}", "{entry.feature_type}")'
     return sweep, f"{made}\nmetric.update({given})"
+
+
+def _values(seen: Observed | None) -> dict[float, float | None]:
+    """Give the values that were seen, by the share of random answers."""
+    return dict(zip(NOISE, seen.values, strict=True)) if seen is not None and seen.values else {}
 
 
 def _pages(entries: Sequence[MetricEntry], meaning: str, width: int | None) -> str:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..exceptions import ConfigError, LoggerError, MissingExtraError, RunError, missing_extra
+from .csv_table import CsvLogger
 from .logger import EpochLogger, Standing
+from .mlflow import MlflowLogger
 from .table import TableLogger
 from .tensorboard import TensorBoardLogger
 from .trainstats import TrainStats
+from .wandb import WandbLogger
 
-LoggerLike: TypeAlias = str | EpochLogger | type[EpochLogger]
+LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | type[EpochLogger]
+"""A name, a name with its options (`{"mlflow": {"uri": ...}}`), an object, a class."""
 
 ALWAYS = "trainstats"
-LOGGERS: dict[str, Callable[[Path], EpochLogger]] = {
+LOGGERS: dict[str, Callable[..., EpochLogger]] = {
+    "csv": CsvLogger,
     "table": TableLogger,
     "tensorboard": TensorBoardLogger,
+    "mlflow": MlflowLogger,
+    "wandb": WandbLogger,
     ALWAYS: TrainStats,
 }
-_PACKAGES = {"tensorboard": "tensorboardX"}  # of an extra that is called like the logger
+_PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
+"""What a logger needs; an extra that is called like the logger brings it."""
 _METHODS = ("begin", "epoch", "end")
 
 
@@ -35,22 +44,38 @@ def check_logger(logger: object, directory: Path | None) -> None:
         MissingExtraError: its package is not installed.
         RunError: it writes files, and the run has no directory.
     """
-    if not isinstance(logger, str):
+    if not isinstance(logger, (str, Mapping)):
         if not all(callable(getattr(logger, method, None)) for method in _METHODS):
             raise ConfigError(
                 f"a logger is one of {', '.join(LOGGERS)}, or has the methods {', '.join(_METHODS)}, "
                 f"got {logger!r}"
             )
         return
-    if logger not in LOGGERS:
-        near = get_close_matches(logger, LOGGERS, 1)
-        advice = f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(LOGGERS)}"
-        raise ConfigError(f"{logger!r} is not a logger{advice}")
-    missing = missing_package(logger)
+    name, options = _named(logger)
+    if name not in LOGGERS:
+        raise ConfigError(f"{name!r} is not a logger{_near(name, LOGGERS)}")
+    check_options(name, options)
+    missing = missing_package(name)
     if missing is not None:
         raise missing
     if directory is None:
-        raise RunError(f"the logger {logger} writes into the run's directory; give directory= too")
+        raise RunError(f"the logger {name} writes into the run's directory; give directory= too")
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a logger does not take; all of them are texts.
+
+    Raises:
+        ConfigError: there is no such option, or it is no text.
+    """
+    parameters = signature(LOGGERS[name]).parameters.values()
+    known = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
+    for option, value in options.items():
+        if option not in known:
+            takes = _near(option, known) if known else "; it takes none"
+            raise ConfigError(f"the logger {name} has no option {option!r}{takes}")
+        if not isinstance(value, str):
+            raise ConfigError(f"the logger {name}: {option} wants text, got {value!r}")
 
 
 def missing_package(name: str) -> MissingExtraError | None:
@@ -74,10 +99,30 @@ def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[
     given = list(loggers)
     for logger in given:
         check_logger(logger, directory)
-    names = [logger for logger in given if isinstance(logger, str)]
-    always = [] if directory is None else [ALWAYS]
-    ours = [] if directory is None else [LOGGERS[name](directory) for name in dict.fromkeys(always + names)]
-    return ours + [made() if isinstance(made, type) else made for made in given if not isinstance(made, str)]
+    named = dict([_named(ALWAYS), *(_named(one) for one in given if isinstance(one, (str, Mapping)))])
+    ours = [] if directory is None else [LOGGERS[name](directory, **named[name]) for name in named]
+    others = [logger for logger in given if not isinstance(logger, (str, Mapping))]
+    return ours + [made() if isinstance(made, type) else made for made in others]
+
+
+def _named(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
+    """Split a logger into its name and options.
+
+    Raises:
+        ConfigError: it is a mapping of another form.
+    """
+    if isinstance(logger, str):
+        return logger, {}
+    if len(logger) == 1:
+        ((name, options),) = logger.items()
+        if isinstance(options, Mapping):
+            return name, options
+    raise ConfigError(f"a logger with options is {{name: {{option: value}}}}, got {dict(logger)!r}")
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(known)}"
 
 
 class Loggers:

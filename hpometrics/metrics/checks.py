@@ -19,6 +19,7 @@ from .derivations import class_dim
 from .features import (
     BINARY,
     CATEGORY,
+    CLUSTERS,
     MASK,
     NUMBER,
     PREDICTIONS,
@@ -46,6 +47,7 @@ _WITH_CLASSES = (CATEGORY, SEQUENCE, TEXT, MASK)
 _OF_LABELS = (*_WITH_CLASSES, BINARY, SET)
 _TARGET_DIMS = {
     BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES: 2, SEQUENCE: 2, TEXT: 2, MASK: 3,
+    CLUSTERS: 1,
 }  # fmt: skip
 
 

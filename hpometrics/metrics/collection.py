@@ -94,6 +94,11 @@ class MetricCollection:
         """How many rows were left out, by the policy `ignore`, for their nan or infinite values."""
         return self._gate.left_out
 
+    @property
+    def complaint(self) -> str | None:
+        """Why no value counts, where a batch was not what the metrics read; on a device this waits for it."""
+        return self._gate.verdict()
+
     def objective_of(self, name: str) -> Objective | None:
         """The direction of one of its metrics."""
         return self._metrics[name].objective
@@ -187,7 +192,7 @@ class MetricCollection:
         members = [metric.alone() for metric in self._metrics.values()]
         return type(self)([*members, *further], self.output, non_finite=self._gate.non_finite)
 
-    def readable(self, metrics: Iterable[MetricName], **tensors: Any) -> tuple[Metric, ...]:
+    def readable(self, metrics: Iterable[Named], **tensors: Any) -> tuple[Metric, ...]:
         """Make those of further metrics that could measure batches such as this one.
 
         Raises:

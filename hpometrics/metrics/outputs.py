@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -189,14 +190,7 @@ class Outputs:
 
     def rows(self, keep: Tensor) -> Self:
         """Return the batch of some of its rows: those where `keep`, (N,) bool, is true."""
-        size, places = len(self), keep.nonzero().squeeze(1)
-
-        def cut(value: Any) -> Any:
-            if isinstance(value, (Tensor, np.ndarray)):
-                return value[places] if value.ndim and len(value) == size else value
-            by_row = isinstance(value, (list, tuple)) and len(value) == size
-            return [value[i] for i in places.tolist()] if by_row else value
-
+        cut = partial(rows_of, places=keep.nonzero().squeeze(1), size=len(self))
         alone = self.target is self.soft
         part = self._with(target=cut(self.target), weight=cut(self.weight))
         part.given = {kind: cut(tensor) for kind, tensor in self.given.items()}
@@ -317,6 +311,20 @@ def _kind_of(batch: Outputs) -> Kind | None:
     if any(tensor.shape[:1] != rows or not rows for _, tensor in named):
         return None
     return tuple((name, tensor.dtype, tensor.shape[1:], tensor.device) for name, tensor in named)
+
+
+def rows_of(value: Any, places: Tensor, size: int) -> Any:
+    """Take some rows of what has an entry for each of a batch's; what has not is as it was.
+
+    Args:
+        value: a tensor, an array, a list, or what belongs to the batch as a whole.
+        places: (M,) the numbers of the rows.
+        size: how many rows the batch has.
+    """
+    if isinstance(value, (Tensor, np.ndarray)):
+        return value[places] if value.ndim and len(value) == size else value
+    by_row = isinstance(value, (list, tuple)) and len(value) == size
+    return [value[i] for i in places.tolist()] if by_row else value
 
 
 def as_tensor(value: Any) -> Tensor:

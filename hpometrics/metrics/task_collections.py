@@ -22,6 +22,8 @@ from .ranking.per_user import PerUser
 from .ranks import gathered, world_size
 from .task_rows import Form, by_task, form_of
 
+Unasked = MetricName | type[Metric]
+
 
 class TaskCollection:
     """Metrics of one output feature, measured for every task that updates name.
@@ -34,8 +36,8 @@ class TaskCollection:
     Args:
         metrics: as of `MetricCollection`; names may say `tasks=`, and `all/accuracy` is called that as well.
         output: as of `MetricCollection`.
-        unasked: names of metrics to measure beside them for as far as the first batch of a task can be read
-            by them.
+        unasked: names or classes of metrics to measure beside them for as far as the first batch of a task
+            can be read by them.
         feature: the name of the output where there are several; values are then called `intent.accuracy`.
         non_finite: as of `MetricCollection`.
 
@@ -52,7 +54,7 @@ class TaskCollection:
         metrics: Iterable[Named],
         output: OutputFeature | str | None = None,
         *,
-        unasked: Sequence[MetricName] = (),
+        unasked: Sequence[Unasked] = (),
         feature: str | None = None,
         non_finite: NonFinite = "error",
     ) -> None:
@@ -96,6 +98,11 @@ class TaskCollection:
     def of(self, task: str | None) -> MetricCollection:
         """What measures one task that has been updated since the last reset."""
         return self._live[task]
+
+    @property
+    def measured(self) -> Mapping[str | None, MetricCollection]:
+        """What measures each task that has been updated since the last reset."""
+        return self._live
 
     @property
     def prototype(self) -> MetricCollection:
@@ -209,11 +216,13 @@ class TaskCollection:
             StateError: it has other metrics.
             MetricInputError: its updates name a task and those of this one do not, or the reverse.
         """
+        classes = {one().name: one for one in self._unasked if isinstance(one, type)}
         for name, told in state.items():
             task = name or None
             if task not in self._live:
                 self._check_named(task)
-                self._live[task] = self._prototype.fresh(told["unasked"])
+                further: list[Named] = [classes.get(key, key) for key in told["unasked"]]
+                self._live[task] = self._prototype.fresh(further) if further else self._empty(self._prototype)
             live = self._live[task] = self._narrowed(self._live[task], told["unasked"])
             live.merge_state(live.part_of(told["state"]))
 
@@ -230,10 +239,13 @@ class TaskCollection:
     def _collection(self, task: str | None, rows: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:
             self._check_named(task)
-            fitting = self._fitting(rows)
-            spare = self._spare.get(fitting.names)
-            self._live[task] = spare.pop() if spare else fitting.fresh()
+            self._live[task] = self._empty(self._fitting(rows))
         return self._live[task]
+
+    def _empty(self, like: MetricCollection) -> MetricCollection:
+        """A collection of the same metrics with nothing measured."""
+        spare = self._spare.get(like.names)
+        return spare.pop() if spare else like.fresh()
 
     def _fitting(self, rows: Mapping[str, Any]) -> MetricCollection:
         """What measures batches of this form: the prototype, and what of the unasked can read them."""

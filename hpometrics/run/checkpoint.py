@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +18,19 @@ from ..search.atomic import atomic_write, make_private
 
 _VERSION = 1
 _PLAIN = (str, bytes, int, float, bool, type(None))
+
+
+class Keep(StrEnum):
+    """Which checkpoints of a run are kept.
+
+    `BEST` keeps that of the picked epoch and the latest, `LAST` the latest, `ALL` every one. `NONE` writes
+    none, so a run that is killed begins again.
+    """
+
+    BEST = "best"
+    LAST = "last"
+    ALL = "all"
+    NONE = "none"
 
 
 class Stateful(Protocol):
@@ -56,6 +70,12 @@ class Checkpoints:
         """Delete all checkpoints but those of these epochs."""
         for epoch in self._epochs():
             if epoch not in epochs:
+                self._path(epoch).unlink()
+
+    def drop(self, start: int) -> None:
+        """Delete those of this epoch and of later ones."""
+        for epoch in self._epochs():
+            if epoch >= start:
                 self._path(epoch).unlink()
 
     def latest(self, before: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -16,9 +17,9 @@ from ..search.epoch_log import Fsync
 from ..search.readings import numbers_of
 from ..search.record import EpochRecord
 from ..search.reporter import Reporter
-from .checkpoint import random_states
+from .checkpoint import Keep, random_states
 from .panels import Panels
-from .progress import Progress
+from .progress import End, Progress
 from .ranks import Decision, Ranks, sendable
 from .recording import Recording
 from .spec import RunSpec
@@ -38,16 +39,18 @@ class Closing(Recording):
         loggers: Sequence[LoggerLike],
     ) -> None:
         self._ranks = Ranks()
-        super().__init__(Panels(spec, self._ranks))
+        home = directory if self._ranks.leads else None
+        super().__init__(Panels(spec, self._ranks, keeps=home is not None))
         self.spec = spec
         self._name, self._reporter, self._params = spec.name, reporter, params
         self._progress = Progress(spec)
-        self._keeps = directory is not None
-        home = directory if self._ranks.leads else None
+        self._keeps = directory is not None and spec.checkpoints is not Keep.NONE
         self._loggers = Loggers(loggers if self._ranks.leads else (), home)
-        self._traces = Traces(home, fsync)
+        self._traces = Traces(home, fsync, Keep(spec.checkpoints))
         self._open = self._looping = self._looped = self._holding = self._over = False
-        self._began = time.perf_counter()
+        self._made = self._began = time.perf_counter()
+        self._earlier = 0.0  # seconds of the epochs it goes on after
+        self._total: float = math.inf  # epochs of the loop
         self.ended = False
         self.stopped: BaseException | None = None
         self._stops = reporter.stops
@@ -69,8 +72,32 @@ class Closing(Recording):
 
     @property
     def finished(self) -> bool:
-        """Whether patience or the target has ended the run."""
-        return self._progress.finished
+        """Whether patience, the target or the time has ended the run."""
+        return self._progress.ended_by is not None
+
+    @property
+    def ended_by(self) -> End | None:
+        """What has ended the run before its last epoch; None while nothing has."""
+        return None if len(self._progress.history) >= self._total else self._progress.ended_by
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The rest of `trial_time`; None where there is none."""
+        limit = self.spec.trial_time
+        return None if limit is None else max(0.0, limit - self._seconds())
+
+    def end_late(self) -> None:
+        """Note that the time was up before an epoch ended, for an engine that can be stopped in the midst."""
+        self._progress.ended_by = End.TRIAL_TIME
+
+    def _seconds(self) -> float:
+        """What the run has taken so far, before a restart included."""
+        return self._earlier + time.perf_counter() - self._made
+
+    def _take_again(self, record: EpochRecord) -> None:
+        """Take an epoch of before a restart; its seconds are the same on every rank."""
+        self._earlier += record.seconds
+        self._progress.take(record, self._earlier)
 
     def _begin(self, what: str) -> None:
         """Take something into the epoch, unless the last one is over."""
@@ -82,7 +109,7 @@ class Closing(Recording):
         """Read what there is, and tell the host again; it may have stopped the run before."""
         stored, decision = self._traces.stored(), None
         for record in stored.done:
-            self._progress.take(record)
+            self._take_again(record)
             decision = self._report(final=False)
             if decision.stop is not None:
                 break
@@ -116,7 +143,7 @@ class Closing(Recording):
 
         In this order a run that is killed in between can go on.
         """
-        self._progress.take(self._traces.append(record))
+        self._progress.take(self._traces.append(record, self._panels.kept), self._seconds())
         self._traces.follow(record.epoch, self._progress.picked, self._panels, random)
         if self._loggers:
             self._loggers.epoch(self._standing())
@@ -124,7 +151,7 @@ class Closing(Recording):
 
     def _follow(self, record: EpochRecord, decision: Decision) -> None:
         """Take the epoch as the first rank has it."""
-        self._progress.take(record.with_numbers(decision.steering))
+        self._progress.take(record.with_numbers(decision.steering), self._seconds())
         self._traces.follow(record.epoch, self._progress.picked, self._panels)
 
     def _report(self, final: bool) -> Decision:

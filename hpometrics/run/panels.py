@@ -17,6 +17,7 @@ from .epoch_values import EpochValues, Reasons, Values, value_named
 from .examples.extremes import Place
 from .examples.finder import Examples
 from .examples.lines import Line
+from .kept import Keeping, KeptPart, kept_of
 from .logged import Logged
 from .rank_state import Additives, RankState, added_up, by_split, first_of
 from .ranks import Ranks
@@ -37,10 +38,15 @@ class Panels:
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
-    examples; none unless the spec asks for them.
+    examples; none unless the spec asks for them. `kept` are its statistics, as many as the spec says.
+
+    Args:
+        spec: what is measured.
+        ranks: the processes that measure it.
+        keeps: whether anybody writes down what is kept.
     """
 
-    def __init__(self, spec: RunSpec, ranks: Ranks) -> None:
+    def __init__(self, spec: RunSpec, ranks: Ranks, keeps: bool = True) -> None:
         self._spec = spec
         self._asked = spec.recorded
         self._ranks = ranks
@@ -50,8 +56,10 @@ class Panels:
         self._tallies = Tallies()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches = Watches()
+        self._keeping: Keeping = spec.statistics if keeps else "none"
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] = ()
+        self.kept: tuple[KeptPart, ...] = ()
         for split in spec.collections:
             self._split(split)
 
@@ -170,6 +178,8 @@ class Panels:
         self.per_user = _by_user(panels.values())
         if self._examples is not None:
             self.examples = self._examples.close([s.examples for s in states if s.examples is not None])
+        if self._keeping != "none":
+            self.kept = kept_of((one for p in panels.values() for one in p.measured()), self._keeping)
         epoch = EpochValues(self._spec, _tasks_of(panels.values(), recorded.values()))
         self._reset()
         epoch.take("recorded", values, reasons)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 
 from ..search.constraints import violation_of
 from ..search.record import EpochRecord
 from ..search.selection import At, Picker
 from .spec import RunSpec
+
+
+class End(StrEnum):
+    """What has ended a run before its last epoch: the setting of that name."""
+
+    PATIENCE = "patience"
+    TARGET = "target"
+    TRIAL_TIME = "trial_time"
 
 
 class Progress:
@@ -18,7 +27,7 @@ class Progress:
         history: every closed epoch, in order.
         picks: for each of them, the epoch whose value counted by then; None where none had a finite value.
         impatience: epochs since the last improvement by more than the spec's `tol`.
-        finished: whether patience or the target has ended the run.
+        ended_by: what has ended the run, if anything has.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -28,7 +37,7 @@ class Progress:
         self.history: list[EpochRecord] = []
         self.picks: list[int | None] = []
         self.impatience = 0
-        self.finished = False
+        self.ended_by: End | None = None
 
     @property
     def value(self) -> float:
@@ -40,8 +49,8 @@ class Progress:
         """The epoch whose value counts, counted from 0; None before there is one."""
         return self._picker.index
 
-    def take(self, record: EpochRecord) -> None:
-        """Take the next epoch."""
+    def take(self, record: EpochRecord, seconds: float) -> None:
+        """Take the next epoch, at whose end the run has taken so many seconds in all."""
         spec, value = self._spec, record.number(self._spec.name)
         self.history.append(record)
         exceeds = violation_of(spec.bounds, record.values)
@@ -49,10 +58,19 @@ class Progress:
         self.picks.append(self._picker.index)
         self._gains.add(value, exceeds)
         self.impatience = record.epoch - (-1 if self._gains.index is None else self._gains.index)
-        if spec.patience is not None:
-            self.finished = self.impatience >= spec.patience
         if spec.target is not None and math.isfinite(value) and exceeds == 0:
-            self.finished |= not spec.objective.better(spec.target, value)
+            if not spec.objective.better(spec.target, value):
+                self.ended_by = End.TARGET
+        if self.ended_by is not End.TARGET:
+            self.ended_by = self._exhausted(seconds)
+
+    def _exhausted(self, seconds: float) -> End | None:
+        """Say which of the limits is reached."""
+        spec = self._spec
+        if spec.patience is not None and self.impatience >= spec.patience:
+            return End.PATIENCE
+        late = spec.trial_time is not None and seconds >= spec.trial_time
+        return End.TRIAL_TIME if late else None
 
     def why_no_value(self) -> str:
         """Say why the picked epoch has no finite value."""

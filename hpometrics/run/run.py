@@ -251,7 +251,7 @@ class Run(Closing):
         put_states(objects, stored.states)
         if not self._ranks.leads:
             for record in stored.done:
-                self._progress.take(record)
+                self._take_again(record)
         self._panels.watches.go_on_after(stored.done[-1].values)
         self._traces.go_on(self._progress.picked)
         random = self._ranks.own_of(stored.random)
@@ -279,7 +279,7 @@ class Run(Closing):
 
     def _loop(self, total: int) -> Generator[int]:
         self._began = time.perf_counter()
-        self._looped = True
+        self._looped, self._total = True, total
         self._check_not_stopped()
         self._panels.watches.restart()
         self._over = len(self._progress.history) >= total or self.finished

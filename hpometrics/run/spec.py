@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -11,13 +11,16 @@ from ..exceptions import RunError
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.places import ALL_TASKS, VALIDATION, check_output_name
 from ..metrics.settled_combined import SettledCombined
-from ..metrics.task_collections import TaskCollection
+from ..metrics.task_collections import TaskCollection, Unasked
 from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.selection import At
 from .asked import Asked, Features, Reported, constrained, settle, tracked
+from .checkpoint import Keep
 from .defaults import defaults_of
 from .examples.plan import settle_examples
+from .kept import KEEPING, Keeping
+from .kept_rows import keeper_of
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 
@@ -56,9 +59,16 @@ class RunSpec:
         patience: epochs without an improvement by more than `tol` after which a run ends.
         target: a value (in the metric's own unit) at which a run ends.
         tol: what is no improvement, in the metric's own unit.
+        trial_time: seconds after which a run ends, with the epoch in which they are up. They count from when
+            the run is made; of a run that goes on, what its epochs took before counts too. Each repeat and
+            each retry of a trial is a run of its own.
+        checkpoints: which are kept of those that `run.checkpoint` gives: see `Keep`.
         threads: torch's threads within an operation; None leaves them as they are.
         track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
             how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
+        statistics: which statistics of every epoch a run with a directory keeps, so that other metrics can be
+            read of them without training: `small` (of a fixed size, up to 64 KiB an epoch), `all` (the scores
+            of every row as well) or `none`.
 
     Raises:
         ConstraintError: a constraint is not well formed, or is about no single value of validation data.
@@ -80,8 +90,11 @@ class RunSpec:
     patience: int | None = None
     target: float | None = None
     tol: float = 0.0
+    trial_time: float | None = None
+    checkpoints: Keep | str = Keep.BEST
     threads: int | None = None
     track_examples: Any = False
+    statistics: Keeping = "small"
     name: str = field(init=False)
     objective: Objective = field(init=False)
     features: Features = field(init=False, repr=False, compare=False)
@@ -100,12 +113,18 @@ class RunSpec:
         self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
         self._set(output=_named(features), track=tuple(self.track), features=features)
         self._set(asked=asked, name=asked.name, objective=asked.objective, combined=_combined(every))
-        self._set(collections=_collections(every, features, self.defaults))
+        self._set(collections=_collections(every, features, self._unasked))
         try:
             self._set(at=At(self.at))
         except ValueError:
             raise RunError(f"at is 'best' or 'last', got {self.at!r}") from None
+        try:
+            self._set(checkpoints=Keep(self.checkpoints))
+        except ValueError:
+            raise RunError(f"checkpoints is best, last, all or none, got {self.checkpoints!r}") from None
         self._check_numbers()
+        if self.statistics not in KEEPING:
+            raise RunError(f"statistics is one of {', '.join(KEEPING)}, got {self.statistics!r}")
         measured = self.collections.get(VALIDATION, {}).get(asked.feature)
         panel = None if measured is None else measured.prototype
         self._set(track_examples=settle_examples(self.track_examples, asked.key, self.objective, panel))
@@ -131,6 +150,11 @@ class RunSpec:
         """The value that is optimised, and those that constraints bound."""
         return self.name, *(bound.name for bound in self.bounds)
 
+    def _unasked(self, output: OutputFeature) -> tuple[Unasked, ...]:
+        """What is measured of an output, as far as its updates can be read by it, without being asked for."""
+        defaults = defaults_of(output) if self.defaults else ()
+        return (*defaults, *(keeper_of(output) if self.statistics == "all" else ()))
+
     def _set(self, **values: object) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -142,6 +166,8 @@ class RunSpec:
                 raise RunError(f"{name} must be a whole number of at least 1, got {value!r}")
         if self.target is not None and not math.isfinite(self.target):
             raise RunError(f"target must be a finite number, got {self.target!r}")
+        if self.trial_time is not None and not (math.isfinite(self.trial_time) and self.trial_time > 0):
+            raise RunError(f"trial_time must be a number of seconds above 0, got {self.trial_time!r}")
         if not (math.isfinite(self.tol) and self.tol >= 0):
             raise RunError(f"tol must be a finite number of at least 0, got {self.tol!r}")
 
@@ -207,7 +233,7 @@ def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
 
 
 def _collections(
-    every: Iterable[Asked], features: Features, defaults: bool
+    every: Iterable[Asked], features: Features, unasked_of: Callable[[OutputFeature], Sequence[Unasked]]
 ) -> dict[str, dict[str | None, TaskCollection]]:
     """What is measured of each split and output: what is asked for, and the default group of the output."""
     splits = dict.fromkeys([VALIDATION, *(one.split for one in every if one.measured is not None)])
@@ -223,17 +249,9 @@ def _collections(
     found: dict[str, dict[str | None, TaskCollection]] = {}
     for split, by_feature in wanted.items():
         for name, metrics in by_feature.items():
-            collection = _collection(metrics, name, features[name], defaults)
-            if collection is not None:
+            output = features[name]
+            unasked = () if output is None else unasked_of(output)
+            if metrics or unasked or name is not None:  # of one of several outputs maybe nothing is measured
+                collection = TaskCollection(metrics, output, unasked=unasked, feature=name)
                 found.setdefault(split, {})[name] = collection
     return found
-
-
-def _collection(
-    metrics: list[Any], name: str | None, output: OutputFeature | None, defaults: bool
-) -> TaskCollection | None:
-    """What is measured of one output; of one of several maybe nothing, of the only one then None."""
-    unasked = defaults_of(output) if defaults and output is not None else ()
-    if not metrics and not unasked and name is None:
-        return None
-    return TaskCollection(metrics, output, unasked=unasked, feature=name)

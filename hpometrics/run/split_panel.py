@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from ..metrics.ranking.per_user import PerUser
 from ..metrics.task_collections import TaskCollection
 from ..metrics.task_rows import Tensors
 from .epoch_values import Reasons, Values
+from .kept import Measured
 
 Void = dict[tuple[str | None, str | None], str]
 
@@ -119,6 +120,25 @@ class SplitPanel:
     def collection(self, feature: str | None, task: str | None) -> MetricCollection:
         """What measures one task of an output that has been updated in this epoch."""
         return self._live[self._key(feature)].of(task)
+
+    def measures(self, output: str | None) -> bool:
+        """Whether anything is measured of an output."""
+        return output in self._live
+
+    def live(self, output: str | None) -> TaskCollection:
+        """What measures an output.
+
+        Raises:
+            RunError: there is no such output, or it is not said which.
+        """
+        return self._live[self._key(output)]
+
+    def measured(self) -> Iterator[Measured]:
+        """What measures each task of each output, and why its values do not count."""
+        for output, live in self._live.items():
+            refused = {task: None for of, task in self.void if of == output}
+            for task, collection in {**refused, **live.measured}.items():
+                yield Measured(self._split, output, task, self.void.get((output, task)), collection)
 
     def reset(self) -> None:
         """Begin the next epoch."""

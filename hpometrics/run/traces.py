@@ -1,4 +1,4 @@
-"""Traces: what a run leaves in its directory: the record, checkpoints, values by user, examples."""
+"""Traces: what a run leaves in its directory: record, statistics, checkpoints, tables by user, examples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.record import EpochRecord
-from .checkpoint import Checkpoints, Stateful, copy_states, random_of_ranks
+from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_ranks
 from .examples.files import ExampleFiles
+from .kept import KeptPart
 from .panels import Panels
+from .statistics_log import StatisticsLog
 from .user_tables import UserTables
 
 CHECKPOINTS = "checkpoints"
@@ -32,18 +34,32 @@ class Traces:
     Args:
         directory: the trial's own; None writes nothing and keeps the tables of the picked epoch in memory.
         fsync: see `EpochLog`.
+        keep: which checkpoints.
     """
 
-    def __init__(self, directory: Path | None, fsync: Fsync) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path | None, fsync: Fsync, keep: Keep = Keep.BEST) -> None:
+        self.directory, self._keep = directory, keep
         self.users, self.examples = UserTables(directory), ExampleFiles(directory)
         self._log = None if directory is None else EpochLog(directory, fsync)
-        self._checkpoints = None if directory is None else Checkpoints(directory / CHECKPOINTS)
+        self._statistics = None if directory is None else StatisticsLog(directory)
+        self._checkpoints = (
+            None if directory is None or keep is Keep.NONE else Checkpoints(directory / CHECKPOINTS)
+        )
+        self._begun = False
         self._states: dict[str, Any] | None = None
 
-    def append(self, record: EpochRecord) -> EpochRecord:
-        """Write an epoch into the record and return it as written."""
-        return record if self._log is None else self._log.append(record)
+    def append(self, record: EpochRecord, kept: Sequence[KeptPart] = ()) -> EpochRecord:
+        """Write what is kept of an epoch, then the epoch into the record; return it as written.
+
+        The first epoch voids the checkpoints of an earlier attempt that lie behind it.
+        """
+        if self._checkpoints is not None and not self._begun:
+            self._checkpoints.drop(record.epoch)
+        self._begun = True
+        if self._log is None or self._statistics is None:
+            return record
+        self._statistics.append(self._log.attempt, record.epoch, kept)
+        return self._log.append(record)
 
     def follow(self, epoch: int, picked: int | None, panels: Panels, random: Sequence[Any] = ()) -> None:
         """Keep what belongs to the picked epoch, then write the checkpoint that was asked for.
@@ -59,13 +75,14 @@ class Traces:
         self.examples.follow(epoch, picked, panels.examples)
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(epoch, self._states, random)
-            self._checkpoints.keep(epoch, picked)
+            if self._keep is not Keep.ALL:
+                self._checkpoints.keep(epoch, picked if self._keep is Keep.BEST else None)
             self.users.checkpointed()
             self.examples.checkpointed()
         self._states = None
 
     def hold(self, objects: dict[str, Stateful]) -> None:
-        """Copy states now, for the checkpoint of the open epoch; no directory, no copy.
+        """Copy states now, for the checkpoint of the open epoch; none is copied that is not to be kept.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
@@ -94,6 +111,7 @@ class Traces:
         self.examples.restore(picked)
 
     def close(self) -> None:
-        """Close the record."""
-        if self._log is not None:
-            self._log.close()
+        """Close the record and what is kept beside it."""
+        for log in (self._log, self._statistics):
+            if log is not None:
+                log.close()

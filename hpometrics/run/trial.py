@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import platform
-import sys
-import threading
 import time
 import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..exceptions import NoFiniteValueError, RecordError, RunError
-from ..logs.loggers import LoggerLike, check_logger
+from ..exceptions import DiskError, NoFiniteValueError, RecordError, RunError
+from ..logs.loggers import LoggerLike
 from ..metrics.ranks import process
 from ..redaction import redacted
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import Reporter
-from ..search.seeds import derive_seed
-from ..search.space import Space
 from ..search.values import check_json
-from .checkpoint import seed_all
+from .conditions import conditions, versions
 from .run import Run
-from .spec import RunSpec, Train, engine_facts
+from .spec import RunSpec, Train
 
 ERROR_FILE = "error.txt"
-_AT_WORK = threading.Lock()  # held by a trial while it trains
 _EXITS = (SystemExit, GeneratorExit)  # of a trial they are a failure like any other
 
 
@@ -65,12 +57,13 @@ def run_trial(
     Raises:
         RecordError: the directory belongs to other params.
         SpaceError: the params cannot be written down as JSON.
+        DiskError: what it records cannot be written.
         KeyboardInterrupt: recorded as interrupted, then passed on. `sys.exit` in `train` is a failure.
     """
     record, error = attempt(
         train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync, loggers=loggers
     )
-    if error is not None and not isinstance(error, (Exception, *reporter.stops)):
+    if error is not None and not record.state.finished:
         raise error
     return record
 
@@ -85,8 +78,13 @@ def attempt(
     seed: int | None = None,
     fsync: Fsync = "epoch",
     loggers: Sequence[LoggerLike] = (),
+    trial: TrialRecord | None = None,
+    stands: Callable[[TrialRecord], TrialRecord] | None = None,
 ) -> tuple[TrialRecord, BaseException | None]:
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
+
+    Where the trial may be more than this run, `trial` is what it was before, and `stands` gives what it is
+    after the run; its record is written in the place of that of the run.
 
     Raises:
         RecordError, SpaceError: as `run_trial`.
@@ -99,6 +97,7 @@ def attempt(
         threads=spec.threads or torch.get_num_threads(),
         started=datetime.now(UTC).replace(microsecond=0),
         versions=versions(),
+        failed_attempts=() if trial is None else trial.failed_attempts,
     )
     directory = directory if process() == 0 else None  # in a process group the first rank writes
     _begin(directory, record)
@@ -106,7 +105,7 @@ def attempt(
     make_run = partial(
         Run, reporter, spec=spec, directory=directory, params=record.params, fsync=fsync, loggers=loggers
     )
-    with _conditions(seed, spec.threads):
+    with conditions(seed, spec.threads):
         run, error = _trained(train, deepcopy(dict(params)), make_run)
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
@@ -114,6 +113,7 @@ def attempt(
     ended = replace(record, seconds=seconds, **_ending(run, failure, stops))
     record = judged(ended, spec.bounds)
     if directory is not None:
+        write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
     if isinstance(failure, _EXITS) and record.state is TrialState.FAILED:
         exited = RunError(f"train ended its trial by an exit: {_told(failure)}")
@@ -122,126 +122,24 @@ def attempt(
     return record, failure or error
 
 
-@dataclass(frozen=True)
-class Trials:
-    """What all trials of a search have in common; each backend runs its trials through it.
-
-    Args:
-        train: `train(params, run)`.
-        spec: what is measured.
-        directory: the search's own; trial 7 gets `trials/0007` below it. None keeps nothing on disk.
-        seed: trial n is seeded with `derive_seed(seed, n)`; None seeds nothing.
-        fsync: see `EpochLog`.
-        loggers: see `Run`; a trial of which nothing is kept has none.
-    """
-
-    train: Train
-    spec: RunSpec
-    directory: Path | None = None
-    seed: int | None = None
-    fsync: Fsync = "epoch"
-    loggers: Sequence[LoggerLike] = ()
-
-    def directory_of(self, number: int) -> Path | None:
-        """Return where a trial's record and checkpoints are."""
-        return None if self.directory is None else self.directory / "trials" / f"{number:04d}"
-
-    def seed_of(self, number: int) -> int | None:
-        """Return the seed of a trial."""
-        return None if self.seed is None else derive_seed(self.seed, number)
-
-    def run(
-        self, params: Mapping[str, Any], reporter: Reporter, keep: bool = True
-    ) -> tuple[TrialRecord, BaseException | None]:
-        """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept."""
-        number = reporter.number or 0
-        kept = keep and reporter.number is not None
-        return attempt(
-            self.train,
-            params,
-            self.spec,
-            reporter,
-            directory=self.directory_of(number) if kept else None,
-            seed=self.seed_of(number),
-            fsync=self.fsync,
-            loggers=self.loggers if kept else (),
-        )
-
-    def with_epochs(self, record: TrialRecord) -> TrialRecord:
-        """Return a host's record completed by what the trial itself wrote on disk."""
-        directory = self.directory_of(record.number)
-        written = None if directory is None else read_trial(directory)
-        if written is None:
-            seed = self.seed_of(record.number) if record.seed is None else record.seed
-            return replace(record, seed=seed, threads=record.threads or self.spec.threads)
-        return replace(written, state=record.state, reason=record.reason or written.reason)
-
-
-def make_trials(
-    train: Train,
-    directory: Path | str | None,
-    seed: int | None,
-    fsync: Fsync,
-    loggers: Sequence[LoggerLike],
-    facts: Mapping[str, Any],
-    params: Mapping[str, Sequence[Any]],
-) -> Trials:
-    """Settle the facts of a search: those given, and those that `@engine` put on the function.
-
-    `params` are all that a trial may be given, each with the values it can have; none of a range.
-
-    Raises:
-        RunError: no metric is given.
-        ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
-        HpometricsError: what `train` itself says against the search.
-    """
-    known = {**engine_facts(train), **{name: fact for name, fact in facts.items() if fact is not None}}
-    if "metric" not in known:
-        raise RunError("what is optimised? metric= takes a name, a Metric or Reported(name, objective)")
-    home = None if directory is None else Path(directory).absolute()
-    for logger in loggers:
-        check_logger(logger, home)
-    spec = RunSpec(**known)
-    check_search(train, spec, params)
-    return Trials(train, spec, home, seed, fsync, tuple(loggers))
-
-
-def check_search(train: Train, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
-    """Let a train function that knows its params refuse before the first trial what would fail in every one.
-
-    It does so by a method of this name; a plain function knows nothing.
-
-    Raises:
-        HpometricsError: it does.
-    """
-    check = getattr(train, "check_search", None)
-    if check is not None:
-        check(spec, params)
-
-
-def as_space(space: Space | Mapping[str, Any]) -> Space:
-    """Return a space for a space or the mapping that makes one."""
-    return space if isinstance(space, Space) else Space(space)
-
-
-@cache
-def versions() -> Mapping[str, str]:
-    """Return the versions that a value depends on; of the hosts, those that are loaded."""
-    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
-    for host in ("optuna", "ray"):
-        if host in sys.modules:
-            found[host] = str(sys.modules[host].__version__)
-    return found
-
-
 def _begin(directory: Path | None, record: TrialRecord) -> None:
     if directory is None:
         return
     check_json(record.params)
-    earlier = read_trial(directory)
-    if earlier is not None and earlier.params != record.params:
-        raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(record.params)}")
+    earlier_trial(directory, record.params)
     write_trial(directory, record)
+
+
+def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | None:
+    """Read what an earlier process wrote of a trial.
+
+    Raises:
+        RecordError: it is one with other params.
+    """
+    earlier = read_trial(directory)
+    if earlier is not None and earlier.params != params:
+        raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(params)}")
+    return earlier
 
 
 def _trained(
@@ -259,42 +157,13 @@ def _trained(
 
 
 def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseException | None) -> None:
-    """Write what is left of a trial: its record, what stands beside it, the traceback of a failure."""
-    write_trial(directory, record)
+    """Write what stands beside the record of a run, and the traceback of a failure."""
     if run is not None and record.state.finished:
         run.export_per_user()
         run.export_examples()
     if error is not None and record.state is TrialState.FAILED:
         text = "".join(traceback.format_exception(error))
         (directory / ERROR_FILE).write_text(redacted(text), encoding="utf8")
-
-
-@contextmanager
-def _conditions(seed: int | None, threads: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    alone = _AT_WORK.acquire(blocking=False)
-    if seed is not None:
-        if not alone:
-            _warn_shared()
-        seed_all(seed)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        if alone:
-            _AT_WORK.release()
-
-
-@cache  # once per process
-def _warn_shared() -> None:
-    warnings.warn(
-        "seeded trials overlap in this process and share its random streams, so the seed does not repeat "
-        "them; leave n_jobs= at 1 and start several processes",
-        RuntimeWarning,
-        stacklevel=1,  # the caller is a pool of the host
-    )
 
 
 def _failure(
@@ -320,6 +189,7 @@ def _ending(
     state = _state_of(failure, stops)
     reason = None if failure is None else str(failure) if state is TrialState.PRUNED else _told(failure)
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
+    ending["ended_by"] = run.ended_by if run is not None and failure is None else None
     if run is not None and run.best_epoch is not None:
         ending["epoch"], ending["checkpoint"] = run.best_epoch, run.best_checkpoint
         ending["value"] = run.history[run.best_epoch].number(run.spec.name)
@@ -331,7 +201,8 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    return TrialState.FAILED if isinstance(error, (Exception, *_EXITS)) else TrialState.INTERRUPTED
+    fault = isinstance(error, (Exception, *_EXITS)) and not isinstance(error, DiskError)
+    return TrialState.FAILED if fault else TrialState.INTERRUPTED
 
 
 def _told(error: BaseException) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from ..exceptions import DiskError
 
 
 @contextmanager
@@ -17,20 +20,47 @@ def atomic_write(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
         path: of the file.
         sync: it is on disk by then. What can be derived again need not wait for the disk: it outlives the
             writer, but maybe not a power cut.
+
+    Raises:
+        DiskError: it cannot be written.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with writing(path):
+        try:
+            with draft.open("wb") as file:
+                yield file
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        if sync:
+            sync_directory(path.parent)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be written which it is, and how full its disk.
+
+    Raises:
+        DiskError: it cannot.
+    """
     try:
-        with draft.open("wb") as file:
-            yield file
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    if sync:
-        sync_directory(path.parent)
+        yield
+    except OSError as err:
+        free = shutil.disk_usage(path.parent).free
+        told = f"{path}: cannot be written: {err.strerror or err}; {free} bytes are free there"
+        raise DiskError(f"{told}, what is recorded stands") from err
+
+
+def free_name(path: Path, why: str) -> Path:
+    """Give the first free name beside a file or directory for what is put aside: `study.db.damaged-1`."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.{why}-{number}")).exists():
+        number += 1
+    return aside
 
 
 def make_private(directory: Path) -> None:

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Literal
 
 from ..exceptions import RecordError
-from .atomic import make_private
+from .atomic import make_private, writing
 from .record import TRIAL_FILE, EpochRecord, TrialRecord
 from .strict_json import read_json
 
 EPOCHS_FILE = "epochs.jsonl"
 Fsync = Literal["epoch", "trial"]
 
+_TAIL = 1 << 16  # bytes of the end of a file that are looked at together
+
 
 class EpochLog:
-    """The epochs of one trial in its directory; opening it cuts off a last line that a crash left torn.
+    """The epochs of one trial in its directory; opening it ends a last line that a crash left torn.
+
+    The line is cut off, or completed where only its end is missing.
 
     Args:
         directory: the trial's own; made if it is missing.
@@ -33,18 +37,24 @@ class EpochLog:
         make_private(directory)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
-        _cut_torn_line(self.path)
+        _complete_line(self.path)
+        cut_torn_line(self.path)
         written = _read_all(self.path)
         self.attempt = 1 + max((record.attempt for record in written), default=0)
         self._file = self.path.open("ab")
 
     def append(self, record: EpochRecord) -> EpochRecord:
-        """Write one epoch as part of this attempt and return it as written."""
+        """Write one epoch as part of this attempt and return it as written.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
         record = replace(record, attempt=self.attempt)
-        self._file.write(f"{record.to_line()}\n".encode())
-        self._file.flush()
-        if self._fsync == "epoch":
-            os.fsync(self._file.fileno())
+        with writing(self.path):
+            self._file.write(f"{record.to_line()}\n".encode())
+            self._file.flush()
+            if self._fsync == "epoch":
+                os.fsync(self._file.fileno())
         return record
 
     def read(self) -> tuple[EpochRecord, ...]:
@@ -52,11 +62,16 @@ class EpochLog:
         return _current(_read_all(self.path))
 
     def close(self) -> None:
-        """Force what was written to the disk and close the file."""
-        if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+        """Force what was written to the disk and close the file.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
+        if self._file.closed:
+            return
+        with writing(self.path), self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def read_epochs(directory: Path) -> tuple[EpochRecord, ...]:
@@ -109,7 +124,9 @@ def _read_all(path: Path) -> list[EpochRecord]:
         return []
     lines = path.read_bytes().split(b"\n")
     found = []
-    for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is still being written
+    if not _is_epoch(lines[-1]):  # what follows the last newline is still being written
+        lines.pop()
+    for number, line in enumerate(lines, 1):
         try:
             found.append(EpochRecord.from_line(line.decode()))
         except (RecordError, UnicodeDecodeError) as err:
@@ -117,10 +134,33 @@ def _read_all(path: Path) -> list[EpochRecord]:
     return found
 
 
-def _cut_torn_line(path: Path) -> None:
+def _is_epoch(line: bytes) -> bool:
+    try:
+        EpochRecord.from_line(line.decode())
+    except (RecordError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _complete_line(path: Path) -> None:
+    """End a last line that lacks nothing but its end."""
+    if path.exists() and _is_epoch(path.read_bytes().split(b"\n")[-1]):
+        with path.open("ab") as file:
+            file.write(b"\n")
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off what a crash left behind the last whole line of a file, if there is the file."""
     if not path.exists():
         return
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(path, whole)
+    with path.open("r+b") as file:
+        size = whole = file.seek(0, os.SEEK_END)
+        while whole > 0:
+            begin = max(0, whole - _TAIL)
+            file.seek(begin)
+            end = file.read(whole - begin).rfind(b"\n") + 1
+            whole = begin + end
+            if end:
+                break
+        if whole < size:
+            file.truncate(whole)

@@ -20,6 +20,7 @@ from .optuna_study import (
     open_study,
     reclaim,
     reserve,
+    storing,
     study_records,
     tell,
     write_result,
@@ -42,6 +43,7 @@ __all__ = [
     "open_study",
     "reclaim",
     "reserve",
+    "storing",
     "study_records",
     "tell",
     "write_result",
@@ -51,8 +53,8 @@ __all__ = [
 class OptunaReporter:
     """Reports a run to an Optuna trial, one step per epoch counted from 0, and raises `TrialPruned`.
 
-    Epochs that the trial already has (it was killed and goes on) are left as they are; after the newest of
-    them the pruner is asked again, and a trial that it had stopped stays stopped.
+    Epochs that the trial already has (it was killed and goes on, or it is tried again) are left as they are;
+    after the newest of them the pruner is asked again, and a trial that it had stopped stays stopped.
 
     Args:
         trial: of `study.optimize`, `study.ask`, `claim`; a `FixedTrial` works too and never stops.
@@ -64,7 +66,7 @@ class OptunaReporter:
         self.stops: tuple[type[BaseException], ...] = (optuna.TrialPruned,)
         # A Trial's public properties read the storage anew; its own copy has what was there at the start.
         known = getattr(trial, "_cached_frozen_trial", trial)
-        self._known: frozenset[int] = frozenset(getattr(known, "intermediate_values", ()))
+        self._known: set[int] = set(getattr(known, "intermediate_values", ()))
         self._newest = max(self._known, default=-1)
         self._pruned: int | None = known.user_attrs.get(PRUNED)
 
@@ -91,12 +93,17 @@ class OptunaReporter:
 
         Raises:
             optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.
+            DiskError: the study cannot be written.
         """
-        if epoch not in self._known:
-            self.trial.report(value, epoch)
-        elif epoch < self._newest:
+        if epoch in self._known and epoch < self._newest:
             return
-        if not final and (self._pruned == epoch or self.trial.should_prune()):
+        with storing():
+            if epoch not in self._known:
+                self.trial.report(value, epoch)
+                self._known.add(epoch)
+                self._newest = max(self._newest, epoch)
+            if final or not (self._pruned == epoch or self.trial.should_prune()):
+                return
             self.trial.set_user_attr(PRUNED, epoch)  # asha does not say it twice
             raise optuna.TrialPruned(
                 f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}"

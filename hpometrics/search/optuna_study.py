@@ -17,12 +17,13 @@ from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
-from ..exceptions import NotYetError, ObjectiveError, RecordError
+from ..exceptions import DiskError, NotYetError, ObjectiveError, RecordError
 from ..objective import Objective
 from .readings import numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 
 PREFIX = "hpometrics:"
+METRIC = f"{PREFIX}metric"
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
@@ -61,6 +62,22 @@ def open_storage(place: str | Path) -> BaseStorage:
     with FileLock(f"{path}.lock"):
         _log_ahead(path)
         return RDBStorage(f"{_SQLITE}{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Say of a study that cannot be read or written that this is no fault of a trial.
+
+    Raises:
+        DiskError: it cannot.
+    """
+    try:
+        yield
+    except (optuna.exceptions.StorageInternalError, sqlite3.OperationalError) as err:
+        cause: BaseException = err
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise DiskError(f"the study cannot be read or written: {cause}; what is recorded stands") from err
 
 
 def close_storage(storage: BaseStorage) -> None:
@@ -217,7 +234,7 @@ def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
 
 def study_records(study: optuna.Study) -> list[TrialRecord]:
     """Read all trials of a study; epochs hold the one value that Optuna was told."""
-    metric = study.user_attrs.get(f"{PREFIX}metric", "value")
+    metric = study.user_attrs.get(METRIC, "value")
     return [_record(trial, metric) for trial in study.get_trials(deepcopy=False)]
 
 

@@ -63,6 +63,7 @@ class TuneReporter:
         self.number, self.params = number, params
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
         self.stopped = False
+        self._told = -1
         self._metric = VALUE
         self._worst = -_WORST
 
@@ -80,13 +81,16 @@ class TuneReporter:
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
-        """Report one epoch.
+        """Report one epoch; one that was told before, as the run is tried again, is not told twice.
 
         Raises:
             StoppedByTune: Tune has stopped the trial.
         """
         if self.stopped:  # Tune listens no more: another report would wait for ever
             raise StoppedByTune(f"Tune stopped trial {self.number} before epoch {epoch}")
+        if epoch <= self._told:
+            return
+        self._told = epoch
         void = not math.isfinite(value)
         told = {PICKED: picked, EPOCH: epoch + 1, FINAL: final, VALUES: dict(values), VOID: void}
         try:

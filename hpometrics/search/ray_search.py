@@ -36,6 +36,8 @@ class StudySearcher(Searcher):
         directory_of: where a trial keeps its record, if it keeps one that this process can see.
         take: see `claim` and `reclaim`; with it, trials of dead workers go on first.
         constraints: that a picked epoch has to keep.
+        retries: how often a trial is tried again whose process died; until then it stays running, for whoever
+            takes trials to settle.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class StudySearcher(Searcher):
         directory_of: Callable[[int], Path | None] | None = None,
         take: Callable[[int], bool] | None = None,
         constraints: Sequence[Constraint] = (),
+        retries: int = 0,
     ) -> None:
         super().__init__(metric=PICKED, mode=objective.mode)
         self.study, self.space, self.objective, self.at = study, space, objective, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
+        self._retries = retries
         self._live: dict[str, _Live] = {}
 
     def suggest(self, trial_id: str) -> Any:
@@ -82,7 +86,8 @@ class StudySearcher(Searcher):
             return
         again = bool(result) and not live.add(result or {})
         complete = again or bool(result and result.get(FINAL))
-        tell(self.study, live.trial, self._ended(live, error, complete))
+        if not (error and self._is_tried_again(live)):
+            tell(self.study, live.trial, self._ended(live, error, complete))
 
     def save(self, checkpoint_path: str) -> None:
         """Note which trial of Tune is which of the study; all else is in the study."""
@@ -98,6 +103,14 @@ class StudySearcher(Searcher):
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
         return not ours and self._take is not None and self._take(number)
+
+    def _is_tried_again(self, live: _Live) -> bool:
+        """Say whether the process of a trial died that may be tried again; what raised has been."""
+        directory = self._directory_of(live.trial.number) if self._directory_of else None
+        written = None if directory is None else read_trial(directory)
+        if written is not None and written.state.finished:
+            return False
+        return self._retries > (0 if written is None else len(written.failed_attempts))
 
     def _ended(self, live: _Live, error: bool, complete: bool) -> TrialRecord:
         record = live.record()

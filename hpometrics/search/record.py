@@ -15,6 +15,7 @@ from typing import Any
 from ..exceptions import RecordError
 from .atomic import atomic_write, make_private
 from .readings import Reading, from_json, numbers_of, to_json
+from .repeats import Repeat, deviation, mean_values
 from .strict_json import read_json, real, whole
 
 TRIAL_FILE = "trial.json"
@@ -97,8 +98,12 @@ class TrialRecord:
     """One trial, on any backend.
 
     `value` and `epoch` are those of the picked epoch (None before there is one), `reason` says why a trial
-    that is not complete ended, `checkpoint` is the state at the end of the picked epoch, if one was kept.
+    that is not complete ended, `ended_by` the setting that ended one before its last epoch (see `End`),
+    `checkpoint` is the state at the end of the picked epoch, if one was kept.
     `constraints` says by how much the picked epoch exceeds each bound: 0 or less keeps it.
+    `failed_attempts` are the reasons of runs that were tried again. Of a trial with several `repeats` values
+    are means over them, epochs, picked epoch and checkpoint those of the first; of one that has a single run
+    there are none.
     """
 
     number: int
@@ -108,6 +113,7 @@ class TrialRecord:
     epoch: int | None = None
     epochs: tuple[EpochRecord, ...] = ()
     reason: str | None = None
+    ended_by: str | None = None
     seed: int | None = None
     threads: int | None = None
     started: datetime | None = None
@@ -115,11 +121,19 @@ class TrialRecord:
     checkpoint: Path | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     constraints: Mapping[str, float] = field(default_factory=dict)
+    failed_attempts: tuple[str, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
 
     @property
     def picked_values(self) -> Mapping[str, Reading]:
-        """All values of the picked epoch, by name."""
-        return next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
+        """All values of the picked epoch, by name; over repeats their means, a curve the first one's."""
+        picked = next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
+        return {**picked, **mean_values(self.repeats)}
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the value over repeats; None of fewer than two."""
+        return deviation([repeat.value for repeat in self.repeats])
 
     def to_json(self, home: Path | None = None) -> dict[str, Any]:
         """Write all but the epochs as plain JSON; a checkpoint below `home` relative to it."""
@@ -128,6 +142,7 @@ class TrialRecord:
         told["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
         told["started"] = self.started.isoformat() if self.started else None
         told["checkpoint"] = _relative(self.checkpoint, home)
+        told["repeats"] = [repeat.to_json() for repeat in self.repeats]
         told["constraints"] = {text: to_json(excess) for text, excess in self.constraints.items()}
         return told
 
@@ -148,6 +163,8 @@ class TrialRecord:
                 known["started"] = datetime.fromisoformat(known["started"])
             if known.get("checkpoint"):
                 known["checkpoint"] = (home or Path()) / known["checkpoint"]
+            known["failed_attempts"] = tuple(map(str, known.get("failed_attempts", ())))
+            known["repeats"] = tuple(map(Repeat.from_json, known.get("repeats", ())))
             excesses = known.get("constraints", {})
             known["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
             return cls(**{**known, "epochs": epochs})
@@ -161,12 +178,15 @@ _MAY_BE: Mapping[str, tuple[type, ...]] = {
     "value": (int, float, NoneType),
     "epoch": (int, NoneType),
     "reason": (str, NoneType),
+    "ended_by": (str, NoneType),
     "seed": (int, NoneType),
     "threads": (int, NoneType),
     "seconds": (int, float),
     "checkpoint": (str, NoneType),
     "versions": (Mapping,),
     "constraints": (Mapping,),
+    "failed_attempts": (list, tuple),
+    "repeats": (list, tuple),
 }
 """What each field of a record is in JSON; one that is not here is read by what it stands for."""
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..exceptions import RunError
 from ..objective import Objective
+from .readings import numbers_of
+from .record import TrialRecord
 
 if TYPE_CHECKING:
     import optuna
@@ -81,6 +85,45 @@ class ListReporter:
     ) -> None:
         """Keep the report."""
         self.reports.append(Report(epoch, value, picked, dict(values), final))
+
+
+def last_report(record: TrialRecord, metric: str) -> Report:
+    """The report of the last epoch of a trial, whose value is the picked one."""
+    last, picked = record.epochs[-1], math.nan if record.value is None else record.value
+    return Report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
+
+
+class HoldsLast:
+    """Passes the reports of a run on to a host, but for the final one: after the run its trial goes on.
+
+    Args:
+        host: of the trial.
+    """
+
+    def __init__(self, host: Reporter) -> None:
+        self._host = host
+        self.number, self.stops = host.number, host.stops
+
+    @property
+    def params(self) -> Mapping[str, Any] | None:
+        """Those of the host."""
+        return self._host.params
+
+    def check(self, metric: str, objective: Objective) -> None:
+        """Let the host refuse the run; see `Reporter`."""
+        self._host.check(metric, objective)
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Tell the host of an epoch that another follows; it may stop the run."""
+        if not final:
+            self._host.report(epoch, value, picked, values, final)
+
+    def release(self, report: Report) -> None:
+        """Tell the host the final epoch, once the trial is over; a stop is too late then."""
+        with suppress(*self.stops):
+            self._host.report(report.epoch, report.value, report.picked, report.values, final=True)
 
 
 def as_reporter(host: object) -> Reporter:

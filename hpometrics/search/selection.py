@@ -10,9 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import NoFeasibleTrialError, NoFiniteValueError
+from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..objective import MINIMIZE, Objective
 from .constraints import violation
+from .one_se import Pick, simplest_within_error
 from .readings import Reading
 from .record import TrialRecord, TrialState
 
@@ -29,6 +30,8 @@ class Best:
     """The best trial: what it was given, what it reached and where its state is kept.
 
     `value` and `values` are those of `epoch` (counted from 0); `checkpoint` is the state at its end, if kept.
+    Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
+    are those of the first.
     """
 
     params: Mapping[str, Any]
@@ -39,6 +42,8 @@ class Best:
     metric: str
     objective: Objective
     values: Mapping[str, Reading]
+    deviation: float | None = None
+    repeats: int = 1
 
 
 class Picker:
@@ -126,13 +131,22 @@ def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRec
     return complete[objective.best_index(math.nan if r.value is None else r.value for r in complete)]
 
 
-def best_of(records: Sequence[TrialRecord], metric: str, objective: Objective) -> Best:
-    """Pick the best trial and say all about it.
+def best_of(
+    records: Sequence[TrialRecord], metric: str, objective: Objective, pick: Pick | str = Pick.BEST
+) -> Best:
+    """Pick a trial and say all about it.
+
+    Args:
+        records: the trials.
+        metric: the name of what is optimised.
+        objective: the metric's.
+        pick: the trial with the best value, or by `simplest_within_error`.
 
     Raises:
-        NoFeasibleTrialError, NoFiniteValueError: as in `pick_trial`.
+        NoFeasibleTrialError, NoFiniteValueError: as in `pick_trial`, `simplest_within_error`.
+        ConfigError: there is no such way to pick.
     """
-    record = pick_trial(records, objective)
+    record = picked_trial(records, objective, pick)
     value, epoch = record.value, record.epoch
     return Best(
         params=record.params,
@@ -143,7 +157,19 @@ def best_of(records: Sequence[TrialRecord], metric: str, objective: Objective) -
         metric=metric,
         objective=objective,
         values=record.picked_values,
+        deviation=record.deviation,
+        repeats=max(1, len(record.repeats)),
     )
+
+
+def picked_trial(records: Sequence[TrialRecord], objective: Objective, pick: Pick | str) -> TrialRecord:
+    """Return the trial that a way to pick finds; see `best_of`."""
+    try:
+        rule = Pick(pick)
+    except ValueError:
+        raise ConfigError(f"pick is best or one_se, got {pick!r}") from None
+    best = pick_trial(records, objective)
+    return best if rule is Pick.BEST else simplest_within_error(best, records, objective)
 
 
 _FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}

@@ -1,36 +1,153 @@
-"""The best of a run directory, from its record alone: no engine, no torch, no search host."""
+"""The best of a run directory, from its record: no engine, no search host; torch for what was kept alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..search.record import TrialRecord
 from ..search.selection import Best, best_of
+from ..search.verdict import Verdict
 from .directory import RunDirectory
 from .exports import best_facts, best_yaml
-from .table import optimal
+from .picks import by_metric, optimised_at, repicked
+from .resolved import Resolved
+from .table import number, optimal
+from .verdicts import draw_verdict, kept_verdict
+
+if TYPE_CHECKING:
+    from .asking import Asked
 
 FORMS = ("text", "yaml", "json")
 
 
-def best_text(directory: Path, form: str = "text") -> str:
+@dataclass(frozen=True)
+class Chosen:
+    """The best trial by a metric, among the records that say so.
+
+    Args:
+        best: the trial and its epoch.
+        records: all trials, each at the epoch that counts.
+        resolved: the sweep as if that metric had been optimised.
+        optimum: what the sweep itself has picked, where that was by another metric or rule.
+        verdict: how sure the pick is.
+        lacking: trials that have no value of the metric, with the reason.
+    """
+
+    best: Best
+    records: Sequence[TrialRecord]
+    resolved: Resolved
+    verdict: Verdict
+    optimum: Best | None = None
+    lacking: Mapping[int, str] = field(default_factory=dict)
+
+
+def best_text(
+    directory: Path,
+    form: str = "text",
+    metric: str | None = None,
+    at: str | None = None,
+    level: float | None = None,
+) -> str:
     """Say what is best in a run directory: the block that `run` prints, or all facts as YAML or JSON.
 
+    Args:
+        directory: of the run.
+        form: one of `FORMS`.
+        metric: that picks, in the place of the optimised one: any that was measured, or that follows from the
+            statistics which were kept of every epoch.
+        at: which epoch counts, `best` or `last`; as the sweep says unless given.
+        level: of intervals that are drawn of what was kept; unless given they are those of the sweep's end.
+
     Raises:
-        ConfigError: it is no run directory.
+        ConfigError: it is no run directory, or the metric cannot pick.
+        NotKeptError: the metric needs more than was kept.
         NoFiniteValueError: none of its trials is complete.
     """
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
-    best = best_of(records, resolved.metric, resolved.objective)
+    best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+    if metric is None and at is None:
+        chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
+    else:
+        chosen = _chosen(home, records, resolved, metric, at, level, best)
     if form == "text":
-        return optimal(best, records, resolved)
-    facts = best_facts(best, record_of(best, records), resolved, directory)
+        block = optimal(chosen.best, chosen.records, chosen.resolved)
+        return "\n".join([block, *chosen.verdict.lines(), *_beside(chosen, resolved)])
+    facts = _facts(chosen, resolved, directory)
     return best_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
 
 
 def record_of(best: Best, records: Sequence[TrialRecord]) -> TrialRecord:
     """Give the record of the best trial."""
     return next(record for record in records if record.number == best.trial)
+
+
+def _chosen(
+    home: RunDirectory,
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    metric: str | None,
+    at: str | None,
+    level: float | None,
+    optimum: Best,
+) -> Chosen:
+    asked: Asked | None = None
+    lacking: Mapping[int, str] = {}
+    told = by_metric(resolved, resolved.metric, resolved.objective, at)
+    if metric is not None:
+        from .asking import ask  # with pydantic, which reading the record alone does not need
+
+        answer = ask(home, resolved, records, metric)
+        asked, records, lacking = answer.asked, answer.records, answer.lacking
+        told = by_metric(resolved, asked.name, asked.objective, at)
+    picked = repicked(records, told)
+    best = best_of(picked, told.metric, told.objective)
+    return Chosen(best, picked, told, _verdict(home, picked, told, level, asked), optimum, lacking)
+
+
+def _verdict(
+    home: RunDirectory,
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    level: float | None,
+    asked: Asked | None,
+) -> Verdict:
+    if level is None:
+        return kept_verdict(home, records, resolved)
+    return draw_verdict(home, records, resolved, level, asked)
+
+
+def _beside(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
+    """Say what the sweep has picked itself, and what this pick gives up of it."""
+    if chosen.optimum is None:
+        return
+    best, optimum = chosen.best, chosen.optimum
+    value, loss = optimised_at(best, resolved, optimum)
+    yield "Optimized was:"
+    where = f"{number(optimum.value)} (trial {optimum.trial}, epoch {optimum.epoch})"
+    same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
+    given_up = "the same pick" if same else f"here {number(value)}, which gives up {number(loss)}"
+    yield f"  {resolved.metric} at {resolved.at}: {where}; {given_up}"
+    if (repeats := resolved.config["budget"]["repeats"]) > 1:
+        yield f"each trial is told by the first of its {repeats} repeats"
+    for trial, reason in chosen.lacking.items():
+        yield f"left out: trial {trial}: {reason}"
+
+
+def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
+    best, optimum = chosen.best, chosen.optimum
+    facts = best_facts(best, record_of(best, chosen.records), chosen.resolved, home, chosen.verdict)
+    if optimum is None:
+        return facts
+    value, loss = (None if x != x else x for x in optimised_at(best, resolved, optimum))
+    optimised = {"metric": resolved.metric, "objective": resolved.objective.value, "at": resolved.at}
+    there = {"trial": optimum.trial, "epoch": optimum.epoch, "value": optimum.value}
+    return {
+        **facts,
+        "optimized": {**optimised, **there, "value_here": value, "loss": loss},
+        "left_out": {str(trial): reason for trial, reason in chosen.lacking.items()},
+    }

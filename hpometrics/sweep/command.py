@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import NoFiniteValueError
-from ..logs.loggers import LOGGERS
+from ..messages import printable
 from ..run.spec import RunSpec
-from ..run.trial import Trials
-from ..search.record import TrialRecord
+from ..run.trials import Trials
+from ..search.record import TrialRecord, TrialState
 from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
 from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
+from .interrupts import exit_code, raising_interrupts
 from .job import Job, spec_facts
+from .mending import mend
 from .plan import Plan
 from .progress import Progress
 from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
+from .status import status_facts
 from .table import evaluated, optimal, result_table
+from .verdicts import conclude, kept_verdict
 from .writer import write_text
 
-OK, NOTHING_COMPLETE, INTERRUPTED = 0, 3, 130
+OK, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 3, 4
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Options:
     extend: bool = False
     quiet: bool = False
     verbose: bool = False
+    as_json: bool = False
 
 
 def run_command(plan: Plan, options: Options) -> int:
@@ -50,24 +53,31 @@ def run_command(plan: Plan, options: Options) -> int:
     """
     job = make_job(plan, options.extend)
     with (
-        terminated_as_interrupted(),
+        raising_interrupts(),
         job.directory.opened(
             job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
         ),
     ):
+        mended = list(mend(job))
         earlier = job.directory.records()
         progress = Progress(job.resolved, earlier, options.quiet, job.directory)
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
         job.reached = any(job.reaches(record) for record in earlier)
-        progress.say(_opening(job, earlier))
+        job.failed = sum(record.state is TrialState.FAILED for record in earlier)
+        progress.say("\n".join([*mended, _opening(job, earlier)]))
         try:
             with progress.live():
                 _backend(job, options.verbose)(job)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             _conclude(job, progress, quiet=True)
             progress.say(_interrupted(job))
-            return INTERRUPTED
-        return _conclude(job, progress)
+            return exit_code(interrupt)
+        code = _conclude(job, progress, as_json=options.as_json)
+        failed = [record for record in job.directory.records() if record.state is TrialState.FAILED]
+        if not job.fails(len(failed)):
+            return code
+        progress.say(_why_failed(failed))
+        return TOO_MANY_FAILED
 
 
 def make_job(plan: Plan, extend: bool = False) -> Job:
@@ -88,7 +98,9 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
         home.path.absolute(),
         plan.engine_seed,
         plan.config.results.fsync,
-        [logger.name for logger in plan.config.results.loggers if logger.name in LOGGERS],
+        [logger.spec for logger in plan.config.results.loggers],
+        plan.config.budget.repeats,
+        plan.config.budget.retries,
     )
     return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 
@@ -117,7 +129,7 @@ def _opening(job: Job, earlier: list[TrialRecord]) -> str:
     return f"{head}  going on: {done} of {total or 'any number'} done" if earlier else head
 
 
-def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
+def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
     """Write what is left of the sweep, print it, and return the exit code."""
     home, resolved = job.directory, job.resolved
     records = home.records()
@@ -125,24 +137,43 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False) -> int:
     if (kind := job.plan.config.results.report) != "none" and not quiet:
         write_report(home.path, kind)
     try:
-        best = best_of(records, resolved.metric, resolved.objective)
+        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
     except NoFiniteValueError as err:
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
-            print(evaluated(records))
+            print(_as_json(home) if as_json else evaluated(records))
         return NOTHING_COMPLETE
-    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path)))
+    verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
+    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
     engine = job.trials.train
     if isinstance(engine, StagedEngine):
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
-    if not quiet:
+    if as_json:
+        print(_as_json(home), flush=True)
+    elif not quiet:
         print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
+        print(*verdict.lines(), sep="\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
+
+
+def _why_failed(failed: Sequence[TrialRecord]) -> str:
+    """Name the reasons of failed trials, each once."""
+    trials: dict[str, list[str]] = {}
+    for record in failed:
+        reason = printable((record.reason or "").partition("\n")[0])
+        trials.setdefault(reason, []).append(str(record.number))
+    lines = [f"  {reason} (trial {', '.join(numbers)})" for reason, numbers in trials.items()]
+    head = f"{len(failed)} trials have failed, as many as budget.failures allows; raise it to go on:"
+    return "\n".join([head, *lines])
+
+
+def _as_json(home: RunDirectory) -> str:
+    return json.dumps(status_facts(home.path), indent=1, allow_nan=False)
 
 
 def _saved(job: Job) -> str:
@@ -156,16 +187,3 @@ def _interrupted(job: Job) -> str:
     settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
     return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
-
-
-@contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Take SIGTERM, with which a scheduler ends a job, for Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

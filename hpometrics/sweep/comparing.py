@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..exceptions import ConfigError
 from ..metrics.names import MetricName
@@ -13,6 +14,7 @@ from ..metrics.ranking.per_user import PerUser
 from ..metrics.ranking.strata import POPULARITY
 from ..objective import Objective
 from ..run.user_tables import table_of
+from ..search.readings import to_json
 from ..search.record import TrialRecord
 from .directory import RunDirectory
 from .resolved import Resolved
@@ -28,8 +30,40 @@ Row = tuple[tuple[str, ...], Comparison]
 """What is compared, as cells of a table, and how it compares."""
 
 
-def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: str | None = None) -> str:
-    """Compare two trials at their picked epochs: a table, and in words which one is better.
+@dataclass(frozen=True)
+class Compared:
+    """How two trials compare, a row per metric, or per metric and stratum.
+
+    Args:
+        trials: their numbers.
+        heads: of the cells that say what a row compares.
+        rows: of the table.
+        said: which trial is better, a sentence per row.
+        left_out: which users are in no row, in words.
+    """
+
+    trials: tuple[int, int]
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    said: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    def text(self) -> str:
+        """Print a table, and in words which trial is better."""
+        return "\n".join([_drawn(self.rows, self.heads, self.trials), "", *self.said, *self.left_out])
+
+    def facts(self) -> dict[str, Any]:
+        """Give the same as plain JSON; an effect that is not defined is null."""
+        rows = zip(self.rows, self.said, strict=True)
+        return {
+            "trials": list(self.trials),
+            "compared": [_facts(self.heads, row, said) for row, said in rows],
+            "left_out": list(self.left_out),
+        }
+
+
+def compared(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: str | None = None) -> Compared:
+    """Compare two trials at their picked epochs.
 
     Args:
         directory: of the run.
@@ -56,9 +90,17 @@ def compare_text(directory: Path, a: int, b: int, metrics: Sequence[str] = (), b
         parts = compare_strata(first, second, by, names)
         rows = [((name, _called(by, stratum)), one) for (name, stratum), one in parts.items()]
         left_out = _left_out_of_strata(first, second, by, names, parts)
-    told = [_sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows]
+    said = [_sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows]
     heads = ("metric",) if by is None else ("metric", by)
-    return "\n".join([_drawn(rows, heads, (a, b)), "", *told, *left_out])
+    return Compared((a, b), heads, tuple(rows), tuple(said), tuple(left_out))
+
+
+def _facts(heads: Sequence[str], row: Row, said: str) -> dict[str, Any]:
+    what, one = row
+    numbers = {
+        name: to_json(value) if isinstance(value, float) else value for name, value in vars(one).items()
+    }
+    return {**numbers, **dict(zip(heads, what, strict=True)), "said": said}
 
 
 def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int) -> PerUser:

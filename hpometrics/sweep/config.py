@@ -105,6 +105,9 @@ class Metrics(Strict):
     """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
     at: Literal["best", "last"] = "best"
     """Which epoch's value counts for a trial."""
+    pick: Literal["best", "one_se"] = "best"
+    """Which trial is picked: the best, or of those within one standard error of it, over repeats, the one of
+    the fewest epochs."""
     track_examples: ExamplesForm = None
     """Keep the worst and best examples of each trial's picked epoch: true, how many, or a mapping."""
 
@@ -191,19 +194,20 @@ class Budget(Strict):
     time: Duration | None = None
     """Start no trial after this time; running ones end."""
     trial_time: Duration | None = None
-    """Longest time of one trial."""
+    """End a trial with the epoch in which it has taken this long; a program is ended at once. Each repeat and
+    each retry has as long."""
     epochs: Annotated[int, Field(ge=1)] | None = None
     """Most epochs of one trial."""
     retries: Annotated[int, Field(ge=0)] = 0
-    """How often a failed trial is tried again."""
+    """How often a failed trial is tried again, under its seed; that takes nothing off `trials`."""
     failures: Annotated[int, Field(ge=1)] | None = None
-    """Stop after this many failed trials."""
+    """Start no trial after this many have failed, those of earlier runs included; exit code 4."""
     target: float | None = None
     """Stop when a trial reaches this value."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """End a trial after this many epochs without improvement."""
     repeats: Annotated[int, Field(ge=1)] = 1
-    """Seeds per params."""
+    """Seeds per params: the value of a trial is the mean over as many runs. Pruners judge the first."""
 
 
 class Results(Strict):
@@ -214,11 +218,14 @@ class Results(Strict):
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
     loggers: Annotated[list[PluginForm], Field(max_length=100)] = Field(default_factory=list)
-    """Where else values go: table, tensorboard. `trials.csv` and `.trainstats` are always written."""
+    """Where else values go: csv, table, tensorboard, mlflow, wandb. `trials.csv` and `.trainstats` always."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
-    """Which checkpoints are kept."""
+    """Which are kept of the checkpoints that the engine gives: those of the picked epoch and the latest, the
+    latest, all, or none. Without any a trial that is killed begins again."""
     fsync: Literal["epoch", "trial"] = "epoch"
     """When the record of a trial is forced to disk."""
+    statistics: Literal["small", "all", "none"] = "small"
+    """Statistics kept of every epoch for `best --metric`: small (of a fixed size), all (every row's too)."""
 
 
 def _engine(value: Any) -> Any:

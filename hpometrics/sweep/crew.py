@@ -62,7 +62,12 @@ class Crew:
     def _send_home(self) -> None:
         for worker in self._workers:
             worker.terminate()
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:  # Ctrl-C once more: at once, what is not recorded is trained again
+            for worker in self._workers:
+                worker.kill()
+            raise
 
     def _wait(self) -> None:
         for worker in self._workers:

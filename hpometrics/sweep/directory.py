@@ -10,7 +10,7 @@ from itertools import chain
 from filelock import FileLock, Timeout
 
 from ..exceptions import ConfigError
-from ..search.atomic import make_private
+from ..search.atomic import free_name, make_private
 from ..search.epoch_log import read_trial
 from ..search.record import TrialRecord
 from .resolved import Change, Resolved, changes, read_resolved
@@ -29,6 +29,7 @@ class RunDirectory:
         self.locks = path / ".locks"
         self.table = path / "trials.csv"
         self.best = path / "best.yaml"
+        self.verdict = path / "verdict.json"
         self.engine_params = path / "best.json"
 
     def trial(self, number: int) -> pathlib.Path:
@@ -39,14 +40,17 @@ class RunDirectory:
         """Give the file of a report, `html` or `md`."""
         return self.path / f"report.{kind}"
 
+    def begun(self) -> list[pathlib.Path]:
+        """Give the directories of trials; what else lies beside them is left aside."""
+        return [path for path in self.trials.glob("[0-9]*") if path.name.isdigit() and path.is_dir()]
+
     def records(self) -> list[TrialRecord]:
-        """Read the record of every trial that has begun, by number; what else lies beside them is left aside.
+        """Read the record of every trial that has begun, by number.
 
         Raises:
             RecordError: a file of a trial is damaged.
         """
-        paths = [path for path in self.trials.glob("[0-9]*") if path.name.isdigit() and path.is_dir()]
-        found = [read_trial(path) for path in paths]
+        found = [read_trial(path) for path in self.begun()]
         return sorted((record for record in found if record is not None), key=lambda record: record.number)
 
     def read(self) -> Resolved:
@@ -77,8 +81,8 @@ class RunDirectory:
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()
-                self._check_no_worker()
-                self.path.rename(self._aside())
+                self.check_no_worker()
+                self.path.rename(free_name(self.path, "old"))
         make_private(self.path)
         with self._held():
             self._check_ours()
@@ -115,7 +119,12 @@ class RunDirectory:
         finally:
             lock.release()
 
-    def _check_no_worker(self) -> None:
+    def check_no_worker(self) -> None:
+        """Refuse what needs the directory for itself while a worker is at a trial.
+
+        Raises:
+            ConfigError: one is; the message names its trial.
+        """
         for path in self.locks.glob("*"):
             try:
                 with FileLock(path, blocking=False):
@@ -138,10 +147,3 @@ class RunDirectory:
     def _explained(self, found: list[Change], remedy: str) -> str:
         lines = "\n".join(map(str, found))
         return f"{self.path}: its trials were made by another sweep:\n{lines}\n{remedy}"
-
-    def _aside(self) -> pathlib.Path:
-        """Give the first free name beside the directory."""
-        number = 1
-        while (path := self.path.with_name(f"{self.path.name}.old-{number}")).exists():
-            number += 1
-        return path

@@ -14,7 +14,7 @@ from ..messages import one_line
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.places import check_output_name
 from ..run.spec import RunSpec, engine_facts
-from ..run.trial import check_search
+from ..run.trials import check_search
 from ..target import Kind, import_target
 from .outputs import Outputs
 from .plan import Plan, make_plan
@@ -142,11 +142,12 @@ def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
 
 
 def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
-    """Let an engine that knows its params refuse the space of a plan.
+    """Let an engine that knows its params refuse the space of a plan, and several seeds where it has one.
 
     Raises:
-        SweepFileError: a param leads nowhere.
+        SweepFileError: a param leads nowhere, or all repeats would be the same.
     """
+    _check_repeats(plan, engine)
     try:
         check_search(engine, spec, plan.space.params)
     except HpometricsError as err:
@@ -156,6 +157,12 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
         path = (*(("engine", "params") if fixed else ("space",)), *([name] if name else []))
         problem = Problem(plan.document.mark(path), path, text.removeprefix(f"{name}: "))
         raise SweepFileError([problem]) from err
+
+
+def _check_repeats(plan: Plan, engine: SweepEngine) -> None:
+    if plan.config.budget.repeats > 1 and isinstance(engine, StagedEngine):
+        with _at(plan, "budget", "repeats"):
+            raise ConfigError("stages draw from engine.seed alone, so that all repeats would be the same")
 
 
 @contextmanager

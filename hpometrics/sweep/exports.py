@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from ..messages import printable
+from ..logs.cells import cell
 from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
+from ..search.verdict import Verdict
+from .held_out import held_out, values_shown
 from .resolved import Resolved
-from .secrets import is_secret, shown
+from .secrets import is_secret, veiled
 from .writer import dump_yaml
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
-    values = [resolved.metric, *resolved.track]
+    values = list(values_shown(records, resolved))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    facts = ["trial", "state", "value", "epoch", "epochs", "seconds", "seed", "reason"]
+    facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
     writer.writerow([*facts, *(f"params.{name}" for name in params), *(f"values.{name}" for name in values)])
     for record in records:
         row = [
             record.number,
             record.state.value,
             record.value,
+            record.deviation,
+            max(1, len(record.repeats)),
             record.epoch,
             len(record.epochs),
             round(record.seconds, 3),
@@ -53,25 +54,28 @@ def _told(value: Reading | None) -> float | str | None:
 
 
 def _cell(value: Any) -> Any:
-    """Keep a cell from being read as a formula, or as several lines; lists and mappings become JSON."""
-    if isinstance(value, (dict, list, bool)):
-        return HIDDEN if is_secret(value) else json.dumps(shown(value))
-    if isinstance(value, str):
-        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
-    return value
+    """Give what a table holds, secrets hidden."""
+    return HIDDEN if is_secret(value) else cell(veiled(value))
 
 
-def best_facts(best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path) -> dict[str, Any]:
+def best_facts(
+    best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path, verdict: Verdict | None = None
+) -> dict[str, Any]:
     """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
+    tested = held_out(best.values, best.metric, best.objective, best.value)
     return {
         "params": resolved.ordered(best.params),
         "metric": best.metric,
         "objective": best.objective.value,
         "value": best.value,
+        "deviation": best.deviation,
+        "repeats": [{"seed": r.seed, "value": r.value, "epoch": r.epoch} for r in record.repeats],
+        "test": None if tested is None else tested.to_json(),
         "at": resolved.at,
         "epoch": best.epoch,
         "trial": best.trial,
         "values": {name: None if value != value else _told(value) for name, value in best.values.items()},
+        "verdict": None if verdict is None else verdict.to_json(),
         "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
         "seed": record.seed,
         "sweep": resolved.name,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeVar
 from unicodedata import is_normalized
 
@@ -115,6 +116,12 @@ def _duration(value: Any) -> Any:
     return value
 
 
+def _seconds(duration: float) -> str:
+    """Print a duration as one reads it back: exactly, and without an exponent."""
+    text = f"{Decimal(repr(duration)):f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}s"
+
+
 def _matching(pattern: str) -> Any:
     return Field(json_schema_extra={"pattern": f"^{pattern}$"})
 
@@ -134,7 +141,7 @@ Duration = Annotated[
     float,
     _read_as(_duration, Annotated[str, _matching(_DURATION)]),
     Field(gt=0),
-    PlainSerializer(lambda seconds: f"{seconds:g}s"),
+    PlainSerializer(_seconds),
 ]
 
 

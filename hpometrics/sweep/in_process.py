@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..search.optuna_backend import OptunaReporter, claim, reclaim, tell
+from ..search.optuna_backend import OptunaReporter, claim, tell
 from .job import Job
-from .studies import TrialLocks, has_reached_target, opened_study, reserve_slots
+from .reclaiming import take_up
+from .studies import TrialLocks, is_over, opened_study, reserve_slots
 
 
 def run_in_process(job: Job, verbose: bool = False) -> None:
@@ -16,11 +17,12 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
 
     Raises:
         BaseException: what stopped the trial at work, once it is recorded as interrupted.
+        DiskError: the record or the study cannot be written.
     """
     locks = TrialLocks(job.directory, job.plan.trials)
     with opened_study(job, locks, verbose) as study:
-        while not (job.over or has_reached_target(study, job)):
-            trial = reclaim(study, locks.take)
+        while not is_over(study, job):
+            trial = take_up(study, job, locks)
             if trial is None:
                 reserve_slots(study, job)
                 trial = claim(study, locks.take)

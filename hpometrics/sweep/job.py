@@ -10,7 +10,7 @@ from typing import Any
 
 from ..metrics.combined import Combined
 from ..run.spec import Reported, engine_facts
-from ..run.trial import Trials
+from ..run.trials import Trials
 from ..search.record import TrialRecord, TrialState
 from .directory import RunDirectory
 from .engine import ImportedEngine, SweepEngine
@@ -36,6 +36,7 @@ class Job:
         extend: a stored study of another space is accepted.
         earlier: seconds that earlier invocations spent.
         reached: whether a trial has reached the target.
+        failed: how many trials have failed, those of earlier invocations included.
         ended: how many trials it was told of.
     """
 
@@ -49,13 +50,14 @@ class Job:
     earlier: float = 0.0
     began: float = field(default_factory=time.monotonic)
     reached: bool = False
+    failed: int = 0
     ended: int = 0
     _noting: Lock = field(default_factory=Lock, repr=False)
 
     @property
     def over(self) -> bool:
-        """Whether no further trial is to start: the time is up, or the target is reached."""
-        return self.reached or self.seconds_left == 0
+        """Whether no further trial is to start: the time is up, the target reached, too many have failed."""
+        return self.reached or self.seconds_left == 0 or self.fails(self.failed)
 
     @property
     def spent(self) -> float:
@@ -73,7 +75,13 @@ class Job:
         with self._noting:
             self.reached = self.reached or self.reaches(record)
             self.ended += record.state.finished
+            self.failed += record.state is TrialState.FAILED
             self.tell(record)
+
+    def fails(self, count: int) -> bool:
+        """Say whether so many failed trials are as many as `budget.failures` allows."""
+        limit = self.plan.config.budget.failures
+        return limit is not None and count >= limit
 
     def reaches(self, record: TrialRecord) -> bool:
         """Say whether a trial has reached `budget.target`."""
@@ -89,14 +97,17 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     Where an engine of stages is evaluated, or a program runs, nothing is updated: values come as numbers.
     """
     facts = engine_facts(engine.train)
-    best, own_words = plan.optimize, ("epochs", "patience", "target")
+    best, own_words = plan.optimize, ("epochs", "patience", "target", "trial_time")
     given: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in own_words}
     given |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
+    if "checkpoints" in plan.config.results.model_fields_set:  # else the engine may say it
+        given["checkpoints"] = plan.config.results.checkpoints
     told = {name: value for name, value in given.items() if value is not None}
     examples = plan.config.metrics.track_examples
     if examples is not None:
         told["track_examples"] = examples.model_dump(exclude_none=True)
     told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
+    told["statistics"] = plan.config.results.statistics
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
     measured = {
         **own,

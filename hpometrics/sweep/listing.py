@@ -15,6 +15,7 @@ from ..search.record import TrialRecord
 from ..search.selection import ranked
 from .directory import RunDirectory
 from .exports import trials_csv
+from .held_out import held_out
 from .resolved import Resolved
 from .table import aligned, trial_rows
 
@@ -95,4 +96,11 @@ def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any
 def _facts(record: TrialRecord, directory: Path, resolved: Resolved) -> dict[str, Any]:
     """Give a trial as strict JSON, with the values of its picked epoch."""
     values = {name: to_json(value) for name, value in record.picked_values.items()}
-    return {**record.to_json(directory), "params": resolved.ordered(record.params), "values": values}
+    tested = held_out(record.picked_values, resolved.metric, resolved.objective, record.value)
+    return {
+        **record.to_json(directory),
+        "deviation": record.deviation,
+        "test": None if tested is None else tested.to_json(),
+        "params": resolved.ordered(record.params),
+        "values": values,
+    }

@@ -52,9 +52,9 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         logging.getLogger("ray").setLevel(level)
         try:
             _fit_all(job, study, locks)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             ray.shutdown()  # first, so that no worker writes after us
-            _mark_interrupted(job, locks)
+            _mark_interrupted(job, locks, interrupt)
             raise
         finally:
             ray.shutdown()
@@ -74,21 +74,26 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
         before = _ended(study)
         objective, teller = _objective(job), Teller(job, locks)
         _tuner(job, objective, study, locks, teller).fit()
-        settle_lost(study, job, locks)
+        again = settle_lost(study, job, locks)
         for record in objective.records():  # a worker that Tune stopped may have had the last word on disk
             if record.state.finished:
                 write_trial(job.directory.trial(record.number), record)
             if record.state.finished and record.number not in before | teller.told:
                 job.note(record)
-        if _ended(study) == before and not job.over:
+        if _ended(study) == before and not again and not job.over:
             raise RunError(
                 f"{job.directory.path}: Ray ended before the trials of the budget did, "
                 f"{len(before)} of {job.plan.trials} are done; -v shows its log"
             )
 
 
-def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
-    """Record the trials that were claimed here and have no end as failed: their workers died too early."""
+def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
+    """Record that runs of trials failed that were claimed here and have no end: their workers died too early.
+
+    Returns:
+        Whether one of the trials is left to be tried again.
+    """
+    again = False
     while trial := reclaim(study, lambda number: number in locks.held):
         record = read_trial(job.directory.trial(trial.number))
         if record is None:
@@ -96,11 +101,17 @@ def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
                 trial.number, job.plan.space.suggest(trial), seed=job.trials.seed_of(trial.number)
             )
         if not record.state.finished:
-            record = replace(record, state=TrialState.FAILED, reason="its worker ended without a result")
+            lost = "its worker ended without a result"
+            run = replace(record, state=TrialState.FAILED, reason=lost, seconds=0.0)
+            record = job.trials.course.after(record, run)
             write_trial(job.directory.trial(trial.number), record)
-        tell(study, trial, record)
+        if record.state.finished:
+            tell(study, trial, record)
+        again = again or not record.state.finished
+        locks.release(trial.number)
     for number in locks.held:
         locks.release(number)
+    return again
 
 
 def _ended(study: optuna.Study) -> set[int]:
@@ -147,6 +158,9 @@ def _objective(job: Job) -> RayObjective:
         directory=trials.directory,
         seed=trials.seed,
         fsync=trials.fsync,
+        loggers=trials.loggers,
+        repeats=trials.repeats,
+        retries=trials.retries,
         **job.facts,
     )
 
@@ -178,9 +192,10 @@ def _taker(job: Job, locks: TrialLocks) -> Callable[[int], bool]:
     return take
 
 
-def _mark_interrupted(job: Job, locks: TrialLocks) -> None:
+def _mark_interrupted(job: Job, locks: TrialLocks, interrupt: KeyboardInterrupt) -> None:
+    reason = type(interrupt).__name__ + (f": {interrupt}" if str(interrupt) else "")
     for number in locks.held:
         directory = job.directory.trial(number)
         record = read_trial(directory)
         if record is not None and not record.state.finished:
-            write_trial(directory, replace(record, state=TrialState.INTERRUPTED, reason="KeyboardInterrupt"))
+            write_trial(directory, replace(record, state=TrialState.INTERRUPTED, reason=reason))

@@ -74,6 +74,8 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
         yield "  fixed", f"{printable(name)}: {exact(value)}"
     yield "objective", f"{best.name}   {direction}   reads {_reads(best)}"
     yield "at", f"the {plan.at.value} epoch"
+    if config.metrics.pick == "one_se":
+        yield "pick", "of the trials within one standard error of the best, that of the fewest epochs"
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
     for bound in plan.bounds:
@@ -145,7 +147,15 @@ def _budget(plan: Plan, done: int) -> Iterator[str]:
     yield f"{plan.trials or 'any number of'} trials in all ({done} done)"
     if budget.time is not None:
         yield f"at most {duration(budget.time)}"
+    if budget.trial_time is not None:
+        yield f"at most {duration(budget.trial_time)} per trial"
     yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine says"
+    if budget.repeats > 1:
+        yield f"{budget.repeats} seeds per trial"
+    if budget.retries:
+        yield f"{budget.retries} {'retry' if budget.retries == 1 else 'retries'} per trial"
+    if budget.failures is not None:
+        yield f"until {_plural(budget.failures, 'trial')} failed"
     if budget.target is not None:
         yield f"until a trial reaches {budget.target:g}"
     if budget.patience is not None:
@@ -155,6 +165,7 @@ def _budget(plan: Plan, done: int) -> Iterator[str]:
 def _results(plan: Plan) -> Iterator[str]:
     results = plan.config.results
     yield f"checkpoints {results.checkpoints}"
+    yield f"{results.statistics} statistics"
     yield f"on disk after every {results.fsync}"
     if results.loggers:
         yield f"loggers {' '.join(logger.name for logger in results.loggers)}"

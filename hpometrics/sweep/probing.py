@@ -12,6 +12,7 @@ from typing import Any
 from ..exceptions import NoFiniteValueError
 from ..messages import one_line
 from ..metrics.diagnostics import diagnostic
+from ..redaction import redacted
 from ..run.spec import RunSpec
 from ..run.trial import attempt
 from ..search.readings import Reading
@@ -76,7 +77,7 @@ def _failure(plan: Plan, error: Exception | None) -> Iterator[Problem]:
     path: Path = ("engine", "command" if plan.config.engine.command else "target")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE not in frame.filename]
     where = f" ({FilePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    told = f"its first epoch failed: {type(error).__name__}: {one_line(error)}{where}"
+    told = f"its first epoch failed: {type(error).__name__}: {redacted(one_line(error))}{where}"
     yield Problem(plan.document.mark(path), path, told)
 
 

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Timer
 from typing import IO, Any
 
 from ..exceptions import HpometricsError, RunError
@@ -33,8 +34,9 @@ class Program:
     Its params are in the file whose path stands for `{params_file}`; `HPOMETRICS_SEED` and
     `HPOMETRICS_TRIAL` are in its environment. Each line of its output that is a JSON object is an epoch:
     values by name, `null` for one that is undefined, `epoch` (counted from 0) if it likes. What else it
-    prints is kept as `output.txt` beside the record of the trial. Where the trial ends first, the program
-    and what it started are asked to end, and after ten seconds made to.
+    prints is kept as `output.txt` beside the record of the trial. Where the trial ends first, or its time is
+    up in the midst of an epoch, the program and what it started are asked to end, and after ten seconds
+    made to.
 
     Args:
         command: the program and its arguments.
@@ -58,19 +60,24 @@ class Program:
         """Run the program.
 
         Raises:
-            RunError: it cannot be started, ends with another exit code than 0, or tells what is no epoch.
+            RunError: it cannot be started, ends with another exit code than 0, tells what is no epoch, or has
+                told none when the time of the trial is up.
             BaseException: the host's stop.
         """
         with _place(run.directory) as place, (place / "output.txt").open("a", encoding="utf8") as kept:
             file = place / "params.json"
             file.write_text(json.dumps(params, indent=1, allow_nan=False), encoding="utf8")
-            with self._started(file, kept, run.directory) as process:
+            with self._started(file, kept, run.directory) as process, _timed(process, run) as late:
                 for epoch in run.epochs(run.spec.epochs or _MOST):
                     told = _next_epoch(process, kept, epoch)
-                    if told is None:
+                    if told is not None:
+                        _record(told, run)
+                    elif late.is_set():
+                        _end_late(run)
+                        break
+                    else:
                         self._check_end(process.wait(), place)
                         break
-                    _record(told, run)
 
     @contextmanager
     def _started(self, params: Path, kept: IO[str], home: Path | None) -> Iterator[subprocess.Popen[str]]:
@@ -164,11 +171,48 @@ def _called(name: str) -> str:
         return name
 
 
+@contextmanager
+def _timed(process: subprocess.Popen[str], run: Run) -> Iterator[Event]:
+    """Stop the program when the time of its trial is up; the event says that it was."""
+    late, left = Event(), run.seconds_left
+
+    def stop() -> None:
+        late.set()
+        _stop(process)
+
+    if left is None:
+        yield late
+        return
+    timer = Timer(left, stop)
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def _end_late(run: Run) -> None:
+    """Note that the time was up in the midst of an epoch; those before it stand.
+
+    Raises:
+        RunError: there is none.
+    """
+    if not run.history:
+        raise RunError(f"trial_time: the program has told no epoch in {run.spec.trial_time:g} seconds")
+    run.end_late()
+
+
 def _end(process: subprocess.Popen[str]) -> None:
     """End a program that is still at work, with what it has started."""
     with process:
-        if process.poll() is not None:
-            return
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    if process.poll() is not None:
+        return
+    with suppress(ProcessLookupError):  # it may end in this very moment
         os.killpg(process.pid, signal.SIGTERM)
         try:
             process.wait(_GRACE)

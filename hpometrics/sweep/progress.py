@@ -15,7 +15,7 @@ from ..search.record import TrialRecord, TrialState
 from ..search.selection import pick_trial
 from .directory import RunDirectory
 from .resolved import Resolved
-from .table import column, duration, number, params_line, word
+from .table import column, duration, number, params_line, spread_of, word
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -78,14 +78,20 @@ class Progress:
 
     def _line(self, record: TrialRecord, better: bool) -> str:
         name = self._resolved.metric
-        values = [f"{name} {column(record.value):>{_WIDTH}}"]
+        values = [f"{name} {spread_of(record):>{_WIDTH}}"]
         values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.track]
         if record.state is TrialState.FAILED:
             values = [printable((record.reason or "").partition("\n")[0])[:100], *self._traceback(record)]
-        epochs = f"{len(record.epochs)} ep"
+        epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"
         mark = "*" if better else " "
         head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
-        return f"{head}  {epochs}  {duration(record.seconds)}  {params_line(record.params, self._resolved)}"
+        params = params_line(record.params, self._resolved)
+        return f"{head}{self._retries(record)}  {epochs}  {duration(record.seconds)}  {params}"
+
+    def _retries(self, record: TrialRecord) -> str:
+        """Say how often it was tried again, of how often it may be."""
+        count = len(record.failed_attempts)
+        return f"  retry {count}/{self._resolved.config['budget']['retries']}" if count else ""
 
     def _traceback(self, record: TrialRecord) -> list[str]:
         """Name the file of a failed trial's traceback; a worker that died has left none."""

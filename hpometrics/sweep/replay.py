@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 from ..exceptions import ConfigError, RecordError
 from ..messages import printable
 from ..replayed import Replayed
+from ..run.progress import End
 from ..run.spec import RunSpec
 from ..run.trial import attempt
+from ..search.course import Course
 from ..search.readings import to_json
 from ..search.record import TrialRecord, TrialState
+from ..search.repeats import Repeat, deviation, mean
 from ..search.reporter import ListReporter
 from ..search.seeds import derive_seed
 from ..search.selection import best_of
@@ -48,8 +50,7 @@ class TrialReplay:
         plan = planned_again(home)
         self._engine = import_engine(plan)
         self._plan = settle(plan, self._engine)
-        facts = spec_facts(self._plan, self._engine)
-        self._spec = RunSpec(**{**facts, "threads": self.record.threads})
+        self._measured = {**spec_facts(self._plan, self._engine), "threads": self.record.threads}
 
     def __str__(self) -> str:
         record, target = self.record, self.resolved.engine
@@ -57,23 +58,49 @@ class TrialReplay:
         return f"trial {record.number} of {self.resolved.name}: {target}, {conditions}"
 
     def seed(self, repeat: int) -> int | None:
-        """The seed of a repeat; that of repeat 0 is the recorded one."""
+        """The seed of a repeat, as it is recorded; of one that was never run, as it would have been."""
+        if repeat < len(self.record.repeats):
+            return self.record.repeats[repeat].seed
         if repeat == 0:
             return self.record.seed
         return derive_seed(self._plan.engine_seed, self.record.number, repeat)
 
     def run(self, repeat: int = 0) -> TrialRecord:
-        """Train once.
+        """Train once; what time has ended when it was recorded ends after as many epochs.
 
         Raises:
             KeyboardInterrupt: it was pressed.
         """
         params = self.record.params
         reporter = ListReporter(number=self.record.number, params=params)
-        again, error = attempt(self._engine, params, self._spec, reporter, seed=self.seed(repeat))
+        again, error = attempt(self._engine, params, self._spec(repeat), reporter, seed=self.seed(repeat))
         if error is not None and not isinstance(error, Exception):
             raise error
         return again
+
+    def run_all(self) -> tuple[TrialRecord, list[TrialRecord]]:
+        """Train every repeat of the trial: what it comes to, and the runs.
+
+        Raises:
+            KeyboardInterrupt: it was pressed.
+        """
+        failed = self.record.state is TrialState.FAILED
+        repeats = self._plan.config.budget.repeats if failed else max(1, len(self.record.repeats))
+        course, runs = Course(repeats, bounds=self._spec(0).bounds), [self.run()]
+        trial = course.after(None, runs[0])
+        while trial.state is TrialState.RUNNING:
+            runs.append(self.run(len(runs)))
+            trial = course.after(trial, runs[-1])
+        return trial, runs
+
+    def _spec(self, repeat: int) -> RunSpec:
+        done: TrialRecord | Repeat = self.record
+        epochs = len(self.record.epochs)
+        if repeat < len(self.record.repeats):
+            done = self.record.repeats[repeat]
+            epochs = done.epochs
+        late = done.ended_by == End.TRIAL_TIME
+        return RunSpec(**self._measured | {"trial_time": None} | ({"epochs": epochs} if late else {}))
 
     def compare(self, again: TrialRecord) -> Replayed:
         """Put what was recorded beside what came out."""
@@ -97,7 +124,8 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
     Args:
         path: see `TrialReplay`.
         trial: see `TrialReplay`.
-        seeds: train it under so many seeds, the recorded one first, and tell mean and deviation.
+        seeds: train it under so many seeds, the recorded ones first, and tell mean and deviation; at least
+            under those of its repeats.
         tell: what every line is given to.
 
     Raises:
@@ -105,14 +133,14 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
     """
     replay = TrialReplay(path, trial)
     tell(f"replaying {replay}")
-    first = replay.run()
-    replayed = replay.compare(first)
+    again, every = replay.run_all()
+    replayed = replay.compare(again)
     tell(str(replayed))
-    if seeds > 1:
-        every = []
-        for repeat in range(seeds):
-            every.append(replay.run(repeat) if repeat else first)
-            tell(f"  seed {replay.seed(repeat)}: {_ended(every[-1])}")
+    if max(seeds, len(every)) > 1:
+        for repeat in range(max(seeds, len(every))):
+            if repeat == len(every):
+                every.append(replay.run(repeat))
+            tell(f"  seed {replay.seed(repeat)}: {_ended(every[repeat])}")
         tell(_spread(replay.resolved.metric, every))
     return replayed.code
 
@@ -120,7 +148,7 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
     records = home.records()
     if number is None:
-        number = best_of(records, resolved.metric, resolved.objective).trial
+        number = best_of(records, resolved.metric, resolved.objective, resolved.pick).trial
     record = next((record for record in records if record.number == number), None)
     if record is None:
         there = ", ".join(str(record.number) for record in records)
@@ -158,4 +186,4 @@ def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
     head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
     if len(values) < 2:
         return f"{head}: too few values for a deviation"
-    return f"{head}: mean {fmean(values)}, deviation {stdev(values)}"
+    return f"{head}: mean {mean(values)}, deviation {deviation(values)}"

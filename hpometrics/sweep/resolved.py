@@ -70,9 +70,19 @@ class Resolved:
         engine = self.config["engine"]
         return str(engine.get("target") or shlex.join(engine["command"]))
 
+    @property
+    def pick(self) -> str:
+        """Which trial is picked: see `Pick`."""
+        return str(self.config["metrics"].get("pick", "best"))
+
     def bounds_of(self, name: str) -> list[Constraint]:
         """The constraints on a value."""
-        return [bound for bound in map(Constraint.parse, self.constraints) if bound.name == name]
+        return [bound for bound in self.bounds if bound.name == name]
+
+    @property
+    def bounds(self) -> list[Constraint]:
+        """The constraints."""
+        return [Constraint.parse(text) for text in self.constraints]
 
     @property
     def fixed(self) -> Mapping[str, Any]:
@@ -189,7 +199,15 @@ class Change:
         return f"  {self.key}: {_shown(self.before)} -> {_shown(self.now)}"
 
 
-_ABOUT = ("engine.", "space.", "backend.list", "budget.epochs", "budget.patience")
+_ABOUT = (
+    "engine.",
+    "space.",
+    "backend.list",
+    "budget.epochs",
+    "budget.patience",
+    "budget.trial_time",
+    "budget.repeats",
+)
 _FATAL = ("name", "metric", "objective", "formula", "constraints", "at")
 
 

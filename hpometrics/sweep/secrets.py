@@ -46,7 +46,7 @@ def revealed(value: Any) -> Any:
     return _replaced(value, reveal)
 
 
-def shown(value: Any) -> Any:
+def veiled(value: Any) -> Any:
     """Give a value with the secrets in it as `***`, as it may be printed."""
     return _replaced(value, lambda name: HIDDEN)
 

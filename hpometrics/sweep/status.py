@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..exceptions import NoFiniteValueError
 from ..search.epoch_log import EPOCHS_FILE
 from ..search.record import TRIAL_FILE, TrialRecord, TrialState
-from ..search.selection import pick_trial
+from ..search.selection import best_of, picked_trial
+from .best import record_of
 from .directory import RunDirectory
+from .exports import best_facts
 from .resolved import Resolved
-from .table import duration, number, params_line, word
+from .table import duration, number, params_line, spread, word
+from .verdicts import kept_verdict
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -32,6 +36,41 @@ def status_text(directory: Path) -> tuple[str, bool]:
     return told, any(record.state is TrialState.COMPLETE for record in records)
 
 
+def status_facts(directory: Path) -> dict[str, Any]:
+    """Give the same as plain JSON; `best` as in `best.yaml`, None with a `reason` where there is none.
+
+    Raises:
+        ConfigError, RecordError: see `status_text`.
+    """
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    told: dict[str, Any] = {
+        "name": resolved.name,
+        "directory": str(directory),
+        "trials": resolved.trials,
+        "done": sum(record.state.finished for record in records),
+        "states": {state.value: sum(record.state is state for record in records) for state in TrialState},
+        "seconds": sum(record.seconds for record in records),
+        "open": [_open_facts(home, record) for record in records if not record.state.finished],
+    }
+    try:
+        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+    except NoFiniteValueError as err:
+        return {**told, "best": None, "reason": str(err)}
+    verdict = kept_verdict(home, records, resolved)
+    return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
+
+
+def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
+    return {
+        "trial": record.number,
+        "state": record.state.value,
+        "epochs": len(record.epochs),
+        "silent": _silence(home.trial(record.number)),
+        "params": dict(record.params),
+    }
+
+
 def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     done = sum(record.state.finished for record in records)
     states = {state: sum(record.state is state for record in records) for state in TrialState}
@@ -42,11 +81,12 @@ def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
-        best = pick_trial(records, resolved.objective)
+        best = picked_trial(records, resolved.objective, resolved.pick)
     except NoFiniteValueError as err:
         return str(err)
     where = f"trial {best.number}, epoch {best.epoch}"
-    value = f"{resolved.metric} {number(best.value)}   ({resolved.objective})"
+    value = spread(number(best.value), best.deviation, len(best.repeats))
+    value = f"{resolved.metric} {value}   ({resolved.objective})"
     return f"{value}   {where}   {params_line(best.params, resolved)}"
 
 
@@ -57,6 +97,8 @@ def _open(
     for record in records:
         if not record.state.finished:
             epochs = f"{len(record.epochs)} epochs" if len(record.epochs) != 1 else "1 epoch"
+            if record.repeats:
+                epochs = f"{len(record.repeats)} of {resolved.config['budget']['repeats']} repeats"
             heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
             told = f"{word(record.state)}   {epochs}, {heard}   {params_line(record.params, resolved)}"
             yield f"  #{record.number}", told
@@ -64,5 +106,6 @@ def _open(
 
 def _silence(trial: Path) -> float:
     """Give the seconds since a trial last wrote to its record."""
-    files = [file for name in (TRIAL_FILE, EPOCHS_FILE) if (file := trial / name).exists()]
+    homes = (trial, *trial.glob("repeats/*"))
+    files = [file for home in homes for name in (TRIAL_FILE, EPOCHS_FILE) if (file := home / name).exists()]
     return max(0.0, time.time() - max(file.stat().st_mtime for file in files))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import optuna
@@ -20,9 +20,12 @@ from ..search.optuna_backend import (
     open_study,
     reclaim,
     reserve,
+    storing,
     study_records,
     tell,
 )
+from ..search.optuna_restore import is_sound, put_aside_study, restore
+from ..search.record import TrialRecord, TrialState
 from ..search.study_origin import check_origin
 from .directory import RunDirectory
 from .job import Job
@@ -71,15 +74,31 @@ def opened_study(job: Job, locks: TrialLocks, verbose: bool = False) -> Iterator
 
     Raises:
         HpometricsError: a sampler or pruner is not well formed, or the stored study is about something else.
+        DiskError: at any time, the study cannot be read or written.
     """
-    optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
-    storage = open_storage("memory" if _in_memory(job) else job.directory.study)
-    try:
-        study = _study(job, storage)
+    with _opened(job, verbose) as study:
         _tell_the_finished(study, job, locks)
         yield study
-    finally:
-        close_storage(storage)
+
+
+def restore_study(job: Job) -> str | None:
+    """Make a study that is damaged, or does not know what has finished, again from the records of trials.
+
+    Returns:
+        What was done; None where nothing had to be.
+
+    Raises:
+        ConfigError: a worker is at work on a trial of it.
+    """
+    path, records = job.directory.study, job.directory.records()
+    damaged = path.exists() and not is_sound(path)
+    if not damaged and (not records or _knows(job, records)):
+        return None
+    job.directory.check_no_worker()
+    aside = f"; the old one is kept as {put_aside_study(path).name}" if path.exists() else ""
+    with _opened(job) as study:
+        restore(study, records, job.plan.space, job.plan.points)
+    return f"{path} was {'damaged' if damaged else 'not that of the trials'}, made again from them{aside}"
 
 
 def reserve_slots(study: optuna.Study, job: Job) -> None:
@@ -97,9 +116,49 @@ def has_open_trials(study: optuna.Study, job: Job) -> bool:
     return any(job.plan.trials is None or trial.number < job.plan.trials for trial in left)
 
 
-def has_reached_target(study: optuna.Study, job: Job) -> bool:
-    """Say whether a trial of any process has reached `budget.target`."""
-    return job.plan.config.budget.target is not None and any(map(job.reaches, study_records(study)))
+def is_over(study: optuna.Study, job: Job) -> bool:
+    """Say whether trials of any process have reached `budget.target`, or used up `budget.failures`."""
+    budget = job.plan.config.budget
+    if job.over:
+        return True
+    if budget.failures is not None:
+        failed = study.get_trials(deepcopy=False, states=(OptunaState.FAIL,))
+        if job.fails(len(failed)):
+            return True
+    return budget.target is not None and any(map(job.reaches, study_records(study)))
+
+
+def known_trials(job: Job) -> dict[int, TrialRecord]:
+    """What the study keeps of the trials that have begun; nothing if it is damaged."""
+    path = job.directory.study
+    if not path.exists() or not is_sound(path):
+        return {}
+    with _opened(job) as study:
+        return {one.number: one for one in study_records(study) if one.state is not TrialState.WAITING}
+
+
+@contextmanager
+def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
+    optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
+    with storing():
+        storage = open_storage("memory" if _in_memory(job) else job.directory.study)
+        try:
+            yield _study(job, storage)
+        finally:
+            close_storage(storage)
+
+
+def _knows(job: Job, records: Sequence[TrialRecord]) -> bool:
+    """Say whether the study has every trial of the records, and begun those that are finished."""
+    if not _in_memory(job) and not job.directory.study.exists():
+        return False
+    with _opened(job) as study:
+        states = [trial.state for trial in study.get_trials(deepcopy=False)]
+    return all(
+        record.number < len(states)
+        and not (record.state.finished and states[record.number] is OptunaState.WAITING)
+        for record in records
+    )
 
 
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
@@ -136,7 +195,7 @@ def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None
     if finished and max(finished) >= len(study.get_trials(deepcopy=False)):
         raise ConfigError(
             f"{job.directory.study} does not know the {len(finished)} finished trials beside it: "
-            "put the file back, or start over with --fresh"
+            "hpometrics run makes them known to it"
         )
     while trial := reclaim(study, lambda number: number in finished and locks.take(number)):
         tell(study, trial, finished[trial.number])

@@ -34,8 +34,6 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "none": ("optuna", "ray", "list"),
 }
 NOT_YET = "is not carried out yet in this version"
-_LATER_LOGGERS = ("mlflow", "wandb")
-LOGGERS = ("csv", *loggers.LOGGERS, *_LATER_LOGGERS)
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _TYPES = {
     "int": "a whole number",
@@ -49,11 +47,6 @@ _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 _LATER: dict[str, tuple[tuple[Any, ...], str]] = {
     "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
     "backend.ray.address": ((None,), "a running Ray cluster"),
-    "budget.trial_time": ((None,), "a limit per trial"),
-    "budget.retries": ((0,), "a retry"),
-    "budget.failures": ((None,), "a limit of failures"),
-    "budget.repeats": ((1,), "more than one seed per params"),
-    "results.checkpoints": (("best",), "another choice of checkpoints than best"),
 }
 
 
@@ -67,7 +60,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     """
     before = len(document.problems)
     backends = (_program, _list_backend, _optuna_backend, _ray_backend)
-    for check in (_later, _sampler, _pruner, _loggers, _report, *backends):
+    for check in (_later, _sampler, _pruner, _pick, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
     for path, text in _pruner_epochs(sweep, document):
@@ -186,14 +179,23 @@ def _pruner_epochs(sweep: Draft, document: Document) -> Iterator[tuple[Path, str
         yield ("search", "pruner"), f"{pruner.name} divides a number of epochs; give budget.epochs"
 
 
+def _pick(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    repeats = 1 if sweep.budget is None else sweep.budget.repeats
+    if sweep.metrics is not None and sweep.metrics.pick == "one_se" and repeats < 2:
+        yield ("metrics", "pick"), "one_se takes the error of a value over seeds; give budget.repeats: 3, say"
+
+
 def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
     for index, logger in enumerate(sweep.results.loggers):
         path = ("results", "loggers", index)
-        if logger.name not in LOGGERS:
-            yield path, _unknown(logger, "logger", LOGGERS)
-        elif logger.name in _LATER_LOGGERS or logger.options:
-            yield path, f"the logger {logger.name} {'with options ' if logger.options else ''}{NOT_YET}"
-        elif missing := loggers.missing_package(logger.name):
+        if logger.name not in loggers.LOGGERS:
+            yield path, _unknown(logger, "logger", loggers.LOGGERS)
+            continue
+        try:
+            loggers.check_options(logger.name, logger.options)
+        except ConfigError as err:
+            yield path, str(err)
+        if missing := loggers.missing_package(logger.name):
             yield path, str(missing)
 
 

@@ -14,9 +14,10 @@ from ..redaction import HIDDEN
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import Best, ranked
+from .held_out import held_out, values_shown
 from .resolved import Resolved
 from .scalars import is_text
-from .secrets import is_secret, shown
+from .secrets import is_secret, veiled
 
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
@@ -50,6 +51,20 @@ def column(value: Reading | None) -> str:
     return f"{value:#.6g}"
 
 
+def spread(value: str, deviation: float | None, repeats: int) -> str:
+    """Print a value with its deviation over so many repeats, if it has one.
+
+    >>> spread("0.912700", 0.00314159, 3), spread("0.912700", None, 1)
+    ('0.912700 +- 0.0031 (3)', '0.912700')
+    """
+    return value if deviation is None else f"{value} +- {deviation:.2g} ({repeats})"
+
+
+def spread_of(record: TrialRecord) -> str:
+    """Print the value of a trial as a column wants it."""
+    return spread(column(record.value), record.deviation, len(record.repeats))
+
+
 def duration(seconds: float) -> str:
     """Print a time in its two largest units.
 
@@ -75,7 +90,7 @@ def exact(value: Any) -> str:
     if isinstance(value, str):
         plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
         return value if plain else json.dumps(value)
-    return json.dumps(shown(value))
+    return json.dumps(veiled(value))
 
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
@@ -96,20 +111,20 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
     """Give the head of a table of trials and a row for each, in the order given."""
     seen = {name: None for record in records for name in record.params}
     params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
-    objectives = {resolved.metric: resolved.objective, **resolved.track}
+    objectives = values_shown(records, resolved)
     values = [
         " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
         for name, objective in objectives.items()
     ]
     head = ["trial", *values, "epochs", *map(printable, params), "state"]
-    return [head, *(_row(record, list(resolved.track), params) for record in records)]
+    return [head, *(_row(record, list(objectives)[1:], params) for record in records)]
 
 
-def _row(record: TrialRecord, tracked: Sequence[str], params: Sequence[str]) -> list[str]:
+def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> list[str]:
     return [
         str(record.number),
-        column(record.value),
-        *(column(record.picked_values.get(name)) for name in tracked),
+        spread_of(record),
+        *(column(record.picked_values.get(name)) for name in beside),
         str(len(record.epochs)),
         *(short(record.params[name]) if name in record.params else "-" for name in params),
         word(record.state),
@@ -121,12 +136,19 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
     params, values = optimal_params(best, resolved), optimal_values(best, resolved)
     lines = [
         evaluated(records),
-        f"Optimal Engine Params: (trial {best.trial}, epoch {best.epoch}):",
+        f"Optimal Engine Params: ({_where(best, resolved)}):",
         *_noted([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
         "Metrics:",
         *_noted([(f"{name}: {value}", note) for name, value, note in values]),
     ]
     return "\n".join(lines)
+
+
+def _where(best: Best, resolved: Resolved) -> str:
+    """Say which trial and epoch it is; of several runs whose, and of several ways to pick by which."""
+    run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
+    rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
+    return f"trial {best.trial}, epoch {best.epoch}{run}{rule}"
 
 
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
@@ -136,10 +158,20 @@ def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
 
 
 def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
-    """Give each metric of the best trial: name, value, and its direction and formula."""
-    objectives = {resolved.metric: resolved.objective, **resolved.track}
-    values = {resolved.metric: best.value, **{name: best.values.get(name) for name in resolved.track}}
-    return [(k, number(v), _about(k, objectives[k], resolved)) for k, v in values.items()]
+    """Give each metric of the best trial: name, value, and its direction and formula.
+
+    The test value of the optimised one comes second, with what it says of the pick.
+    """
+    tested = held_out(best.values, best.metric, best.objective, best.value)
+    value = spread(number(best.value), best.deviation, best.repeats)
+    told = [(best.metric, value, _about(best.metric, best.objective, resolved))]
+    if tested is not None:
+        told.append((tested.name, number(tested.value), f"({tested.words})"))
+    told_already = {name for name, *_ in told}
+    for name, objective in resolved.track.items():
+        if name not in told_already:
+            told.append((name, number(best.values.get(name)), _about(name, objective, resolved)))
+    return told
 
 
 def _about(name: str, objective: Objective | None, resolved: Resolved) -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from ..exceptions import ConfigError
 from ..search.record import TrialRecord
-from .command import INTERRUPTED, OK, make_job, terminated_as_interrupted
+from .command import OK, make_job
 from .directory import RunDirectory
 from .in_process import run_in_process
+from .interrupts import exit_code, raising_interrupts
 from .planned_again import planned_again
 from .progress import Progress
 
@@ -54,11 +55,11 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
     progress = Progress(job.resolved, [], options.quiet or options.hired, job.directory)
     job.tell = tell_number or progress.tell
     progress.say(f"{job.plan.name}  {job.directory.path}  joined")
-    with terminated_as_interrupted():
+    with raising_interrupts():
         try:
             run_in_process(job, options.verbose)
-        except KeyboardInterrupt:
-            return INTERRUPTED
+        except KeyboardInterrupt as interrupt:
+            return exit_code(interrupt)
         except BrokenPipeError:  # the run that started it is gone; its last trial is recorded
             return OK
     progress.say(f"ended {job.ended} trials; none is left. See: hpometrics best {path}")

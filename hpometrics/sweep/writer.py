@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ def dump_yaml(data: Any) -> str:
     widths: [1, 2]
     """
     return str(yaml.dump(data, Dumper=_Dumper, **_STYLE))
+
+
+def flow_yaml(data: Any) -> str:
+    """Give YAML on one line.
+
+    >>> print(flow_yaml({"float": [1e-05, 0.1], "log": True}), flow_yaml("10"))
+    {float: [1.0e-05, 0.1], log: true} "10"
+    """
+    style = {**_STYLE, "default_flow_style": True, "width": math.inf}
+    return str(yaml.dump(data, Dumper=_Dumper, **style)).removesuffix("...\n").rstrip()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,14 +1,13 @@
 """The laws that every metric keeps, each written once: for our own registry and for authors of metrics.
 
-    @pytest.mark.parametrize("law", LAWS, ids=attrgetter("__name__"))
-    @pytest.mark.parametrize("subject", subjects_of("my_metric", CATEGORY), ids=str)
-    def test_my_metric(law, subject):
-        law(subject)
+    class TestMyMetric(MetricLaws):
+        metric = "my_metric"
 
 A law draws its own data and raises `LawBroken` with what was expected and what came.
 """
 
 from ..metrics.draws import OUTPUTS, Batch, Draw, cut, draw, rows_of, size_of
+from .contract import MetricLaws
 from .laws import (
     LAWS,
     LawBroken,
@@ -20,15 +19,20 @@ from .laws import (
     check_forms,
     check_forward,
     check_half,
+    check_ignored,
     check_inference_mode,
     check_inputs,
+    check_labels,
     check_merge,
     check_partition,
     check_pickle,
+    check_policy,
     check_refusal,
     check_repetition,
     check_reset,
     check_row_order,
+    check_shapes,
+    check_single,
     check_soft_labels,
     check_state_dict,
     check_weightless,
@@ -44,6 +48,7 @@ __all__ = [
     "Batch",
     "Draw",
     "LawBroken",
+    "MetricLaws",
     "Subject",
     "all_subjects",
     "check_buffer",
@@ -54,15 +59,20 @@ __all__ = [
     "check_forms",
     "check_forward",
     "check_half",
+    "check_ignored",
     "check_inference_mode",
     "check_inputs",
+    "check_labels",
     "check_merge",
     "check_partition",
     "check_pickle",
+    "check_policy",
     "check_refusal",
     "check_repetition",
     "check_reset",
     "check_row_order",
+    "check_shapes",
+    "check_single",
     "check_soft_labels",
     "check_state_dict",
     "check_weightless",

@@ -19,12 +19,16 @@ from ..metrics.registry import MetricEntry, all_entries, find_metric, get_metric
 
 @dataclass(frozen=True)
 class Subject:
-    """One metric as it is used: its entry, its full name, its output, and where its data comes from."""
+    """One metric as it is used: its entry, its full name, its output, and where its data comes from.
+
+    Values that a law wants to be the same may differ by `tolerance`, where that is more than the law's own.
+    """
 
     entry: MetricEntry
     name: MetricName
     output: OutputFeature
     source: Draw = draw
+    tolerance: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.name}-{self.output.type}"

@@ -164,7 +164,7 @@ def test_a_class_is_made_anew_for_each_run():
     ("logger", "text"),
     [
         ("tensorbord", "'tensorbord' is not a logger; did you mean 'tensorboard'?"),
-        ("xyz", "'xyz' is not a logger; choose from table, tensorboard, trainstats"),
+        ("xyz", "'xyz' is not a logger; choose from csv, table, tensorboard, mlflow, wandb, trainstats"),
         (3, "or has the methods begin, epoch, end, got 3"),
     ],
 )

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import pytest
 import torch
-from exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION
+from installed import is_here
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
 import hpometrics.metrics.catalogue  # noqa: F401  # registers the built-in metrics
@@ -37,22 +37,28 @@ from hpometrics.testing import (
     check_forms,
     check_forward,
     check_half,
+    check_ignored,
     check_inputs,
+    check_labels,
     check_merge,
     check_partition,
     check_pickle,
+    check_policy,
     check_refusal,
     check_repetition,
     check_reset,
     check_row_order,
+    check_shapes,
+    check_single,
     check_state_dict,
     draw,
     subjects_of,
 )
+from hpometrics.testing.exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION, UNTRIED
 
 ENTRIES = all_entries()
-TRIED = [entry for entry in ENTRIES if not entry.requires]
-"""Those that need no package beside ours; the others are tried in `catalogue/test_reference.py`."""
+TRIED = [entry for entry in ENTRIES if is_here(entry)]
+"""All but those whose packages are not installed, and those that download a trained network."""
 SUBJECTS = [subject for entry in TRIED for subject in subjects_of(entry)]
 
 LAWS_HERE = [law for law in LAWS if law is not check_device or torch.cuda.is_available()]
@@ -123,6 +129,7 @@ def test_exempt_and_the_rest_are_the_whole_registry():
         assert exempt.keys() <= names and all(exempt.values())
     assert {str(subject.entry) for subject in SUBJECTS} == {str(entry) for entry in TRIED}
     assert {entry.name for entry in ENTRIES if entry.objective is None} == set(NO_DIRECTION)
+    assert UNTRIED.keys() <= {entry.name for entry in ENTRIES if entry.requires} and all(UNTRIED.values())
 
 
 @pytest.mark.parametrize("entry", [entry for entry in TRIED if entry.objective], ids=str)
@@ -240,6 +247,33 @@ class ReadsWhatIsGiven(MeanMetric):
         return next(iter(batch.given.values()))
 
 
+class InfiniteAlone(Gap):
+    """Divides by the spread of its rows."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs() / target.std(correction=0)
+
+
+class LetsLabelsIn(MeanMetric):
+    """Counts every row, whatever its label."""
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
+
+    def __init__(self):
+        super().__init__()
+        self._gate.admit = lambda batch: batch
+
+    def get_current_value(self, preds, target):
+        return (preds - (target == 1).double()).abs()
+
+
+class DeafToPolicy(Gap):
+    """Refuses what is not finite, whatever it is told."""
+
+    non_finite = "error"
+
+
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
@@ -269,6 +303,11 @@ class SpoilsBlocks(MeanMetric):
         (RunningForward, check_forward),
         (NeedsContiguous, check_forms),
         (ReadsWhatIsGiven, check_inputs),
+        (InfiniteAlone, check_single),
+        (LetsLabelsIn, check_labels),
+        (LetsLabelsIn, check_ignored),
+        (OpenDoor, check_shapes),
+        (DeafToPolicy, check_policy),
     ],
     ids=lambda thing: thing.__name__,
 )

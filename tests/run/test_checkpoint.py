@@ -111,6 +111,34 @@ def test_the_latest_and_the_picked_checkpoint_are_kept(tmp_path):
     assert (content["epoch"], content["states"]["model"]["weight"].item()) == (1, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("keep", "kept", "done"),
+    [("best", [1, 3], 4), ("last", [3], 4), ("all", [0, 1, 2, 3], 4), ("none", [], 0)],
+)
+def test_which_checkpoints_are_kept_is_a_choice(tmp_path, keep, kept, done):
+    """Epoch 1 is the best of four; without a checkpoint a run that is made again begins again."""
+    run, _, _ = losses(tmp_path, [0.4, 0.1, 0.3, 0.2], checkpoints=keep)
+    names = sorted(path.name for path in tmp_path.glob("checkpoints/*"))
+    assert names == [f"epoch-{epoch:04d}.pt" for epoch in kept]
+    assert (run.best_checkpoint is not None) == (1 in kept)
+    assert losses(tmp_path, [0.4, 0.1, 0.3, 0.2], checkpoints=keep)[2] == done
+
+
+def test_no_such_choice_of_checkpoints():
+    """Those there are are named."""
+    with pytest.raises(RunError, match="checkpoints is best, last, all or none, got 'some'"):
+        RunSpec(LOSS, checkpoints="some")
+
+
+def test_a_run_that_begins_again_does_not_go_on_from_an_older_one(tmp_path):
+    """It wrote two epochs without a checkpoint; one that an earlier attempt left is not its own."""
+    losses(tmp_path, [0.4, 0.1, 0.2], checkpoints="all")
+    with Run(spec=RunSpec(LOSS, checkpoints="all"), directory=tmp_path) as run:
+        for _ in run.epochs(2):
+            run.log(loss=0.9)
+    assert losses(tmp_path, [0.4, 0.1, 0.2], checkpoints="all")[2] == 0
+
+
 def test_a_restored_run_knows_its_past(tmp_path):
     """History, picked epoch and patience go on; the host is told all epochs again: it may have missed one."""
     losses(tmp_path, [0.4, 0.1])

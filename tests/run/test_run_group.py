@@ -173,10 +173,38 @@ def searched(rank: int, folder: Path) -> dict[str, Any]:
     return {"seen": seen, "states": states}
 
 
+def timed(rank: int, folder: Path) -> dict[str, Any]:
+    """The time of the first rank is up in its first epoch, that of the others never."""
+    return trained(Run(metric=LOSS, trial_time=1e9 if rank else 1e-9))
+
+
+def repeated(rank: int, folder: Path) -> dict[str, Any]:
+    """A study whose trials have two repeats, carried out by all ranks; with retries it is refused."""
+    drawn = []
+
+    def train(params, run):
+        drawn.append(torch.rand(()).item())
+        for _ in run.epochs(2):
+            run.log(loss=drawn[-1])
+
+    space = {"lr": Float(0.1, 1.0)}
+    objective = OptunaObjective(train, space, metric=LOSS, directory=folder / "r", seed=3, repeats=2)
+    study = objective.create_study() if rank == 0 else None
+    objective.optimize(study, **({"n_trials": 2} if rank == 0 else {}))
+    values = [trial.value for trial in study.trials] if study is not None else None
+    refused = ""
+    try:
+        OptunaObjective(train, space, metric=LOSS, retries=1).optimize(study)
+    except RunError as err:
+        refused = str(err)
+    return {"drawn": drawn, "values": values, "refused": refused}
+
+
 CASES: dict[str, Callable[[int, Path], dict[str, Any]]] = {
     case.__name__: case
     for case in (
         pruned, own_counts, own_values, logger_fails, odd_stop, one_cannot_close, watched, resumed, searched,
+        timed, repeated,
     )
 }  # fmt: skip
 
@@ -306,6 +334,21 @@ def test_all_ranks_carry_out_the_trials_of_one_study(home):
     assert sorted(first["states"]) == ["COMPLETE", "FAIL", "PRUNED", "PRUNED"]
     assert all(each["seen"] == first["seen"] and len(each["seen"]) == 4 for each in others)
     assert len(list((home / "s" / "trials").iterdir())) == 4
+
+
+def test_the_time_of_the_first_rank_ends_all(home):
+    """After one epoch, though the clocks of ranks differ."""
+    assert [told["epochs"] for told in found(home, "timed")] == [1, 1, 1]
+
+
+def test_all_ranks_carry_out_all_repeats(home):
+    """Under the same seeds; the study is told the means of the first rank."""
+    first, *others = found(home, "repeated")
+    assert len(first["drawn"]) == 4 and all(told["drawn"] == first["drawn"] for told in others)
+    a, b, c, d = first["drawn"]
+    assert first["values"] == pytest.approx([(a + b) / 2, (c + d) / 2])
+    for told in (first, *others):
+        assert told["refused"].startswith("leave retries= out: ranks fail together")
 
 
 def test_a_run_is_made_in_its_group(home):

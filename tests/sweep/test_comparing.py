@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -34,7 +35,7 @@ def test_every_trial_has_its_table(ran):
     """A row per user, a column per metric; their mean is the recorded value."""
     for number in range(5):
         files = {path.name for path in (ran / f"{number:04d}").iterdir()}
-        assert files == {".trainstats", "epochs.jsonl", "trial.json", "per_user.csv"}
+        assert files == {".trainstats", "epochs.jsonl", "trial.json", "per_user.csv", "statistics.jsonl"}
     table = PerUser.read_csv(ran / "0003" / "per_user.csv")
     assert list(table) == ["ndcg@3", "recall@3"]
     assert table["ndcg@3"][0].tolist() == list(range(20, 60))
@@ -61,6 +62,18 @@ def test_a_better_trial_is_named(ran):
     assert "ndcg@3: trial 1 is better (maximize, p <0.0001)" in result.stdout
     assert "recall@3: trial 1 is better (maximize, p <0.0001)" in result.stdout
     assert "ndcg@3: trial 1 is better" in compared("1", "0").stdout
+
+
+def test_the_same_comparison_as_json(ran):
+    """Every number unrounded, and the sentence; an effect without a spread is null."""
+    expected = compare_all(*(PerUser.read(ran / f"000{number}" / "per_user.csv") for number in (0, 1)))
+    told = json.loads(compared("0", "1", "--json").stdout)
+    assert (told["trials"], told["left_out"]) == ([0, 1], [])
+    for row in told["compared"]:
+        assert row["difference"] == expected[row["metric"]].difference
+        assert row["said"] == f"{row['metric']}: trial 1 is better (maximize, p <0.0001)"
+    same = json.loads(compared("0", "0", "--metric", "ndcg@3", "--json").stdout)
+    assert same["compared"][0]["effect_size"] is None
 
 
 def test_what_cannot_be_told_apart_is_a_coin_toss(ran):

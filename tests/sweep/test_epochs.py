@@ -94,6 +94,7 @@ def test_a_sweep_logs_as_its_file_says(sweep, folder):
     for trial in (folder / "runs" / "sweep" / "trials").iterdir():
         assert (trial / "report.txt").read_text().startswith("epoch:0 ")
         assert len(list(trial.glob("events.out.tfevents.*"))) == 1
+        assert len((trial / "epochs.csv").read_text().splitlines()) == 4
 
 
 def test_a_logger_without_its_package_is_a_problem_of_the_file(monkeypatch):

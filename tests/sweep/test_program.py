@@ -138,3 +138,20 @@ def test_what_a_program_cannot_do_is_refused(old, new, message):
 def test_a_metric_need_not_say_its_output():
     """Its direction is the same for all of them."""
     assert plan_of(told()).optimize.reported
+
+
+def test_a_program_is_stopped_when_the_time_of_its_trial_is_up(run):
+    """It hangs in its third epoch; the two before it stand, and the record says why there is no third."""
+    text = told("hangs").replace("epochs: 3", "trials: 1, epochs: 3, trial_time: 5s")
+    result, home = run(text)
+    assert result.exit_code == 0, result.output
+    [record] = home.records()
+    assert (record.state, len(record.epochs), record.ended_by) == (TrialState.COMPLETE, 2, "trial_time")
+
+
+def test_a_program_without_an_epoch_in_its_time_has_failed(run):
+    """There is nothing that could stand."""
+    text = told().replace("epochs: 3", "trials: 1, epochs: 3, trial_time: 0.001s")
+    result, home = run(text)
+    assert result.exit_code == 3
+    assert "trial_time: the program has told no epoch in 0.001 seconds" in str(home.records()[0].reason)

@@ -24,9 +24,10 @@ def ended(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_ray_and_optuna_agree(folder):
-    """The same file but for the backend: the same params, seeds, values and best; again, it does nothing."""
-    (folder / "sweep.yaml").write_text(LEARN)
-    (folder / "on_ray.yaml").write_text(LEARN + "backend: {ray: {workers: 1}}\n")
+    """The same file but for the backend: the same params, seeds, values, logs; again, it does nothing."""
+    text = f"{LEARN}results: {{loggers: [csv]}}\n"
+    (folder / "sweep.yaml").write_text(text)
+    (folder / "on_ray.yaml").write_text(text + "backend: {ray: {workers: 1}}\n")
     assert ended("run", "sweep.yaml")[0] == 0
     code, out, err = ended("run", "on_ray.yaml")
     assert code == 0, err
@@ -36,6 +37,8 @@ def test_ray_and_optuna_agree(folder):
         (r.params, r.value, r.epoch, r.seed) for r in rays
     ]
     assert {r.state for r in rays} == {TrialState.COMPLETE}
+    tables = [(folder / f"runs/{name}/trials/0003/epochs.csv").read_text() for name in ("sweep", "on_ray")]
+    assert [len(table.splitlines()) for table in tables] == [4, 4]
     assert out.splitlines()[-1] == "saved best.yaml, trials.csv, study.db in runs/on_ray"
     again = ended("run", "on_ray.yaml")
     assert again[:2] == (0, out)
@@ -89,3 +92,39 @@ def test_a_claimed_trial_without_a_record_has_failed(folder):
     assert (record.state, record.reason) == (TrialState.FAILED, "its worker ended without a result")
     assert set(record.params) == {"lr", "depth", "width"}
     assert locks.held == []
+
+
+def test_repeats_and_retries_are_the_same_on_ray(folder):
+    """Under asha, which is told the last epoch of a trial when all its repeats are over."""
+    text = changed("epochs: 3", "epochs: 3, repeats: 2, retries: 1").replace(
+        "seed: 3", "seed: 3, pruner: asha"
+    )
+    text = text.replace("toy_engine:train", "toy_engine:stumble")
+    (folder / "sweep.yaml").write_text(text)
+    (folder / "on_ray.yaml").write_text(text + "backend: {ray: {workers: 1}}\n")
+    code, out, err = ended("run", "on_ray.yaml")
+    assert code == 0, err
+    for mark in folder.glob("stumbled-*"):
+        mark.unlink()
+    assert ended("run", "sweep.yaml")[0] == 0
+    mine, rays = (RunDirectory(folder / "runs" / name).records() for name in ("sweep", "on_ray"))
+    complete = [record for record in rays if record.state is TrialState.COMPLETE]
+    assert complete and {len(record.repeats) for record in complete} == {2}
+    first = complete[0]
+    assert f"{first.value:#.6g} +- {first.deviation:.2g} (2)" in out
+    for record in complete:
+        [same] = [other for other in mine if other.params == record.params]
+        assert same.state is not TrialState.COMPLETE or same.value == record.value
+        assert record.failed_attempts == (f"repeat 0 (seed {record.seed}): OSError: the disk was away",)
+
+
+def test_a_worker_that_dies_once_is_tried_again(folder):
+    """Its trial goes on in another process, and is no failure; the record knows of the first attempt."""
+    text = changed("toy_engine:train", "toy_engine:vanish_once") + "backend: ray\n"
+    (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2, retries: 1"))
+    code, out, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert "# engine params evaluated: 2  (ok 2)" in out
+    assert err.count("  retry 1/1  ") == 2
+    for record in RunDirectory(folder / "runs" / "sweep").records():
+        assert record.failed_attempts == ("its worker ended without a result",)

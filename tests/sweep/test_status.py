@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -9,9 +10,9 @@ from hpometrics.cli import main
 from hpometrics.search.record import TrialState
 
 
-def status(directory: Path) -> Result:
+def status(directory: Path, *arguments: str) -> Result:
     """Call `hpometrics status` in this process."""
-    return CliRunner().invoke(main, ["status", str(directory)])
+    return CliRunner().invoke(main, ["status", str(directory), *arguments])
 
 
 def test_how_far_a_sweep_is_and_what_is_best(tmp_path):
@@ -32,3 +33,22 @@ def test_without_a_complete_trial_the_exit_code_says_so(tmp_path):
     result = status(written(tmp_path / "run", FOUR[2:]))
     assert result.exit_code == 3 and "no trial is complete, so there is no best" in result.stdout
     assert status(tmp_path).exit_code == 2
+
+
+def test_the_same_as_json(tmp_path):
+    """States counted, the best as `best` gives it, what each open trial does."""
+    home = written(tmp_path, [*FOUR[:3], trial(3, [0.3], TrialState.RUNNING, lr=0.01)])
+    told = json.loads(status(home, "--json").stdout)
+    assert (told["trials"], told["done"], told["states"]["pruned"], told["states"]["failed"]) == (4, 3, 1, 0)
+    best = CliRunner().invoke(main, ["best", str(home), "--json"])
+    assert told["best"] == json.loads(best.stdout)
+    (running,) = told["open"]
+    assert (running["trial"], running["state"], running["params"]["lr"]) == (3, "running", 0.01)
+
+
+def test_without_a_best_json_has_the_reason(tmp_path):
+    """And the exit code is the same."""
+    result = status(written(tmp_path, FOUR[2:]), "--json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["best"]) == (3, None)
+    assert "no trial is complete" in told["reason"]

@@ -32,10 +32,20 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
     home = folder / "runs" / "sweep"
     assert {path.name for path in home.iterdir() if path.name[0] != "."} == {
         "sweep.yaml", "sweep.resolved.yaml", "study.db", "study.db.lock", "trials", "trials.csv", "best.yaml",
+        "verdict.json",
     }  # fmt: skip
     assert {path.name for path in (home / "trials" / "0003").iterdir()} == {
-        ".trainstats", "epochs.jsonl", "trial.json",
+        ".trainstats", "epochs.jsonl", "statistics.jsonl", "trial.json",
     }  # fmt: skip
+
+
+def test_run_prints_its_results_as_json(sweep, folder):
+    """Nothing else is on stdout; the best is that of `best.yaml`, and there is none where all failed."""
+    told = json.loads(sweep(SWEEP, "--json").stdout)
+    assert (told["done"], told["states"]["complete"]) == (4, 4)
+    assert told["best"] == read_document(folder / "runs" / "sweep" / "best.yaml").data
+    failed = sweep(changed("toy_engine:train", "toy_engine:always_fail"), "--json", "--fresh")
+    assert (failed.exit_code, json.loads(failed.stdout)["best"]) == (3, None)
 
 
 def test_the_best_is_the_best_of_the_record(sweep, folder):
@@ -203,14 +213,15 @@ def test_a_reached_target_is_remembered(sweep, folder):
 
 
 def test_finished_trials_are_not_run_again_when_the_storage_is_gone(sweep, folder):
-    """Without its storage a directory with trials is refused, and nothing in it is touched."""
+    """The storage is made again from the record, and the sweep has all its trials."""
     sweep(SWEEP)
     for path in (folder / "runs" / "sweep").glob("study.db*"):
         path.unlink()
+    before = records(folder)
     result = sweep(SWEEP)
-    assert result.exit_code == 2
-    assert "does not know the 4 finished trials beside it" in result.output
-    assert all(epoch.attempt == 1 for record in records(folder) for epoch in record.epochs)
+    assert result.exit_code == 0
+    assert "study.db was not that of the trials, made again from them\n" in result.stderr
+    assert records(folder) == before
 
 
 def test_a_storage_in_memory_remembers_nothing(sweep, folder):

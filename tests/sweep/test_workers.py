@@ -76,6 +76,26 @@ def test_workers_are_sent_home_by_ctrl_c_while_a_run_waits_for_them(folder, monk
     assert training.returncode == -signal.SIGTERM
 
 
+def test_a_second_ctrl_c_kills_workers_that_do_not_leave(folder, monkeypatch):
+    """One that does not listen to SIGTERM would keep the run for ever."""
+    pressed = []
+
+    class Worker(Popen):
+        def wait(self, timeout=None):
+            if len(pressed) < 2:
+                pressed.append(True)
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+    training = Worker([sys.executable, "-c", deaf], stdout=PIPE, text=True)
+    training.stdout.readline()
+    monkeypatch.setattr(crew, "_started", lambda command: training)
+    with pytest.raises(KeyboardInterrupt), crew.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
+        pass
+    assert training.wait() == -signal.SIGKILL
+
+
 def test_a_worker_that_was_killed_leaves_its_trial_to_the_next(folder, monkeypatch):
     """Killed in epoch 3 of the second trial; another goes on there, and ends the sweep."""
     (folder / "sweep.yaml").write_text(LEARN)

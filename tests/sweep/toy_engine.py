@@ -119,6 +119,20 @@ def always_fail(params, run):
     raise ValueError("never works")
 
 
+def stumble(params, run):
+    """Fail in the first attempt at each params."""
+    if _is_first("stumbled", params):
+        raise OSError("the disk was away")
+    train(params, run)
+
+
+def vanish_once(params, run):
+    """Die without a word in the first attempt at each params."""
+    if _is_first("vanished", params):
+        os._exit(1)
+    train(params, run)
+
+
 def vanish(params, run):
     """Die without a word for half of the params."""
     if params["lr"] > 0.003:
@@ -155,6 +169,14 @@ def _die_if_told(params, epoch):
     """Kill this process with SIGKILL at the epoch that the environment names, once."""
     if os.environ.get("KILL_AT") == str(epoch) and len(list(Path("runs/sweep/trials").iterdir())) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _is_first(what, params):
+    """Say whether these params are new, and leave a file that says they are not."""
+    mark = Path(f"{what}-{params['lr']}")
+    new = not mark.exists()
+    mark.touch()
+    return new
 
 
 not_a_function = 3

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from ...objective import MAXIMIZE, MINIMIZE
 from ..features import RANKING
 from ..ranking.batch import RankingBatch
-from ..ranking.lists import Lists
+from ..ranking.lists import Cut, Lists
 from ..ranking_metric import ListMetric, WholeMetric
 from ..registry import register_metric
 
@@ -138,6 +140,42 @@ class PartialAUC(ListMetric):
             right = torch.where(lists.hits, first.unsqueeze(1) - before, 0.0).clamp(min=0).sum(1)
             columns.append(right / (first * ranked))
         return torch.stack(columns, dim=1)
+
+
+@register_metric("pairwise_accuracy", [RANKING])
+class PairwiseAccuracy(ListMetric):
+    """Chance that a relevant item of a list of k comes before another one of the list, averaged over users.
+
+    Without k of the whole ranking, where it is `gauc`, but that ties count in the order of the ranking. Users
+    whose list has no relevant item, or no other, are left out.
+
+    Shape: scores, target (users, items).
+    Value: float in [0, 1], no unit, 1 is best; nan when no user has both in a list.
+    Formula: mean over users of pairs in the right order / pairs, of relevant items and others, both among the
+        first k
+    Deviates: ir_measures refuses a list without another item.
+    Source: ir_measures, `Accuracy`.
+
+    >>> import torch
+    >>> metric = PairwiseAccuracy(k=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.3, 0.1]]), torch.tensor([[0, 1, 0, 1]]))
+    >>> metric.compute().item()  # item 1 comes behind item 0 and before item 2
+    0.5
+    """
+
+    objective = MAXIMIZE
+    family = "areas"
+    void = "no user has both a relevant item and another in the list"
+
+    def __init__(self, k: int | None = None, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
+        """Count, for each relevant item, which others come before it."""
+        lists = cut.lists
+        pairs = cut.found * (batch.listed(cut) - cut.found)
+        wrong = cut.sum(torch.where(lists.hits, _before(lists), 0.0))
+        return torch.where(pairs > 0, 1 - wrong / pairs, torch.nan)
 
 
 @register_metric("log_loss", [RANKING], aliases=["LogLoss", "logloss"])

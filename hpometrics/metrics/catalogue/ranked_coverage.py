@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...objective import MAXIMIZE, MINIMIZE
 from ..features import RANKING
+from ..ranking.batch import RankingBatch
 from ..ranking.lists import Cut
 from ..ranking_metric import ListMetric, TopKMetric
 from ..registry import register_metric
@@ -225,11 +226,12 @@ class UserCoverageAtN(ListMetric):
 class NumRetrieved(ListMetric):
     """Number of items in lists of k, averaged over users; fewer than k where a user has too few candidates.
 
-    Users without a relevant item are left out.
+    Users without a relevant item are left out. Without k, of all that is ranked.
 
     Shape: scores, target (users, items).
     Value: float from 0, items, k is best; nan when no user has a relevant item.
     Formula: mean over users of the length of the list
+    Deviates: ir_measures (`NumRet`) and trec_eval (`num_ret`) add users up.
     Source: WarpRec's and Elliot's NumRetrieved; num_ret of trec_eval.
 
     >>> import torch
@@ -243,6 +245,9 @@ class NumRetrieved(ListMetric):
     family = "coverage"
     draw_batch = staticmethod(shortened)
 
-    def values(self, cut: Cut) -> Tensor:
+    def __init__(self, k: int | None = None, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count the items."""
-        return cut.lengths
+        return batch.listed(cut)

@@ -18,7 +18,7 @@ from .law_batches import narrowed
 _TILE = 2**20  # numbers at a time
 
 
-@register_metric("srecall", [RANKING], aliases=["SRecall", "subtopic_recall", "s_recall"])
+@register_metric("srecall", [RANKING], aliases=["SRecall", "StRecall", "subtopic_recall", "s_recall"])
 class SubtopicRecall(ListMetric):
     """Share of the features of a user's relevant items that the relevant items among the first k have.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE
 from ..features import RANKING
-from ..ranking.lists import Cut
+from ..ranking.lists import Cut, earlier
 from ..ranking_metric import ListMetric
 from ..registry import register_metric
 
@@ -98,7 +98,7 @@ class RankingNDCG(RankingDCG):
         return super().values(cut) / cut.sum(best)
 
 
-@register_metric("rbp", [RANKING], aliases=["rank_biased_precision"])
+@register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])
 class RankBiasedPrecision(ListMetric):
     """How much a reader finds who goes on to the next item with probability p; without k in the whole list.
 
@@ -133,7 +133,7 @@ class RankBiasedPrecision(ListMetric):
         return (1 - self.p) * cut.sum(cut.lists.hits * self.p ** (cut.lists.places - 1))
 
 
-@register_metric("err", [RANKING], aliases=["expected_reciprocal_rank"])
+@register_metric("err", [RANKING], aliases=["expected_reciprocal_rank", "ERR"])
 class ExpectedReciprocalRank(ListMetric):
     """Expected 1 / rank where a reader stops, who is the sooner content the higher the grades are.
 
@@ -168,6 +168,5 @@ class ExpectedReciprocalRank(ListMetric):
         """Add up, over ranks, the chance of stopping there."""
         lists = cut.lists
         content = gains(lists.grades.clamp(max=self.max_grade), "exp") / 2**self.max_grade
-        going_on = (1 - content).cumprod(1)
-        arrived = torch.nn.functional.pad(going_on[:, :-1], (1, 0), value=1.0)
+        arrived = earlier((1 - content).cumprod(1), 1.0)
         return cut.sum(content * arrived / lists.places)

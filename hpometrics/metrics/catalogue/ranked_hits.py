@@ -18,7 +18,7 @@ from ..statistics.statistic import Statistic
 from ..statistics.user_means import UserMeans
 
 
-@register_metric("precision", [RANKING], aliases=["Precision", "retrieval_precision"])
+@register_metric("precision", [RANKING], aliases=["Precision", "P", "retrieval_precision"])
 class RankingPrecision(ListMetric):
     """Share of the first k items that are relevant, averaged over users.
 
@@ -49,7 +49,7 @@ class RankingPrecision(ListMetric):
         return cut.found / (cut.lengths.clamp(min=1) if self.shown else cut.k)
 
 
-@register_metric("recall", [RANKING], aliases=["Recall", "retrieval_recall"])
+@register_metric("recall", [RANKING], aliases=["Recall", "R", "retrieval_recall"])
 class RankingRecall(ListMetric):
     """Share of a user's relevant items that are among the first k, averaged over users.
 
@@ -79,7 +79,9 @@ class RankingRecall(ListMetric):
         return cut.found / (cut.best_found if self.capped else cut.relevant)
 
 
-@register_metric("hit_rate", [RANKING], aliases=["HitRate", "hits", "retrieval_hit_rate", "success"])
+@register_metric(
+    "hit_rate", [RANKING], aliases=["HitRate", "hits", "retrieval_hit_rate", "success", "Success"]
+)
 class HitRate(ListMetric):
     """Share of users who find a relevant item among the first k.
 

@@ -15,7 +15,7 @@ from .ranked_diversity import facts_of, feature_counts, number_of_features
 from .ranked_subtopics import SubtopicMetric
 
 
-@register_metric("p_ia", [RANKING], aliases=["precision_ia", "intent_aware_precision"])
+@register_metric("p_ia", [RANKING], aliases=["precision_ia", "intent_aware_precision", "P_IA"])
 class IntentAwarePrecision(SubtopicMetric):
     """Share of the first k items that are relevant and have a feature, averaged over features and then users.
 
@@ -44,7 +44,7 @@ class IntentAwarePrecision(SubtopicMetric):
         return cut.sum(found) / cut.k / number_of_features(feature_counts(batch, has))
 
 
-@register_metric("map_ia", [RANKING], aliases=["ap_ia", "intent_aware_map"])
+@register_metric("map_ia", [RANKING], aliases=["ap_ia", "intent_aware_map", "AP_IA", "MAP_IA"])
 class IntentAwareAveragePrecision(SubtopicMetric):
     """Average precision of the relevant items that have a feature, averaged over features and then users.
 

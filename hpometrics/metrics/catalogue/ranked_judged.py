@@ -16,7 +16,7 @@ from ..registry import register_metric
 _EPSILON = 1e-5  # of a judgement, which keeps a share of no judgements from being 0 / 0; trec_eval's
 
 
-@register_metric("bpref", [RANKING])
+@register_metric("bpref", [RANKING], aliases=["Bpref", "BPref"])
 class BinaryPreference(WholeMetric):
     """How seldom a relevant item comes after one that is judged and not relevant, averaged over users.
 
@@ -51,7 +51,7 @@ class BinaryPreference(WholeMetric):
         return lists.of_valid(values)
 
 
-@register_metric("infap", [RANKING], aliases=["inferred_ap", "inferred_average_precision"])
+@register_metric("infap", [RANKING], aliases=["inferred_ap", "inferred_average_precision", "infAP"])
 class InferredAveragePrecision(WholeMetric):
     """Average precision that takes items which were to be judged for relevant as often as those that were.
 
@@ -90,7 +90,7 @@ class InferredAveragePrecision(WholeMetric):
         return lists.of_valid(precision.sum(1, keepdim=True) / batch.relevance.counts.unsqueeze(1))
 
 
-@register_metric("judged", [RANKING], aliases=["judgment_rate", "judged_rate"])
+@register_metric("judged", [RANKING], aliases=["judgment_rate", "judged_rate", "Judged"])
 class JudgedShare(ListMetric):
     """Share of the items of a list of k that are judged, relevant or not, averaged over users.
 

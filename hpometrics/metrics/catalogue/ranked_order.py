@@ -22,7 +22,7 @@ Norm = Literal["min", "n", "hits"]
 @register_metric(
     "mrr",
     [RANKING],
-    aliases=["MRR", "mean_reciprocal_rank", "retrieval_mrr", "recip_rank", "reciprocal_rank"],
+    aliases=["MRR", "mean_reciprocal_rank", "retrieval_mrr", "recip_rank", "reciprocal_rank", "RR"],
 )
 class MeanReciprocalRank(ListMetric):
     """Mean over users of 1 over the rank of the first relevant item, 0 where it lies behind k.
@@ -125,7 +125,7 @@ class MeanAverageRecall(ListMetric):
         return cut.sum(lists.hits * lists.found) / cut.relevant / cut.best_found
 
 
-@register_metric("r_precision", [RANKING], aliases=["retrieval_r_precision", "rprec"])
+@register_metric("r_precision", [RANKING], aliases=["retrieval_r_precision", "rprec", "Rprec", "RPrec"])
 class RPrecision(WholeMetric):
     """Share of relevant items among as many as there are relevant ones, averaged over users.
 

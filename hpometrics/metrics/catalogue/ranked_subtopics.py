@@ -104,7 +104,7 @@ class AlphaDCG(SubtopicGain):
     """
 
 
-@register_metric("alpha_ndcg", [RANKING])
+@register_metric("alpha_ndcg", [RANKING], aliases=["alpha_nDCG"])
 class AlphaNDCG(OverIdeal, AlphaDCG):
     """Discounted gain in which a repeated feature counts less, over that of an ideal list, mean over users.
 
@@ -164,7 +164,7 @@ class IntentAwareERR(SubtopicGain):
         return self.alpha / features
 
 
-@register_metric("nerr_ia", [RANKING])
+@register_metric("nerr_ia", [RANKING], aliases=["nERR_IA"])
 class NormalisedIntentAwareERR(OverIdeal, IntentAwareERR):
     """`err_ia` over that of an ideal list, averaged over users; without k of the whole ranking.
 
@@ -187,7 +187,7 @@ class NormalisedIntentAwareERR(OverIdeal, IntentAwareERR):
     """
 
 
-@register_metric("nrbp", [RANKING])
+@register_metric("nrbp", [RANKING], aliases=["NRBP"])
 class NoveltyRankBiasedPrecision(SubtopicGain):
     """What a reader finds who goes on with chance beta and counts a repeated feature less, mean over users.
 
@@ -227,7 +227,7 @@ class NoveltyRankBiasedPrecision(SubtopicGain):
         return (1 - (1 - self.alpha) * self.beta) / features
 
 
-@register_metric("nnrbp", [RANKING])
+@register_metric("nnrbp", [RANKING], aliases=["nNRBP"])
 class NormalisedNoveltyRankBiasedPrecision(OverIdeal, NoveltyRankBiasedPrecision):
     """`nrbp` over that of an ideal list, averaged over users; without k of the whole ranking.
 

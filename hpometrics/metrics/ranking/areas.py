@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -13,29 +16,67 @@ from .interactions import Interactions
 _COMPARED = 1 << 22  # scores compared at once, where items are tied
 Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.int64]
+Areas = tuple[Tensor, Tensor, Tensor]
 
 
-def right_pairs(scores: Tensor, relevant: Interactions) -> tuple[Tensor, Tensor, Tensor]:
+class _Standing(NamedTuple):
+    """Where the entries of some rows stand among all scores of their rows.
+
+    Attributes:
+        own: (entries,) the score of each.
+        twice: (entries,) int64, how many scores are below it and how many not above it, together.
+        hidden: (rows,) int64, how many scores of each row are not ranked.
+    """
+
+    own: Tensor
+    twice: Tensor
+    hidden: Tensor
+
+
+def right_pairs(tiles: Iterable[tuple[int, Tensor]], relevant: Interactions, width: int) -> Areas:
     """Count pairs of a relevant item and another one, a tie as half, with one sort of each row.
 
     Args:
-        scores: (rows, columns), -inf where an item is not ranked; written into.
+        tiles: the first row and the scores of each tile of rows, -inf where an item is not ranked; the
+            scores are written into.
         relevant: the relevant columns of each row; those not ranked are in no pair.
+        width: how many columns there are.
 
     Returns:
         For each row, float64: the pairs in the right order, the relevant items, the others.
     """
-    rows, row = len(scores), relevant.row_of
-    own = _scores_of(scores, relevant, row)
+    if not (width and len(relevant)):
+        return (nothing := relevant.counts.double()), nothing, nothing
+    stand = _stand_on_host if on_host(relevant.items) else _stand_by_torch
+    own, twice, hidden = map(torch.cat, zip(*(stand(*tile, relevant) for tile in tiles), strict=True))
     ranked = own > -torch.inf
-    ordered = _sorted(scores)
-    lowest = ordered.new_full((rows, 1), torch.finfo(ordered.dtype).min)
-    hidden = torch.searchsorted(ordered, lowest).squeeze(1).double()
-    below, upto = _places(ordered, own, relevant, row)
-    positives = _per_row(ranked.double(), row, rows)
-    among_all = _per_row(torch.where(ranked, (below + upto).double() / 2, 0.0), row, rows)
-    others = ordered.shape[1] - hidden - positives
+    positives = _per_row(ranked, relevant).double()
+    among_all = _per_row(twice * ranked, relevant) / 2
+    others = width - hidden - positives
     return among_all - hidden * positives - positives.square() / 2, positives, others
+
+
+def _stand_on_host(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
+    """Sort a tile, and look up its relevant scores, and with them where the ranked ones of each row begin."""
+    (rows, width), flat = scores.shape, scores.numpy().reshape(-1)
+    places = relevant.places_on_host(start, start + rows, width)
+    own = flat.take(places)
+    scores.numpy().sort(axis=1)
+    first = np.append(places - places % width, np.arange(rows) * width)
+    sought = np.append(own, np.full(rows, np.finfo(own.dtype).min, own.dtype))
+    below, upto = _bounds(flat, first, width, sought)
+    found = own, (below + upto)[: len(own)], below[len(own) :]
+    return _Standing(*map(torch.from_numpy, found))
+
+
+def _stand_by_torch(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
+    """The same by searches in a table of relevant scores."""
+    part = relevant.part(start, start + len(scores))
+    own = _scores_of(scores, part)
+    ordered, table = scores.sort(dim=1).values, part.side_by_side(own, -torch.inf)
+    left, right = (torch.searchsorted(ordered, table, side=side).view(-1) for side in ("left", "right"))
+    lowest = ordered.new_full((len(ordered), 1), torch.finfo(ordered.dtype).min)
+    return _Standing(own, left + right, torch.searchsorted(ordered, lowest).squeeze(1))
 
 
 def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
@@ -50,10 +91,12 @@ def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
     """
     if not on_host(scores):
         return _ranks_by_sorting(scores, entries)
-    row = entries.row_of
-    own = _scores_of(scores, entries, row)
-    below, upto = _places(_sorted(scores.clone()), own, entries, row)
-    rank = scores.shape[1] - upto + 1
+    ordered, width = scores.numpy().copy(), scores.shape[1]
+    ordered.sort(axis=1)
+    row, own = entries.row_of, _scores_of(scores, entries)
+    bounds = _bounds(ordered.reshape(-1), row.numpy() * width, width, own.numpy())
+    below, upto = map(torch.from_numpy, bounds)
+    rank = width - upto + 1
     tied = ((upto - below > 1) & (own > -torch.inf)).nonzero().squeeze(1)
     if len(tied):
         rank[tied] += _tied_before(scores, row[tied], entries.items[tied], own[tied])
@@ -72,9 +115,8 @@ def _ranks_by_sorting(scores: Tensor, entries: Interactions) -> Tensor:
 
 def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
     """How many items of each row are ranked and not relevant, (rows,) float64."""
-    row = relevant.row_of
-    ranked = (_scores_of(scores, relevant, row) > -torch.inf).double()
-    return (scores > -torch.inf).sum(1).double() - _per_row(ranked, row, len(scores))
+    ranked = _scores_of(scores, relevant) > -torch.inf
+    return ((scores > -torch.inf).sum(1) - _per_row(ranked, relevant)).double()
 
 
 def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Tensor:
@@ -90,37 +132,31 @@ def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Te
     return torch.cat(counts)
 
 
-def _scores_of(scores: Tensor, entries: Interactions, row: Tensor) -> Tensor:
+def _scores_of(scores: Tensor, entries: Interactions) -> Tensor:
     """The score of each entry, (entries,), -inf for one that only fills up."""
-    found = scores.reshape(-1).index_select(0, row * scores.shape[1] + entries.items)
-    return entries.real(found, -torch.inf)
+    return entries.real(scores.reshape(-1).index_select(0, entries.places(scores.shape[1])), -torch.inf)
 
 
-def _per_row(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Add up what the entries of each row have, (rows,)."""
-    return values.new_zeros(rows).index_add_(0, row, values)
+def _per_row(counts: Tensor, entries: Interactions) -> Tensor:
+    """Add up the counts of the entries of each row, (rows,) int64."""
+    upto = torch.cat([entries.offsets.new_zeros(1), counts.cumsum(0)])
+    return upto[entries.offsets].diff()
 
 
-def _sorted(scores: Tensor) -> Tensor:
-    if on_host(scores):
-        scores.numpy().sort(axis=1)
-        return scores
-    return scores.sort(dim=1).values
+def _bounds(flat: Floats, first: Integers, width: int, values: Floats) -> tuple[Integers, Integers]:
+    """How many scores of its row lie below each value, and how many do not lie above it.
 
-
-def _places(ordered: Tensor, own: Tensor, entries: Interactions, row: Tensor) -> tuple[Tensor, Tensor]:
-    """How many scores of its row lie below each entry's, and how many do not lie above it."""
-    if not on_host(ordered):
-        table = entries.side_by_side(own, -torch.inf)
-        left, right = (torch.searchsorted(ordered, table, side=side) for side in ("left", "right"))
-        return left.view(-1), right.view(-1)
-    flat, width = ordered.numpy().reshape(-1), ordered.shape[1]
-    first, values = row.numpy() * width, own.numpy()
+    Args:
+        flat: rows of rising scores, one behind the other.
+        first: where the row of each value begins.
+        width: the length of a row.
+        values: what is searched for; it counts as one that does not lie above itself.
+    """
     below = _found(flat, first, width, values, np.less)
     upto = below + 1
     tied = np.flatnonzero(flat.take(first + upto, mode="clip") == values)  # or the next row begins with it
     upto[tied] = _found(flat, first[tied], width, values[tied], np.less_equal)
-    return torch.from_numpy(below), torch.from_numpy(upto)
+    return below, upto
 
 
 def _found(flat: Floats, first: Integers, width: int, values: Floats, precedes: np.ufunc) -> Integers:
@@ -139,7 +175,7 @@ def _found(flat: Floats, first: Integers, width: int, values: Floats, precedes: 
     low, left = first, width
     while left > 1:
         half = left // 2
-        low = low + half * precedes(flat[low + (half - 1)], values)
+        low = low + half * precedes(flat[half - 1 :].take(low), values)
         left -= half
-    found: Integers = low - first + precedes(flat[low], values)
+    found: Integers = low - first + precedes(flat.take(low), values)
     return found

@@ -122,6 +122,10 @@ class RankingBatch(TiledBatch):
         whole = [self.whole.cut((self.width,))] if 0 in cutoffs else []
         return whole + ([self.lists.cut(some)] if some else [])
 
+    def listed(self, cut: Cut) -> Tensor:
+        """How many items a list of each k has, (rows, cutoffs) float64; a whole one all that is ranked."""
+        return self.others.unsqueeze(1) + cut.found if cut.lists.endless else cut.lengths
+
     @property
     def relevant_items(self) -> Interactions:
         """The ids of the relevant items of each row, those that are no candidates included."""

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -115,12 +116,17 @@ class Interactions:
         """Where the entries stand in a matrix of so many columns, laid out flat: (entries,) int64."""
         return self.row_of * width + self.items
 
+    def places_on_host(self, start: int, stop: int, width: int) -> npt.NDArray[np.int64]:
+        """The same of the rows from `start` up to `stop` alone, by NumPy, whose calls cost a tenth."""
+        offsets = self.offsets.numpy()[start : stop + 1]
+        places = (np.arange(stop - start) * width).repeat(offsets[1:] - offsets[:-1])
+        places += self.items.numpy()[offsets[0] : offsets[-1]]
+        return places
+
     def where(self, keep: Tensor) -> Interactions:
         """Return the same rows with those of their entries where `keep`, (entries,) bool, is true."""
-        counts = torch.zeros(len(self), dtype=torch.int64, device=keep.device)
-        counts.index_add_(0, self.row_of, keep.long())
         grades = None if self.grades is None else self.grades[keep]
-        return Interactions(_offsets(counts), self.items[keep], grades)
+        return Interactions(_offsets(keep)[self.offsets], self.items[keep], grades)
 
     def named(self, items: Tensor) -> Interactions:
         """Return the same entries under other numbers, (entries,), without those below 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ class Lists:
         relevant: (rows,) int64, how many items are relevant to each row.
         ideal: (rows, depth) float32, the largest grades of each row, falling, 0 behind them.
     """
+
+    endless: ClassVar[bool] = False
+    """Whether they go on to the last item, and have a place for what is relevant alone."""
 
     def __init__(
         self, values: Tensor, columns: Tensor, items: Tensor, grades: Tensor, relevant: Tensor, ideal: Tensor
@@ -132,8 +136,8 @@ class Cut:
 
     @cached_property
     def best_found(self) -> Tensor:
-        """How many relevant items an ideal list of each k has, (rows, cutoffs) float64."""
-        return torch.minimum(self.relevant, self.k)
+        """How many relevant items an ideal list of each k has, (rows, cutoffs) float64; a whole one all."""
+        return self.relevant if self.lists.endless else torch.minimum(self.relevant, self.k)
 
     def sum(self, values: Tensor) -> Tensor:
         """Add up what belongs to each place, (rows, depth) or (depth,), within a list of each k."""
@@ -142,6 +146,11 @@ class Cut:
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""
         return values[:, self._last]
+
+
+def earlier(values: Tensor, first: float) -> Tensor:
+    """The value of the place before each, (rows, depth), which the first place is given."""
+    return torch.nn.functional.pad(values[:, :-1], (1, 0), value=first)
 
 
 def _ranks(like: Tensor) -> Tensor:

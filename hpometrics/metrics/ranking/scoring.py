@@ -124,7 +124,7 @@ def tiles(
         stop = min(rows, start + height)
         scores = scoring.rows(start, stop, None if buffer is None else buffer[: stop - start])
         if hidden is not None:
-            _hide(scores, hidden.part(start, stop))
+            _hide(scores, hidden, start, stop)
         if padding is not None:
             scores.masked_fill_(padding[start:stop], -torch.inf)
         yield start, scores
@@ -135,10 +135,11 @@ def wide(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
-def _hide(scores: Tensor, hidden: Interactions) -> None:
-    places = hidden.places(scores.shape[1])
+def _hide(scores: Tensor, hidden: Interactions, start: int, stop: int) -> None:
+    width = scores.shape[1]
     if isinstance(hidden, Padded):  # the smaller of a score and inf is the score
-        lowest = hidden.real(torch.full_like(places, -torch.inf, dtype=scores.dtype), torch.inf)
-        scores.view(-1).scatter_reduce_(0, places, lowest, "amin")
-    else:
-        scores.view(-1).numpy()[places.numpy()] = -np.inf  # in half the time of torch
+        part = hidden.part(start, stop)
+        lowest = part.real(scores.new_full((len(part.items),), -torch.inf), torch.inf)
+        scores.view(-1).scatter_reduce_(0, part.places(width), lowest, "amin")
+    else:  # in half the time of torch
+        scores.view(-1).numpy()[hidden.places_on_host(start, stop, width)] = -np.inf

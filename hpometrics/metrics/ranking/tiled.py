@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..features import LOGITS, InputType, OutputFeature
 from ..outputs import Outputs
-from .areas import count_others, ranks_of, right_pairs
+from .areas import Areas, count_others, ranks_of, right_pairs
 from .interactions import Interactions
 from .relevance import Relevance
 from .scoring import GivenScores, Scoring, tiles
@@ -18,7 +18,6 @@ from .side import SideData
 from .update import Update
 
 T = TypeVar("T")
-Areas = tuple[Tensor, Tensor, Tensor]
 
 
 class TiledBatch(Outputs):
@@ -130,13 +129,7 @@ class TiledBatch(Outputs):
         return torch.cat(parts)
 
     def _counted(self) -> Areas:
-        entries = self.relevance.entries
-        none = torch.zeros(0, dtype=torch.float64, device=self.target.device)
-        parts = [(none, none, none)]
-        for start, scores in self.tiles(scratch=True):
-            parts.append(right_pairs(scores, entries.part(start, start + len(scores))))
-        right, positives, others = (torch.cat(column) for column in zip(*parts, strict=True))
-        return right, positives, others
+        return right_pairs(self.tiles(scratch=True), self.relevance.entries, self.width)
 
     def _rated(self) -> Areas:
         entries = self.relevance.entries

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..features import OutputFeature, Ranking
-from ..outputs import as_tensor
+from ..outputs import as_tensor, rows_of
 from .candidates import sample_candidates
 from .interactions import Interactions
 from .queries import check_queries, side_by_side
@@ -104,6 +104,7 @@ class Update:
             relevance=self.relevance.only(which),
             target=self.target[which],
             hidden=None if self.hidden is None else self.hidden.rows(which),
+            extras={name: rows_of(value, which, len(self.target)) for name, value in self.extras.items()},
             **{name: value[which] for name, value in own.items() if value is not None},
         )
 

@@ -18,6 +18,8 @@ class WholeLists(Lists):
     number of relevant items.
     """
 
+    endless = True
+
     def __init__(self, ranks: Tensor, *tensors: Tensor) -> None:
         super().__init__(*tensors)
         self._ranks = ranks

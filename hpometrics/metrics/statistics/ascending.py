@@ -136,12 +136,15 @@ def _positive_of(own: Scores) -> Callable[[int, Tensor], Tensor]:
 
 def _flagged(column: Tensor, flags: list[Tensor]) -> Tensor:
     """The scores whose flag is 1; chunk by chunk, or the places of all would be held beside them."""
-    pairs = zip(torch.split(column, [len(part) for part in flags]), flags, strict=True)
+    parts = torch.split(column, [len(part) for part in flags])
     if column.device.type != "cpu":
-        return torch.cat([part[flag.bool()] for part, flag in pairs])
-    return torch.from_numpy(
-        np.concatenate([part.numpy().compress(flag.view(torch.bool).numpy()) for part, flag in pairs])
-    )
+        return torch.cat([part[flag.bool()] for part, flag in zip(parts, flags, strict=True)])
+    own = [flag.view(torch.bool).numpy() for flag in flags]
+    ends = np.cumsum([np.count_nonzero(flag) for flag in own])
+    found = np.empty(ends[-1], column.numpy().dtype)
+    for part, flag, room in zip(parts, own, np.split(found, ends[:-1]), strict=True):
+        part.numpy().compress(flag, out=room)
+    return torch.from_numpy(found)
 
 
 def _stable_order(labels: Tensor) -> Tensor:

@@ -27,6 +27,11 @@ class AtCutoffs(Statistic):
         super().__init__(**params)
         self.cutoffs = cutoffs
 
+    @property
+    def label(self) -> str:
+        """With its cut-offs, whose places in the state are by their order."""
+        return f"{super().label} at {', '.join(map(str, self.cutoffs)) or 'no cut-off'}"
+
     def fresh(self) -> Self:
         """Return an empty one with the same parameters and cut-offs."""
         return type(self)(cutoffs=self.cutoffs, **self.params)

@@ -30,6 +30,7 @@ class DistinctNgrams(Statistic):
     reductions: ClassVar[Mapping[str, Reduction]] = {"ngrams": "own", "total": "own"}
     weighted: ClassVar[bool] = True
     pools_tasks: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
 
     def __init__(self, n: int) -> None:
         super().__init__(n=n)

@@ -36,6 +36,7 @@ class Kept(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {}
+    grows: ClassVar[bool] = True
 
     def __init__(self, of: str, take: Callable[[Outputs], Taken]) -> None:
         super().__init__(of=of)

@@ -87,7 +87,7 @@ def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
     starts, ends = edges[::2], edges[1::2]
     spelt = np.ndarray(len(text) - _WIDTH + 1, "<i8", text, strides=(1,)).take(starts)
     sizes = ends - starts
-    spelt &= _MASKS.take(np.minimum(sizes, _WIDTH))
+    spelt &= _MASKS.take(sizes, mode="clip")
     long = np.flatnonzero(sizes > _WIDTH)
     words = (text[i:j] for i, j in zip(starts[long].tolist(), ends[long].tolist(), strict=True))
     table: defaultdict[bytes, int] = defaultdict(itertools.count(-1, -1).__next__)  # ASCII is never negative
@@ -96,7 +96,9 @@ def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
     for word in (end, *left_out):
         kept &= spelt != _spelt(word)
     ids, bits = _ranks(spelt.compress(kept))
-    lengths = np.diff(np.cumsum(kept).compress(ended), prepend=0)
+    closing = np.flatnonzero(ended)  # each text has one word at least, its end, which is not kept
+    opening = np.append(0, closing[:-1] + 1)[: len(closing)]
+    lengths = np.add.reduceat(kept, opening, dtype=np.int64)
     return Numbered(ids, bits, lengths)
 
 
@@ -105,12 +107,14 @@ def _ranks(values: Ints) -> tuple[Ints, int]:
     places = ((values * _SPREAD).view(np.uint64) >> np.uint64(64 - _TABLE_BITS)).view(np.int64)
     table = np.zeros(1 << _TABLE_BITS, np.int64)
     table[places] = values
-    upto = np.cumsum(table != 0)
-    ids = upto.take(places)
+    taken = np.flatnonzero(table != 0)
+    numbers = np.empty_like(table)
+    numbers[taken] = np.arange(1, len(taken) + 1)
+    ids = numbers.take(places)
     crowded = np.flatnonzero(table.take(places) != values)
     distinct, inverse = np.unique(values.take(crowded), return_inverse=True)
-    ids[crowded] = upto[-1] + 1 + inverse
-    return ids, bits_of(int(upto[-1]) + len(distinct) + 1)
+    ids[crowded] = len(taken) + 1 + inverse
+    return ids, bits_of(len(taken) + len(distinct) + 1)
 
 
 def _spelt(word: str) -> int:

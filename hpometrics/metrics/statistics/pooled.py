@@ -36,6 +36,7 @@ class Pooled(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"values": "own", "weight": "own"}
     weighted: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
     regroups = True
 
     def __init__(self) -> None:

@@ -30,6 +30,7 @@ class Scores(Statistic):
     }  # fmt: skip
     weighted: ClassVar[bool] = True
     pools_tasks: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
     regroups = True
 
     def reset(self) -> None:

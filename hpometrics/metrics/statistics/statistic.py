@@ -35,6 +35,8 @@ class Statistic:
     reductions: ClassVar[Mapping[str, Reduction]]
     weighted: ClassVar[bool] = False
     pools_tasks: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
+    """Whether it keeps something of every row, so that it is larger the more rows there are."""
     regroups: bool = False
 
     def __init__(self, **params: Any) -> None:
@@ -49,6 +51,11 @@ class Statistic:
     def key(self) -> tuple[type[Statistic], tuple[tuple[str, Any], ...]]:
         """The identity by which a collection shares: class and parameters, never values."""
         return type(self), tuple(sorted(self.params.items()))
+
+    @property
+    def label(self) -> str:
+        """What its state is the state of, in words: of two with one label, each can load the other's."""
+        return repr(self)
 
     @property
     def empty(self) -> bool:

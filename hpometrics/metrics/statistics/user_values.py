@@ -27,6 +27,7 @@ class UserValues(UserMeans):
     of those rows.
     """
 
+    grows: ClassVar[bool] = True
     reductions: ClassVar[Mapping[str, Reduction]] = {**UserMeans.reductions, **dict.fromkeys(_ROWS, "own")}
 
     def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()) -> None:

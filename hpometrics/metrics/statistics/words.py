@@ -8,6 +8,8 @@ from itertools import chain, filterfalse
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from ...exceptions import missing_extra
 from ..outputs import Outputs
 
@@ -17,7 +19,7 @@ Tokenize = Literal["13a", "char", "none"]
 
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _SPACED = str.maketrans(_PUNCTUATION, " " * len(_PUNCTUATION))
-_PLAIN = bytes(range(32, 127))
+_FIRST_PLAIN, _LAST_PLAIN = ord(" "), ord("~")  # printable ASCII
 _DELETED = str.maketrans("", "", _PUNCTUATION)
 END = "."  # closes a text among running words: no word has punctuation
 ARTICLES = ("a", "an", "the")
@@ -79,9 +81,9 @@ def closed(texts: Sequence[str]) -> bytes:
     >>> closed(["It's!", "so"])
     b'it s  . so . '
     """
+    if "\n" in "".join(texts):  # some have line ends of their own, which only part words
+        texts = [text.replace("\n", " ") for text in texts]
     joined = " \n ".join([*texts, ""])
-    if joined.count("\n") != len(texts):  # some have line ends of their own, which only part words
-        joined = " \n ".join([*(text.replace("\n", " ") for text in texts), ""])
     lower = (
         joined if joined.isascii() else joined.lower()
     )  # of ASCII the table makes it, in a pass of its own
@@ -90,7 +92,8 @@ def closed(texts: Sequence[str]) -> bytes:
 
 def is_plain(text: bytes) -> bool:
     """Whether a closed text is all printable ASCII, so that only spaces part words."""
-    return text.isascii() and not text.translate(None, _PLAIN)
+    letters = np.frombuffer(text, np.uint8)
+    return not len(letters) or (int(letters.min()) >= _FIRST_PLAIN and int(letters.max()) <= _LAST_PLAIN)
 
 
 def running_words(text: bytes) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from ...exceptions import NoFiniteValueError
 from ...messages import printable
 from ...search.record import TrialRecord, TrialState
 from ...search.selection import Best, best_of, ranked
+from ...search.verdict import Verdict
 from ..best import record_of
 from ..directory import RunDirectory
-from ..exports import best_facts
+from ..picks import Pick, picks
 from ..resolved import Resolved
-from ..table import duration, optimal_params, optimal_values, ranked_rows, word
+from ..table import ARROWS, column, duration, number, optimal_params, optimal_values, ranked_rows, word
+from ..verdicts import kept_verdict
 from ..writer import dump_yaml
 
 _ORIGINS = {
@@ -57,6 +60,7 @@ class Report:
         records: its trials, by number.
         best: the best of them; None where none is complete.
         no_best: why there is none.
+        verdict: how sure it is that it is the best.
     """
 
     directory: Path
@@ -64,6 +68,7 @@ class Report:
     records: Sequence[TrialRecord]
     best: Best | None
     no_best: str = ""
+    verdict: Verdict | None = None
 
     @classmethod
     def of(cls, directory: Path) -> Self:
@@ -76,9 +81,10 @@ class Report:
         home = RunDirectory(directory)
         resolved, records = home.read(), home.records()
         try:
-            return cls(directory, resolved, records, best_of(records, resolved.metric, resolved.objective))
+            best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
         except NoFiniteValueError as err:
             return cls(directory, resolved, records, None, str(err))
+        return cls(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
 
     @property
     def summary(self) -> str:
@@ -95,7 +101,11 @@ class Report:
         sweep = self.resolved
         formula = f" = {sweep.formula}" if sweep.formula else ""
         epoch = f"The value of a trial is that of its {sweep.at} epoch; epochs count from 0."
-        return f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}"
+        seeds = sweep.config["budget"]["repeats"]
+        mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
+        return (
+            f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}{mean}"
+        )
 
     @property
     def params(self) -> list[tuple[str, str, str]]:
@@ -112,14 +122,28 @@ class Report:
         """Which trial is the best, and where its model is."""
         if self.best is None:
             return self.no_best
-        facts = best_facts(self.best, record_of(self.best, self.records), self.resolved, self.directory)
-        kept = f"; its model is {facts['checkpoint']}" if facts["checkpoint"] else ""
-        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {facts['seed']}{kept}"
+        model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
+        kept = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
+        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{kept}"
+
+    @property
+    def sureness(self) -> list[str]:
+        """How sure it is that this trial is the best, a line each."""
+        return [] if self.verdict is None else self.verdict.lines()
 
     @property
     def table(self) -> list[list[str]]:
         """A head and a row for each of the best trials, best first."""
         return ranked_rows(ranked(self.records, self.resolved.objective)[:_ROWS], self.resolved)
+
+    @property
+    def picks(self) -> list[list[str]]:
+        """A head and a row for each metric with a direction: what it would have picked; none of one alone."""
+        if self.best is None:
+            return []
+        found = picks(self.records, self.resolved, self.best)
+        head = ["picked by", "trial", "epoch", "its value", self.resolved.metric, "gives up"]
+        return [head, *map(_picked, found)] if len(found) > 1 else []
 
     @property
     def unlisted(self) -> int:
@@ -148,6 +172,21 @@ class Report:
             (f"hpometrics best {self.directory}", "the optimal engine params again"),
             (f"hpometrics replay {self.directory}", "train the best trial again: does its value come out?"),
         ]
+
+
+def _picked(pick: Pick) -> list[str]:
+    """A row for what a metric would have picked."""
+    if pick.best is None:
+        return [pick.metric, *["-"] * 5]
+    best = pick.best
+    return [
+        f"{pick.metric}{ARROWS[pick.objective]}",
+        str(best.trial),
+        str(best.epoch),
+        column(best.value),
+        column(pick.optimised),
+        number(pick.loss),
+    ]
 
 
 def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:

@@ -17,9 +17,12 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"# {report.resolved.name}\n\n{report.summary}. {report.direction}\n"
     yield f"## Optimal engine params\n\n{report.origin}\n"
     if report.best is not None:
-        yield _block(optimal(report.best, report.records, report.resolved))
+        yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
     yield "## Trials\n"
     yield _block(result_table(report.records, report.resolved, len(report.table)))
+    if report.picks:
+        yield "## What each metric would have picked\n\nOf the same trials; epochs count from 0.\n"
+        yield _block(aligned(report.picks))
     yield "## How trials ended\n"
     for state in report.states:
         yield f"- {state.word} {state.count}: {state.meaning}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..subjects import Subject
+from .edges import check_ignored, check_labels, check_policy, check_shapes, check_single
 from .inputs import check_buffer, check_device, check_forms, check_half, check_inputs, check_refusal
 from .rows import (
     check_direction,
@@ -38,15 +39,20 @@ __all__ = [
     "check_forms",
     "check_forward",
     "check_half",
+    "check_ignored",
     "check_inference_mode",
     "check_inputs",
+    "check_labels",
     "check_merge",
     "check_partition",
     "check_pickle",
+    "check_policy",
     "check_refusal",
     "check_repetition",
     "check_reset",
     "check_row_order",
+    "check_shapes",
+    "check_single",
     "check_soft_labels",
     "check_state_dict",
     "check_weightless",
@@ -74,5 +80,10 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_weights,
     check_weightless,
     check_soft_labels,
+    check_single,
+    check_labels,
+    check_shapes,
+    check_ignored,
+    check_policy,
     check_device,
 )

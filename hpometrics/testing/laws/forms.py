@@ -37,7 +37,12 @@ def spoiled(batch: Batch) -> dict[str, Batch]:
     }
     floats = isinstance(batch[given], Tensor) and batch[given].is_floating_point()
     for value in (torch.nan, torch.inf) if floats else ():
-        broken = batch[given].clone()
-        broken.view(-1)[-1] = value
-        found[f"{value} in its {given}"] = {**batch, given: broken}
+        found[f"{value} in its {given}"] = with_value(batch, given, value)
     return found
+
+
+def with_value(batch: Batch, given: str, value: float) -> Batch:
+    """The batch with another number at the end of one of its tensors."""
+    broken = batch[given].clone()
+    broken.view(-1)[-1] = value
+    return {**batch, given: broken}

@@ -20,6 +20,7 @@ def require_same(subject: Subject, expected: Tensor, got: Tensor, how: str, tole
     Raises:
         LawBroken: they are not; `how` says how the second one came about.
     """
+    tolerance = max(tolerance, subject.tolerance)
     if expected.shape != got.shape or not torch.allclose(
         got.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True
     ):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import torchmetrics
+from installed import is_here
 from scipy.ndimage import binary_erosion
 from scipy.spatial.distance import cdist
 
@@ -28,14 +29,9 @@ from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES, Mask
 from hpometrics.metrics.registry import get_metric
 from hpometrics.testing import OUTPUTS, draw
+from hpometrics.testing.exemptions import UNTRIED
 
 OWN = [entry for entry in store.all_entries() if entry.path.startswith(f"{reference.__name__}:")]
-
-WEIGHTS = {
-    "arniqa", "bert_score", "clip_iqa", "clip_score", "dists", "dnsmos", "fid", "inception_score", "infolm",
-    "kid", "lpips", "mifid", "nisqa", "vmaf",
-}  # fmt: skip
-"""Rows whose class downloads a trained network: their direction is that of its definition."""
 
 OTHER_BASES = {"metric.Metric", "metric.CompositionalMetric"}
 """What makes metrics, and is none."""
@@ -105,13 +101,7 @@ def drawn(metric: Reference, rows: int = 20, noise: float = 0.3, seed: int = 0) 
     return own(metric.output, rows, noise, random) if own else draw(metric.output, rows, noise, seed)
 
 
-def installed(entry: object) -> bool:
-    """Whether everything is there that the metric needs, and it needs no download."""
-    row = entry.load().row
-    return row.name not in WEIGHTS and all(find_spec(package) for package in row.packages)
-
-
-HERE = [entry for entry in OWN if installed(entry)]
+HERE = [entry for entry in OWN if is_here(entry)]
 
 
 @pytest.mark.parametrize("entry", HERE, ids=str)
@@ -142,7 +132,7 @@ def test_what_could_not_be_tried_is_known():
     """Without a network or a package the direction is the definition's; nothing else is exempt."""
     exempt = {str(entry) for entry in OWN} - {str(entry) for entry in HERE}
     packages = {str(entry) for entry in OWN if not all(find_spec(p) for p in entry.load().row.packages)}
-    assert exempt == {str(entry) for entry in OWN if entry.name in WEIGHTS} | packages
+    assert exempt == {str(entry) for entry in OWN if entry.name in UNTRIED} | packages
 
 
 @pytest.mark.parametrize("entry", [entry for entry in HERE if entry.name != "ms_ssim"], ids=str)

@@ -28,8 +28,18 @@ def test_pairs_are_those_of_a_double_loop(levels, dtype):
     scores[torch.rand(12, 40) < 0.3] = -torch.inf
     relevant = (torch.rand(12, 40) < torch.linspace(0, 1, 12).unsqueeze(1)).long()
     wanted = counted(scores, relevant)
-    found = right_pairs(scores, Interactions.of(relevant, "target"))
+    found = right_pairs([(0, scores)], Interactions.of(relevant, "target"), scores.shape[1])
     assert [tuple(row) for row in torch.stack(found, 1).tolist()] == wanted
+
+
+def test_tiles_make_no_difference():
+    """Rows are counted a tile at a time, the last one being smaller."""
+    torch.manual_seed(0)
+    scores, relevant = torch.randn(11, 30).mul(3).round(), (torch.rand(11, 30) < 0.2).long()
+    scores[torch.rand(11, 30) < 0.2] = -torch.inf
+    tiles = [(start, scores[start : start + 4].clone()) for start in (0, 4, 8)]
+    found = right_pairs(tiles, Interactions.of(relevant, "target"), 30)
+    assert [tuple(row) for row in torch.stack(found, 1).tolist()] == counted(scores, relevant)
 
 
 def test_areas_are_those_of_scikit_learn():
@@ -37,19 +47,19 @@ def test_areas_are_those_of_scikit_learn():
     torch.manual_seed(0)
     scores, relevant = torch.randn(20, 300).mul(9).round(), (torch.rand(20, 300) < 0.1).long()
     wanted = [roc_auc_score(chosen, own) for chosen, own in zip(relevant, scores, strict=True)]
-    right, positives, others = right_pairs(scores.clone(), Interactions.of(relevant, "target"))
+    right, positives, others = right_pairs([(0, scores.clone())], Interactions.of(relevant, "target"), 300)
     assert (right / positives / others).tolist() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (3, 1)])
 def test_where_there_is_no_pair(shape):
     """No rows, no columns, nothing relevant: nothing is counted."""
-    found = right_pairs(torch.zeros(shape), Interactions.of(torch.zeros(shape), "target"))
+    found = right_pairs([(0, torch.zeros(shape))], Interactions.of(torch.zeros(shape), "target"), shape[1])
     assert [part.tolist() for part in found] == [[0] * shape[0], [0] * shape[0], [shape[1]] * shape[0]]
 
 
 def test_everything_relevant_and_nothing_ranked():
     """All pairs need another item; a row of -inf has none either."""
     scores = torch.tensor([[1.0, 2.0], [-torch.inf, -torch.inf]])
-    found = right_pairs(scores, Interactions.of([[0, 1], [1]], "target"))
+    found = right_pairs([(0, scores)], Interactions.of([[0, 1], [1]], "target"), 2)
     assert [part.tolist() for part in found] == [[0, 0], [2, 0], [0, 0]]

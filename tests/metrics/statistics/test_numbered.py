@@ -42,3 +42,11 @@ def test_empty_texts_are_filled():
     filled = numbered_running(["x", ".", "."], ".", []).filled()
     assert filled.lengths.tolist() == [1, 1]
     assert len(set(filled.ids.tolist())) == 2
+
+
+@pytest.mark.parametrize("text", ["", ".", "a .", "a . . x ."])
+def test_texts_without_words_have_no_length(text):
+    """From bytes as from words: no text at all, or one of which nothing is kept."""
+    found, wanted = numbered_bytes(text.encode(), ".", ["a"]), numbered_running(text.split(), ".", ["a"])
+    assert found.lengths.tolist() == wanted.lengths.tolist()
+    assert len(found.ids) == len(wanted.ids)

@@ -7,7 +7,7 @@ import builtins
 import pytest
 
 from hpometrics.exceptions import MissingExtraError
-from hpometrics.metrics.statistics.words import all_normalised, normalised, stemmed_words
+from hpometrics.metrics.statistics.words import all_normalised, is_plain, normalised, stemmed_words
 
 RULES = {
     "The cat, a dog; AN owl!": "cat dog owl",
@@ -50,3 +50,10 @@ def test_stemming_needs_nltk(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_nltk)
     with pytest.raises(MissingExtraError, match=r"hpometrics\[text\]"):
         stemmed_words("running")
+
+
+@pytest.mark.parametrize(("text", "plain"), [(b"", True), (b" ~", True), (b"a\tb", False), (b"\x7f", False)])
+def test_plain_is_printable_ascii(text, plain):
+    """What is beside it may part words; a closed text has been through UTF-8."""
+    assert is_plain(text) is plain
+    assert not is_plain(text + "é".encode())

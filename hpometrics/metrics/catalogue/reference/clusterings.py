@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torchmetrics
 
@@ -130,6 +132,7 @@ ROWS = [
     Row(
         name="dunn", features=(CLUSTERS,), source="clustering.DunnIndex", objective=MAXIMIZE,
         aliases=("dunn_index",), keeps="rows", feed=data_and_labels, extras=("data",), params={"p": 2.0},
+        sentinel=(math.inf, "all rows are in one cluster"),
         summary="Least distance between centres over the largest radius; it reads `data=` (N, D), no target.",
         shape=_DATA,
         value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",

@@ -26,6 +26,7 @@ EXEMPT: dict[str, dict[str, str]] = {
         "confusion_matrix": "a table of no rows is a table of zeros",
         "stat_scores": "a table of no rows is a table of zeros",
     },
+    "check_ignored": {"ctc": "its frames are not those of its labels: a longer row is a longer sound"},
     "check_half": {
         "roc_curve of category": POINTS,
         "precision_recall_curve of category": POINTS,
@@ -39,6 +40,15 @@ EXEMPT: dict[str, dict[str, str]] = {
 LAST_DIGIT = {("check_half", "average_precision_binned of category")}
 """Those of them that the last digit of an exponential decides, which is not the same on every processor."""
 
+_NETWORK = "its class downloads a trained network"
+
+UNTRIED: dict[str, str] = dict.fromkeys(
+    ("arniqa", "bert_score", "clip_iqa", "clip_score", "dists", "dnsmos", "fid", "inception_score", "infolm",
+     "kid", "lpips", "mifid", "nisqa"),
+    _NETWORK,
+) | {"vmaf": "its package brings trained models"}  # fmt: skip
+"""What no law tries, even where its packages are installed: name -> why."""
+
 NO_DIRECTION: dict[str, str] = {
     "best_threshold": "where to cut is no quality",
     "bias": "best is 0, from either side; absolute_bias is minimized",
@@ -51,6 +61,7 @@ NO_DIRECTION: dict[str, str] = {
     "gen_n_toks": "long texts are neither better nor worse",
     "interval_coverage": "best is the nominal level, from either side; interval_coverage_error is minimized",
     "judged": "lists are no better for showing what was judged",
+    "num_relevant": "it belongs to the target alone",
     "overconfidence": "best is 0, from either side; absolute_overconfidence is minimized",
     "positive_likelihood_ratio": "that of a perfect model has no value",
     "precision_recall_curve": "a curve",

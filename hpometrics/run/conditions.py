@@ -1,0 +1,56 @@
+"""The conditions of a trial: random streams, threads and versions, the same on every backend."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+
+from .checkpoint import seed_all
+
+_AT_WORK = threading.Lock()  # held by a trial while it trains
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Return the versions that a value depends on; of the hosts, those that are loaded."""
+    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    for host in ("optuna", "ray"):
+        if host in sys.modules:
+            found[host] = str(sys.modules[host].__version__)
+    return found
+
+
+@contextmanager
+def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
+    """Train in this context under a seed and with so many threads; None leaves each as it is."""
+    before = torch.get_num_threads()
+    alone = _AT_WORK.acquire(blocking=False)
+    if seed is not None:
+        if not alone:
+            _warn_shared()
+        seed_all(seed)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        if alone:
+            _AT_WORK.release()
+
+
+@cache  # once per process
+def _warn_shared() -> None:
+    warnings.warn(
+        "seeded trials overlap in this process and share its random streams, so the seed does not repeat "
+        "them; leave n_jobs= at 1 and start several processes",
+        RuntimeWarning,
+        stacklevel=1,  # the caller is a pool of the host
+    )

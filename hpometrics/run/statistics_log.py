@@ -1,0 +1,95 @@
+"""StatisticsLog: `statistics.jsonl`, a line per epoch with the statistics that are kept of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ..exceptions import RecordError
+from ..search.epoch_log import cut_torn_line
+from .kept import KeptPart
+
+STATISTICS_FILE = "statistics.jsonl"
+
+
+@dataclass(frozen=True)
+class KeptEpoch:
+    """What is kept of one epoch. It is that of the record's epoch of the same attempt."""
+
+    attempt: int
+    epoch: int
+    parts: tuple[KeptPart, ...]
+
+    def to_line(self) -> str:
+        """Write it as one line of JSON."""
+        parts = [part.to_json() for part in self.parts]
+        return json.dumps({"attempt": self.attempt, "epoch": self.epoch, "parts": parts}, allow_nan=False)
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Read what `to_line` wrote.
+
+        Raises:
+            RecordError: the line is something else.
+        """
+        try:
+            told = json.loads(line)
+            parts = tuple(KeptPart.from_json(part) for part in told["parts"])
+            return cls(int(told["attempt"]), int(told["epoch"]), parts)
+        except (ValueError, KeyError, TypeError) as err:
+            raise RecordError(f"no kept epoch: {line[:80]!r}") from err
+
+
+class StatisticsLog:
+    """The statistics of one trial beside its record. An epoch is here before it is in the record.
+
+    What is written outlives the process at once; it is forced to the disk when the trial ends, as the record
+    alone is what a run goes on from.
+
+    Args:
+        directory: the trial's own; the file is made with its first epoch.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / STATISTICS_FILE
+        cut_torn_line(self.path)
+        self._written = False
+
+    def append(self, attempt: int, epoch: int, parts: Sequence[KeptPart]) -> None:
+        """Write what is kept of an epoch at the end of the file; of nothing, nothing."""
+        if not parts:
+            return
+        line = f"{KeptEpoch(attempt, epoch, tuple(parts)).to_line()}\n".encode()
+        with self.path.open("ab") as file:
+            file.write(line)
+        self._written = True
+
+    def close(self) -> None:
+        """Force what was written to the disk."""
+        if self._written:
+            with self.path.open("ab") as file:
+                os.fsync(file.fileno())
+            self._written = False
+
+
+def read_kept(directory: Path) -> Iterator[KeptEpoch]:
+    """Read what a trial has kept, in the order written; of an epoch that is there twice the later one counts.
+
+    Raises:
+        RecordError: a line is damaged; the message names it.
+    """
+    path = directory / STATISTICS_FILE
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return  # it is still being written
+            try:
+                yield KeptEpoch.from_line(line)
+            except RecordError as err:
+                raise RecordError(f"{path}:{number}: {err}") from err

@@ -1,0 +1,51 @@
+"""Tensors as strict JSON: type, shape and little-endian bytes, exact to the last bit and without pickle."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..exceptions import RecordError
+
+_TYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+        torch.float16, torch.bfloat16, torch.float32, torch.float64,
+    )
+}  # fmt: skip
+
+
+def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
+    """Write a tensor.
+
+    >>> tensor_to_json(torch.tensor([[3, 1]], dtype=torch.uint8))
+    {'type': 'uint8', 'shape': [1, 2], 'bytes': 'AwE='}
+    """
+    raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    name = str(tensor.dtype).removeprefix("torch.")
+    return {"type": name, "shape": list(tensor.shape), "bytes": base64.b64encode(raw).decode("ascii")}
+
+
+def tensor_from_json(told: Mapping[str, Any]) -> Tensor:
+    """Read what `tensor_to_json` wrote.
+
+    Raises:
+        RecordError: it is something else.
+    """
+    try:
+        dtype, shape = _TYPES[told["type"]], [int(size) for size in told["shape"]]
+        raw = base64.b64decode(told["bytes"], validate=True)
+    except (KeyError, TypeError, ValueError, binascii.Error) as err:
+        raise RecordError(f"no tensor: {str(told)[:80]}") from err
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(raw):
+        raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {shape}")
+    if not raw:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)

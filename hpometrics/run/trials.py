@@ -1,0 +1,177 @@
+"""Trials: what all trials of a search have in common; each backend runs its trials through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..exceptions import RunError
+from ..logs.loggers import LoggerLike, check_logger
+from ..metrics.ranks import process
+from ..search.course import Course
+from ..search.epoch_log import Fsync, read_trial
+from ..search.record import TrialRecord, TrialState, write_trial
+from ..search.reporter import HoldsLast, ListReporter, Reporter, last_report
+from ..search.seeds import derive_seed
+from ..search.space import Space
+from .ranks import Ranks
+from .spec import RunSpec, Train, engine_facts
+from .trial import attempt, earlier_trial
+
+REPEATS = "repeats"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What all trials of a search have in common; each backend runs its trials through it.
+
+    Args:
+        train: `train(params, run)`.
+        spec: what is measured.
+        directory: the search's own; trial 7 gets `trials/0007` below it. None keeps nothing on disk.
+        seed: trial n is seeded with `derive_seed(seed, n)`; None seeds nothing.
+        fsync: see `EpochLog`.
+        loggers: see `Run`; a trial of which nothing is kept has none.
+        repeats: runs of each trial. Repeat r of trial n is seeded with `derive_seed(seed, n, r)`; the value
+            of the trial is the mean. The host is told the epochs of the first repeat, so a pruner judges
+            that one alone; a trial that it stops has no other.
+        retries: how often, in all, a trial is tried again where a run of it fails: under the same seed, and
+            from its last checkpoint if `train` restores it.
+
+    Raises:
+        RunError: there are no such numbers of repeats and retries.
+    """
+
+    train: Train
+    spec: RunSpec
+    directory: Path | None = None
+    seed: int | None = None
+    fsync: Fsync = "epoch"
+    loggers: Sequence[LoggerLike] = ()
+    repeats: int = 1
+    retries: int = 0
+    course: Course = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "course", Course(self.repeats, self.retries, self.spec.bounds))
+
+    def directory_of(self, number: int) -> Path | None:
+        """Return where a trial's record and checkpoints are."""
+        return None if self.directory is None else self.directory / "trials" / f"{number:04d}"
+
+    def seed_of(self, number: int, repeat: int = 0) -> int | None:
+        """Return the seed of a repeat of a trial."""
+        return None if self.seed is None else derive_seed(self.seed, number, repeat)
+
+    def run(
+        self, params: Mapping[str, Any], reporter: Reporter, keep: bool = True
+    ) -> tuple[TrialRecord, BaseException | None]:
+        """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept.
+
+        A trial that was interrupted goes on with the repeat that it was at.
+        """
+        home = self.directory_of(reporter.number) if keep and reporter.number is not None else None
+        trial = None if home is None else Ranks().from_first(lambda: _unfinished(home, params))
+        host = HoldsLast(reporter) if self.repeats > 1 else None
+        while True:
+            record, error = self._run_one(params, host or reporter, trial, home)
+            trial = self.course.after(trial, record)
+            if trial.repeats and home is not None and process() == 0:
+                write_trial(home, trial)
+            if trial.state is not TrialState.RUNNING:
+                break
+        if host is not None and trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+            host.release(last_report(trial, self.spec.name))
+        return trial, error
+
+    def _run_one(
+        self, params: Mapping[str, Any], host: Reporter, trial: TrialRecord | None, home: Path | None
+    ) -> tuple[TrialRecord, BaseException | None]:
+        """Run the repeat that is next, or the one that has failed; the first one in the trial's directory."""
+        repeat = 0 if trial is None else len(trial.repeats)
+        number = host.number or 0
+        first = repeat == 0
+        return attempt(
+            self.train,
+            params,
+            self.spec,
+            host if first else ListReporter(number, params),
+            directory=home if first or home is None else home / REPEATS / str(repeat),
+            seed=self.seed_of(number, repeat),
+            fsync=self.fsync,
+            loggers=() if home is None else self.loggers,
+            trial=trial if first else None,
+            stands=partial(self.course.after, trial) if first else None,
+        )
+
+    def with_epochs(self, record: TrialRecord) -> TrialRecord:
+        """Return a host's record completed by what the trial itself wrote on disk."""
+        directory = self.directory_of(record.number)
+        written = None if directory is None else read_trial(directory)
+        if written is None:
+            seed = self.seed_of(record.number) if record.seed is None else record.seed
+            return replace(record, seed=seed, threads=record.threads or self.spec.threads)
+        return replace(written, state=record.state, reason=record.reason or written.reason)
+
+
+def make_trials(
+    train: Train,
+    directory: Path | str | None,
+    seed: int | None,
+    fsync: Fsync,
+    loggers: Sequence[LoggerLike],
+    facts: Mapping[str, Any],
+    params: Mapping[str, Sequence[Any]],
+    repeats: int = 1,
+    retries: int = 0,
+) -> Trials:
+    """Settle the facts of a search: those given, and those that `@engine` put on the function.
+
+    `params` are all that a trial may be given, each with the values it can have; none of a range.
+
+    Raises:
+        RunError: no metric is given, or no number that makes sense.
+        ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
+        HpometricsError: what `train` itself says against the search.
+    """
+    known = {**engine_facts(train), **{name: fact for name, fact in facts.items() if fact is not None}}
+    if "metric" not in known:
+        raise RunError("what is optimised? metric= takes a name, a Metric or Reported(name, objective)")
+    home = None if directory is None else Path(directory).absolute()
+    for logger in loggers:
+        check_logger(logger, home)
+    spec = RunSpec(**known)
+    check_search(train, spec, params)
+    return Trials(train, spec, home, seed, fsync, tuple(loggers), repeats, retries)
+
+
+def check_search(train: Train, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
+    """Let a train function that knows its params refuse before the first trial what would fail in every one.
+
+    It does so by a method of this name; a plain function knows nothing.
+
+    Raises:
+        HpometricsError: it does.
+    """
+    check = getattr(train, "check_search", None)
+    if check is not None:
+        check(spec, params)
+
+
+def as_space(space: Space | Mapping[str, Any]) -> Space:
+    """Return a space for a space or the mapping that makes one."""
+    return space if isinstance(space, Space) else Space(space)
+
+
+def _unfinished(home: Path, params: Mapping[str, Any]) -> TrialRecord | None:
+    """Take up a trial that goes on, if it does."""
+    earlier = earlier_trial(home, params)
+    if earlier is None or earlier.state.finished:
+        return None
+    trial = replace(earlier, state=TrialState.RUNNING, reason=None)
+    if trial.repeats:
+        write_trial(home, trial)
+    return trial

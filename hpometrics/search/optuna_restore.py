@@ -1,0 +1,81 @@
+"""A study that its file has lost: found damaged, put aside, made again from the records of its trials."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from ..exceptions import SpaceError
+from .mending import put_aside
+from .optuna_study import METRIC, claim, tell
+from .record import TrialRecord
+from .space import Space
+
+
+def is_sound(path: Path) -> bool:
+    """Say whether an SQLite file reads from end to end; an empty one does."""
+    try:
+        with closing(sqlite3.connect(path, timeout=60)) as connection:
+            return bool(connection.execute("PRAGMA quick_check").fetchall() == [("ok",)])
+    except sqlite3.OperationalError:
+        raise  # it is busy, or cannot be read
+    except sqlite3.DatabaseError:
+        return False
+
+
+def put_aside_study(path: Path) -> Path:
+    """Rename an SQLite file and what SQLite keeps beside it; return its new name."""
+    aside = put_aside(path)
+    for end in ("-wal", "-shm"):
+        beside = path.with_name(f"{path.name}{end}")
+        if beside.exists():
+            beside.rename(f"{aside}{end}")
+    return aside
+
+
+def restore(
+    study: optuna.Study,
+    records: Sequence[TrialRecord],
+    space: Space,
+    points: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Add the trials of records to a study, each under its number and finished as it was.
+
+    A trial that has not ended, or has no record, waits to be claimed: with its params where they are known.
+
+    Args:
+        study: that nobody else uses; of trials that it has already, nothing is changed.
+        records: of trials, in any order.
+        space: whose params they have.
+        points: see `reserve`.
+    """
+    of = {record.number: record for record in records}
+    for number in range(len(study.get_trials(deepcopy=False)), max(of, default=-1) + 1):
+        record = of.get(number)
+        if record is None:
+            study.enqueue_trial(dict(points[number]) if number < len(points) else {})
+            continue
+        point = _point(record, space)
+        study.enqueue_trial(point or {})
+        trial = claim(study, number.__eq__) if record.state.finished else None
+        if trial is None:
+            continue
+        if point is not None:
+            space.suggest(trial)
+        metric = study.user_attrs[METRIC]
+        for epoch in record.epochs:
+            trial.report(epoch.number(metric), epoch.epoch)
+        tell(study, trial, record)
+
+
+def _point(record: TrialRecord, space: Space) -> dict[str, Any] | None:
+    """The stored form of a trial's params; None where an extended sweep has made its space another one."""
+    try:
+        return space.encode(record.params)
+    except SpaceError:
+        return None

@@ -1,0 +1,110 @@
+"""Picks: which trial and epoch a record gives by another metric than the optimised one, or another rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..exceptions import NoFiniteValueError
+from ..metrics.names import MetricName
+from ..metrics.places import VALIDATION
+from ..objective import Objective
+from ..search.constraints import judged, violation_of
+from ..search.readings import Reading
+from ..search.record import TrialRecord, TrialState
+from ..search.selection import At, Best, Picker, best_of
+from .resolved import Resolved
+
+_TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What one metric would have picked.
+
+    Attributes:
+        metric: that picks.
+        objective: its direction.
+        best: its trial and epoch, with all values there; None where it has no finite value.
+        optimised: the value of the optimised metric there.
+        loss: by how much that is worse than the optimum.
+    """
+
+    metric: str
+    objective: Objective
+    best: Best | None
+    optimised: float = math.nan
+    loss: float = math.nan
+
+
+def by_metric(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
+    """Give the sweep as if this metric had been optimised; the one that was is tracked."""
+    others = {resolved.metric: resolved.objective, **resolved.track}
+    track = {name: other for name, other in others.items() if name != metric}
+    return replace(resolved, metric=metric, objective=objective, at=at or resolved.at, track=track)
+
+
+def repicked(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
+    """Pick the epoch of every trial anew, as the sweep says.
+
+    A checkpoint is that of the epoch it was kept of, so it is left out where another one is picked. A trial
+    with several repeats is told by its first.
+    """
+    return [_repicked(record, resolved) for record in records]
+
+
+def picks(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[Pick]:
+    """Say what each metric with a direction would have picked, and what that gives up.
+
+    Where trials have several repeats all of it is of the first, the optimum too.
+    """
+    if best.repeats > 1:
+        best = best_of(repicked(records, resolved), resolved.metric, resolved.objective)
+    return [_pick(records, resolved, best, name, objective) for name, objective in _pickers(resolved)]
+
+
+def optimised_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, float]:
+    """The value of the optimised metric where another one picked, and by how much it is worse there."""
+    value = number_in(best.values, resolved.metric)
+    return value, resolved.objective.worse_by(value, optimum.value)
+
+
+def number_in(values: Mapping[str, Reading], name: str) -> float:
+    """The number of this name; nan where there is none."""
+    value = values.get(name, math.nan)
+    return math.nan if isinstance(value, list) else value
+
+
+def _repicked(record: TrialRecord, resolved: Resolved) -> TrialRecord:
+    record, bounds = replace(record, repeats=()), resolved.bounds
+    picker = Picker(resolved.objective, At(resolved.at))
+    for epoch in record.epochs:
+        picker.add(number_in(epoch.values, resolved.metric), violation_of(bounds, epoch.values))
+    if record.state in _TRAINED:
+        record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
+    if picker.index is None or not math.isfinite(picker.value):
+        return replace(record, value=None, epoch=None, checkpoint=None)
+    picked = record.epochs[picker.index].epoch
+    checkpoint = record.checkpoint if picked == record.epoch else None
+    return judged(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
+
+
+def _pickers(resolved: Resolved) -> Iterator[tuple[str, Objective]]:
+    """The metrics that may pick: those of validation data that have a direction."""
+    for name, objective in {resolved.metric: resolved.objective, **resolved.track}.items():
+        if objective is not None and MetricName.parse(name).split in (None, VALIDATION):
+            yield name, objective
+
+
+def _pick(
+    records: Sequence[TrialRecord], resolved: Resolved, optimum: Best, name: str, objective: Objective
+) -> Pick:
+    if name == resolved.metric:
+        return Pick(name, objective, optimum, optimum.value, 0.0)
+    told = by_metric(resolved, name, objective)
+    try:
+        best = best_of(repicked(records, told), name, objective)
+    except NoFiniteValueError:
+        return Pick(name, objective, None)
+    return Pick(name, objective, best, *optimised_at(best, resolved, optimum))

@@ -1,0 +1,55 @@
+"""Trials whose process died: taken up where they were left, unless it dies at the same epoch too often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import optuna
+
+from ..run.trials import REPEATS
+from ..search.epoch_log import read_epochs, read_trial
+from ..search.optuna_backend import reclaim, tell
+from ..search.record import TrialRecord, TrialState, write_trial
+from .job import Job
+from .studies import TrialLocks
+
+MOST_DEATHS = 3
+_DEATHS = "hpometrics:deaths"  # how often in a row its process died, and how many epochs it had by then
+
+
+def take_up(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
+    """Take a trial whose process died, to go on with it; None when there is none.
+
+    One that had written its end is told of to the study. One whose process died `MOST_DEATHS` times without a
+    further epoch in between has failed: as far as can be known its params end the process, for example by
+    asking for more memory than there is.
+    """
+    while trial := reclaim(study, locks.take):
+        record = read_trial(job.directory.trial(trial.number))
+        if record is not None and record.state is TrialState.RUNNING:
+            record = _after_death(trial, record, _progress(job.directory.trial(trial.number), record))
+            write_trial(job.directory.trial(trial.number), record)
+        if record is None or not record.state.finished:
+            return trial
+        tell(study, trial, record)
+        locks.release(trial.number)
+        job.note(record)
+    return None
+
+
+def _progress(home: Path, record: TrialRecord) -> int:
+    """How many epochs there are of a trial, those of its repeats included."""
+    repeats = [read_epochs(home / REPEATS / str(number)) for number in range(1, len(record.repeats) + 1)]
+    return len(record.epochs) + sum(map(len, repeats))
+
+
+def _after_death(trial: optuna.Trial, record: TrialRecord, epochs: int) -> TrialRecord:
+    """Count that a process died at this trial, and say what becomes of it."""
+    before, reached = trial.user_attrs.get(_DEATHS, (0, -1))
+    deaths = before + 1 if epochs <= reached else 1
+    trial.set_user_attr(_DEATHS, (deaths, max(epochs, reached)))
+    if deaths < MOST_DEATHS:
+        return record
+    reason = f"its process died {deaths} times in epoch {epochs}; did it have the memory that it needs?"
+    return replace(record, state=TrialState.FAILED, reason=reason)

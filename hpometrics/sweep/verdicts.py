@@ -1,0 +1,147 @@
+"""Verdicts of a run directory: drawn when a sweep ends, kept as `verdict.json`, read by everyone else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..exceptions import NotKeptError, RecordError, UnknownMetricError
+from ..search.record import TrialRecord, TrialState
+from ..search.selection import ranked
+from ..search.verdict import Side, Verdict
+from .directory import RunDirectory
+from .resolved import Resolved
+from .writer import write_text
+
+if TYPE_CHECKING:
+    from ..run.redrawing import Redrawn  # with torch, which whoever reads a verdict does not need
+    from .asking import Asked
+
+LEVEL = 0.95
+_SEEDS = (0, 1)  # of winner and runner-up; the first for both where their rows are the same
+_NOT_DRAWN = "none was drawn of these picks; best --interval 0.95 draws one"
+
+
+def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
+    """Give the verdict that was drawn of these picks; where there is none, one without intervals.
+
+    Raises:
+        RecordError: the file of it is damaged.
+    """
+    now = _undrawn(records, resolved)
+    return _stored(home, now) or replace(now, reason=_NOT_DRAWN)
+
+
+def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
+    """Give the verdict of a sweep that has ended; it is drawn and written unless that was done before."""
+    stored = _stored(home, _undrawn(records, resolved))
+    if stored is not None:
+        return stored
+    verdict = draw_verdict(home, records, resolved)
+    write_text(home.verdict, json.dumps(verdict.to_json(), indent=1, allow_nan=False) + "\n")
+    return verdict
+
+
+def draw_verdict(
+    home: RunDirectory,
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    level: float = LEVEL,
+    asked: Asked | None = None,
+) -> Verdict:
+    """Draw the intervals of the two trials that rank first, and that of their difference.
+
+    Args:
+        home: of the run.
+        records: each at the epoch that counts; at least one is complete.
+        resolved: the sweep as if the metric had been optimised.
+        level: of the intervals.
+        asked: the metric, where it is not the one that the sweep has optimised.
+    """
+    verdict = replace(_undrawn(records, resolved), level=level)
+    try:
+        return _drawn(verdict, home, records, resolved, asked)
+    except NotKeptError as err:
+        return replace(verdict, reason=str(err))
+
+
+def _drawn(
+    verdict: Verdict,
+    home: RunDirectory,
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    asked: Asked | None,
+) -> Verdict:
+    from ..run.redrawing import span_of
+
+    winner, runner_up, level = verdict.winner, verdict.runner_up, verdict.level
+    first = _redrawn(home, records, resolved, winner, asked)
+    values = first.values(_SEEDS[0])
+    winner = replace(winner, interval=span_of(winner.value, values, level))
+    verdict = replace(verdict, winner=winner, drawn=first.what)
+    if runner_up is None:
+        return replace(verdict, reason="no other trial is complete")
+    try:
+        second = _redrawn(home, records, resolved, runner_up, asked)
+        if second.what != first.what:
+            raise NotKeptError(f"it keeps its {second.what}, and trial {winner.trial} its {first.what}")
+        paired = first.pairs_with(second)
+        others = second.values(_SEEDS[0] if paired else _SEEDS[1])
+        interval = span_of(runner_up.value, others, level)
+        gap = span_of(winner.value - runner_up.value, values - others, level)
+    except NotKeptError as err:
+        return replace(verdict, reason=f"trial {runner_up.trial}: {err}")
+    return replace(verdict, runner_up=replace(runner_up, interval=interval), difference=gap, paired=paired)
+
+
+def _redrawn(
+    home: RunDirectory,
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    side: Side,
+    asked: Asked | None,
+) -> Redrawn:
+    """What was kept of the picked epoch of a trial, to be drawn again.
+
+    Raises:
+        NotKeptError: it cannot be.
+    """
+    from ..run.answers import Answers
+    from ..run.redrawing import Redrawn
+    from .asking import outputs_in
+
+    record = next(record for record in records if record.number == side.trial)
+    if record.repeats:
+        seeds = len(record.repeats)
+        raise NotKeptError(f"its value is a mean over {seeds} seeds; their deviation says how sure it is")
+    picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
+    metric, threshold = (resolved.metric, None) if asked is None else (asked.measured, asked.threshold)
+    try:
+        answers = Answers(metric, outputs_in(resolved), threshold)
+    except UnknownMetricError as err:
+        raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
+    return Redrawn(answers, answers.kept_of(home.trial(record.number), picked))
+
+
+def _undrawn(records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
+    """The two trials that rank first, without intervals."""
+    complete = [record for record in records if record.state is TrialState.COMPLETE]
+    sides = [
+        Side(record.number, record.epoch, record.value)
+        for record in ranked(complete, resolved.objective)[:2]
+        if record.epoch is not None and record.value is not None
+    ]
+    return Verdict(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)
+
+
+def _stored(home: RunDirectory, now: Verdict) -> Verdict | None:
+    """The verdict in the directory, if it is about the same picks."""
+    if not home.verdict.is_file():
+        return None
+    try:
+        stored = Verdict.from_json(json.loads(home.verdict.read_bytes()))
+    except ValueError as err:
+        raise RecordError(f"{home.verdict}: {err}") from err
+    return stored if stored.of_same_picks(now) else None

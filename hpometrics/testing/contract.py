@@ -1,0 +1,63 @@
+"""MetricLaws: the laws as a class of tests that authors of metrics subclass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from ..metrics.draws import Draw
+from .laws import LAWS, LawBroken
+from .subjects import Subject, subjects_of
+
+Law = Callable[[Subject], None]
+
+
+class MetricLaws:
+    """One test for each law, over every use of a metric; pytest collects the subclass.
+
+        class TestTokenDistance(MetricLaws):
+            metric = "token_distance"
+            feature_type = SEQUENCE
+            exempt = {"check_repetition": "it counts pairs of rows"}
+
+    Attributes:
+        metric: the registered name.
+        feature_type: which of its entries, where the name has several.
+        source: a function that draws its batches; None: those of the feature, or the metric's `draw_batch`.
+        exempt: laws that it breaks by nature, each with the reason; one that it keeps is no exemption.
+    """
+
+    metric: ClassVar[str]
+    feature_type: ClassVar[str | None] = None
+    source: ClassVar[Draw | None] = None
+    exempt: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def subjects(cls) -> tuple[Subject, ...]:
+        """Every use of the metric."""
+        return subjects_of(cls.metric, cls.feature_type, cls.source)
+
+
+def _test_of(law: Law) -> Callable[[MetricLaws], None]:
+    def test(self: MetricLaws) -> None:
+        if law.__name__ in self.exempt:
+            _require_broken(law, self.subjects())
+            return
+        for subject in self.subjects():
+            law(subject)
+
+    test.__doc__ = law.__doc__
+    return test
+
+
+def _require_broken(law: Law, subjects: tuple[Subject, ...]) -> None:
+    try:
+        for subject in subjects:
+            law(subject)
+    except LawBroken:
+        return
+    raise LawBroken(f"{subjects[0].entry} is exempt from {law.__name__} and keeps it; take the exemption out")
+
+
+for _law in LAWS:
+    setattr(MetricLaws, _law.__name__.replace("check_", "test_"), _test_of(_law))

@@ -1,0 +1,139 @@
+"""Laws of the edges: one row, one class, labels that are none, rows to be ignored, what is not finite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from ...metrics.draws import Batch, rows_of, size_of
+from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE
+from ...metrics.gate import NonFinite
+from ...metrics.metric import Metric
+from ..subjects import Subject, fed, value_of
+from .forms import MODEL_OUTPUTS, with_value
+from .verdict import LawBroken, require_same, require_undefined
+
+_IGNORED = {BINARY: 7, CATEGORY: -1, SEQUENCE: -100, MASK: 255}
+"""Features whose targets are labels, with one that an output may be told to ignore."""
+_NO_LABEL = 99
+
+
+def check_single(subject: Subject) -> None:
+    """One row, or rows of one class, have a finite value, or nan with a reason; nothing raises."""
+    batch = subject.draw(12)
+    few = {"one row": rows_of(batch, slice(1)), **_one_class(batch)}
+    for what, part in few.items():
+        metric = fed(subject.make(), part)
+        value = value_of(metric)
+        if value.isinf().any():
+            raise LawBroken(f"{subject} is {value.tolist()} of {what}; must be finite or nan")
+        if not value.ndim and value.isnan():
+            require_undefined(subject, metric, f"of {what}")
+
+
+def check_labels(subject: Subject) -> None:
+    """A target that is no class of the output is refused, and the state stays as it was."""
+    if subject.output.type not in _IGNORED:
+        return
+    good, other = subject.draw(30, seed=1), subject.draw(20, seed=2)
+    metric, before = fed(subject.make(), good), subject.measure(good)
+    for label in (_NO_LABEL, -1):
+        target = other["target"].clone()
+        target.view(-1)[-1] = label
+        _require_refusal(subject, metric, {**other, "target": target}, before, f"the label {label}")
+
+
+def check_shapes(subject: Subject) -> None:
+    """A target whose shape would broadcast against the model's output is refused; the state stays."""
+    good, other = subject.draw(30, seed=1), subject.draw(20, seed=2)
+    target = other["target"]
+    if not isinstance(target, Tensor) or target.ndim != 1:
+        return
+    metric, before = fed(subject.make(), good), subject.measure(good)
+    for shape in ((1,), (20, 1), (1, 20)):
+        wrong = target[:1] if shape == (1,) else target.reshape(shape)
+        _require_refusal(subject, metric, {**other, "target": wrong}, before, f"a target of shape {shape}")
+
+
+def check_ignored(subject: Subject) -> None:
+    """Where the target is the `ignore_index` of the output, the row, the token or the pixel is as absent."""
+    feature = subject.output.type
+    if feature not in _IGNORED:
+        return
+    batch, label = subject.draw(40, seed=1), _IGNORED[feature]
+    spare = subject.draw(40, seed=2)
+    ignored = {**spare, "target": torch.full_like(spare["target"], label)}
+    parts = [batch, ignored] if feature in (BINARY, CATEGORY) else [_side_by_side(batch, ignored)]
+    output: Any = subject.output  # each of these features has an ignore_index
+    ignoring = replace(subject, output=replace(output, ignore_index=label))
+    expected = subject.measure(batch)
+    try:
+        got = ignoring.measure(*parts)
+    except MetricInputError as err:
+        if "ignore_index" not in str(err):
+            raise LawBroken(f"{subject} refuses ignored rows without saying so: {err}") from err
+        return
+    require_same(subject, expected, got, f"beside what ignore_index={label} leaves out", 1e-9)
+
+
+def check_policy(subject: Subject) -> None:
+    """What is not finite voids the value under `propagate`, with a reason; `ignore` leaves out its rows."""
+    batch = subject.draw(30)
+    given = next((name for name in MODEL_OUTPUTS if name in batch), None)
+    if given is None or not isinstance(batch[given], Tensor) or not batch[given].is_floating_point():
+        return
+    bad = with_value(batch, given, torch.nan)
+    voided = _fed_under(subject, "propagate", bad, subject.draw(10, seed=2))
+    require_undefined(subject, voided, "after nan under propagate")
+    ignoring = _fed_under(subject, "ignore", bad)
+    kept = rows_of(batch, slice(size_of(batch) - 1))
+    require_same(subject, subject.measure(kept), value_of(ignoring), "nan under ignore", 1e-9)
+
+
+def _fed_under(subject: Subject, policy: NonFinite, *batches: Batch) -> Metric:
+    metric = subject.make()
+    metric.non_finite = policy
+    try:
+        return fed(metric, *batches)
+    except MetricInputError as err:
+        raise LawBroken(f"{subject} refuses what is not finite under {policy}: {err}") from err
+
+
+def _one_class(batch: Batch) -> dict[str, Batch]:
+    """The rows of each class that the target has."""
+    target = batch.get("target")
+    if not isinstance(target, Tensor) or target.ndim != 1 or target.is_floating_point():
+        return {}
+    return {
+        f"rows of class {label}": rows_of(batch, (target == label).nonzero().view(-1))
+        for label in sorted(set(target.tolist()))
+    }
+
+
+def _side_by_side(batch: Batch, more: Batch) -> Batch:
+    """The rows of a batch with the positions of another beside their own; what has none stays."""
+    target = batch["target"]
+    last, rank = target.shape[-1], target.ndim
+
+    def widened(name: str, value: Any) -> Any:
+        if not isinstance(value, Tensor) or value.ndim < rank:
+            return value
+        dim = next(dim for dim in range(value.ndim - 1, 0, -1) if value.shape[dim] == last)
+        return torch.cat([value, more[name]], dim)
+
+    return {name: widened(name, value) for name, value in batch.items()}
+
+
+def _require_refusal(subject: Subject, metric: Metric, bad: Batch, before: Tensor, what: str) -> None:
+    try:
+        metric.update(**bad)
+    except MetricInputError:
+        require_same(subject, before, value_of(metric), f"after refusing {what}")
+    except Exception as err:
+        raise LawBroken(f"{subject} meets {what} with {type(err).__name__}, not MetricInputError") from err
+    else:
+        raise LawBroken(f"{subject} took a batch with {what}")

@@ -1,0 +1,94 @@
+"""A sweep of hpometrics that a test injures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import optuna
+from forked import Forked
+from ledger_engine import cost_of
+from patient import EPOCHS, TRIALS, Patient
+
+from hpometrics.search.optuna_backend import close_storage, open_storage, study_records
+from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.sweep.directory import RunDirectory
+
+SWEEP = """\
+engine: {{target: ledger_engine:train, output: binary}}
+space: {{lr: {{float: [0.0, 1.0]}}, pause: 0.01}}
+metrics: {{optimize: {{metric: cost, direction: minimize}}}}
+search: {{sampler: random, seed: 3}}
+budget: {{trials: {trials}, epochs: {epochs}}}
+backend: {backend}
+results: {{dir: runs/sweep}}
+"""
+
+
+class Injured(Patient):
+    """A sweep from a file; see `Patient`."""
+
+    host = "hpometrics"
+
+    def __init__(self, folder: Path, trials: int = TRIALS, backend: str = "optuna") -> None:
+        super().__init__(folder, trials)
+        self.home = RunDirectory(folder / "runs/sweep")
+        self.study = self.home.study
+        (folder / "sweep.yaml").write_text(SWEEP.format(trials=trials, epochs=EPOCHS, backend=backend))
+        shutil.copy(Path(__file__).with_name("ledger_engine.py"), folder)
+
+    def start(self) -> Forked:
+        """Start `hpometrics run sweep.yaml`."""
+        return Forked(self.folder, hpometrics, "run", "sweep.yaml")
+
+    def join(self) -> Forked:
+        """Start `hpometrics worker runs/sweep`."""
+        return Forked(self.folder, hpometrics, "worker", "runs/sweep")
+
+    def err(self) -> str:
+        """What the processes have said on stderr."""
+        return (self.folder / "err").read_text()
+
+    def records(self) -> list[TrialRecord]:
+        """The record of every trial."""
+        return self.home.records()
+
+    def told(self) -> list[TrialRecord]:
+        """What the study was told of every trial."""
+        storage = open_storage(self.study)
+        try:
+            return study_records(optuna.load_study(study_name="sweep", storage=storage))
+        finally:
+            close_storage(storage)
+
+    def finished(self) -> set[int]:
+        """The trials whose record has an end."""
+        return {record.number for record in self.records() if record.state.finished}
+
+    def whole(self) -> set[int]:
+        """The trials that are complete in record and study, each cost as it should be."""
+        told = {record.number: record.value for record in self.told() if record.state is TrialState.COMPLETE}
+        return {record.number for record in self.records() if _is_whole(record, told.get(record.number))}
+
+    def written(self) -> Counter[tuple[int, int]]:
+        """How often each trial and epoch has a line."""
+        written: Counter[tuple[int, int]] = Counter()
+        for path in self.home.trials.glob("*/epochs.jsonl"):
+            lines = map(json.loads, path.read_text().splitlines())
+            written.update((int(path.parent.name), line["epoch"]) for line in lines)
+        return written
+
+
+def hpometrics(*arguments: str) -> None:
+    """The command, as a process calls it."""
+    from hpometrics.cli import main
+
+    main(list(arguments))
+
+
+def _is_whole(record: TrialRecord, told: float | None) -> bool:
+    costs = [cost_of(record.params["lr"], epoch) for epoch in range(EPOCHS)]
+    measured = [epoch.number("cost") for epoch in record.epochs]
+    return record.state is TrialState.COMPLETE and measured == costs and record.value == told == costs[-1]

@@ -1,0 +1,157 @@
+"""A search that a test injures: its folder, its processes, the ledger of its engine, the toll of it all."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+from forked import Forked
+from ledger_engine import HARM, LEDGER
+from toll import Toll
+
+EPOCHS = 3
+TRIALS = 6
+
+
+class Patient(ABC):
+    """A search by some host.
+
+    Args:
+        folder: the current folder of its processes.
+        trials: its budget.
+
+    Attributes:
+        host: who searches.
+        study: its storage.
+    """
+
+    host: str
+    study: Path
+
+    def __init__(self, folder: Path, trials: int = TRIALS) -> None:
+        self.folder, self.trials = folder, trials
+        self._finished: list[tuple[int, set[int]]] = []
+
+    @abstractmethod
+    def start(self) -> Forked:
+        """Start the search, or go on with it."""
+
+    @abstractmethod
+    def join(self) -> Forked:
+        """Start one more process on a search that has been started."""
+
+    @abstractmethod
+    def written(self) -> Counter[tuple[int, int]]:
+        """How often each trial and epoch is in the record."""
+
+    @abstractmethod
+    def finished(self) -> set[int]:
+        """The trials that have ended."""
+
+    @abstractmethod
+    def whole(self) -> set[int]:
+        """The trials that are complete, with all that they should have."""
+
+    def run(self) -> int:
+        """Start it, wait for its end and return the exit code."""
+        return self.start().ended()
+
+    def harm(self, kind: str, trial: int = 2, epoch: int = 1) -> None:
+        """Let a trial come to harm in an epoch, see `ledger_engine`."""
+        self.harm_all([(trial, epoch, kind)])
+
+    def harm_all(self, harms: Sequence[tuple[int, int, str]]) -> None:
+        """Let several trials come to harm: trial, epoch, kind."""
+        (self.folder / HARM).write_text(json.dumps(harms))
+
+    def heal(self) -> None:
+        """Let all go well from now on."""
+        (self.folder / HARM).unlink()
+
+    def ledger(self) -> list[tuple[str, int, int, int]]:
+        """What the engine noted: what, trial, epoch, process."""
+        path = self.folder / LEDGER
+        return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def noted(self, what: str, trial: int, epoch: int) -> bool:
+        """Say whether the engine has come so far."""
+        return any((noted, *at) == (what, trial, epoch) for noted, *at, _ in self.ledger())
+
+    def is_at_work(self, process: Forked) -> bool:
+        """Say whether a process has begun an epoch."""
+        return any(pid == process.pid for _, _, _, pid in self.ledger())
+
+    def note_finished(self) -> None:
+        """Take note of the trials that are finished by now: none of them is to begin an epoch any more."""
+        self._finished.append((len(self.ledger()), self.finished()))
+
+    def kill(self, process: Forked) -> int:
+        """Kill a process at once and return the trial that it was at; -1 if it was at none."""
+        process.killed()
+        self.note_finished()
+        return max((number for _, number, _, pid in self.ledger() if pid == process.pid), default=-1)
+
+    def kill_workers(self, rounds: int, random: Random) -> list[int]:
+        """Kill one of two processes at a random moment, again and again; return the trials they were at."""
+        at_work, trials = [self.join(), self.join()], []
+        for _ in range(rounds):
+            victim = at_work.pop(0)
+            if not victim.waits_for(lambda victim=victim: self.is_at_work(victim)):
+                break  # nothing is left to do
+            victim.lives(random.uniform(0.0, 0.4))
+            trials.append(self.kill(victim))
+            at_work.append(self.join())
+        for process in at_work:
+            process.ended()
+        return trials
+
+    def kill_all(self, rounds: int, random: Random) -> list[int]:
+        """Kill the only process at a random moment, be it at work or not, again and again."""
+        trials = []
+        for _ in range(rounds):
+            process = self.start()
+            process.lives(random.uniform(0.1, 2.0))
+            trials.append(self.kill(process))
+        return trials
+
+    def toll(self, fault: str, tried: int, survived: int, taken: int = 0) -> Toll:
+        """Count what faults cost, once the search has been run to its end.
+
+        Args:
+            fault: its name.
+            tried: how often.
+            survived: see `Toll`.
+            taken: epochs that the fault itself erased from the record.
+        """
+        reported = Counter((number, epoch) for what, number, epoch, _ in self.ledger() if what == "reported")
+        return Toll(
+            fault,
+            self.host,
+            tried,
+            int(survived),
+            again=self._run_again(),
+            lost=(reported - self.written()).total() - taken,
+            zombies=self.count("SELECT count(*) FROM trials WHERE state = 'RUNNING'"),
+            over=max(0, self.count("SELECT count(*) FROM trials") - self.trials),
+        )
+
+    def count(self, query: str) -> int:
+        """Count in the study."""
+        [(found,)] = self.ask(query)
+        return int(found)
+
+    def ask(self, query: str) -> list[tuple[int, ...]]:
+        """Ask the study."""
+        with closing(sqlite3.connect(self.study)) as connection:
+            return connection.execute(query).fetchall()
+
+    def _run_again(self) -> int:
+        ledger = self.ledger()
+        begun = [{number for _, number, _, _ in ledger[told:]} & done for told, done in self._finished]
+        return len(set().union(*begun))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from injured import Injured
+
+from hpometrics.search.record import TrialState
+
+
+def half(path: Path) -> None:
+    """Cut a file in the middle."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def zeroed(path: Path) -> None:
+    """Lose the second and third page of 4096 bytes."""
+    content = bytearray(path.read_bytes())
+    content[4096:12288] = bytes(8192)
+    path.write_bytes(content)
+
+
+def empty(path: Path) -> None:
+    """Lose all of a file."""
+    path.write_bytes(b"")
+
+
+def removed(path: Path) -> None:
+    """Lose the file."""
+    path.unlink()
+
+
+def torn(path: Path) -> None:
+    """Lose the end of the last line."""
+    os.truncate(path, path.stat().st_size - 7)
+
+
+def unended(path: Path) -> None:
+    """Lose the last byte, which ends the line."""
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def padded(path: Path) -> None:
+    """Gain zeros at the end, as file systems leave them at a power cut."""
+    path.write_bytes(path.read_bytes() + bytes(64))
+
+
+def scrawled(path: Path) -> None:
+    """Have garbage for the second line."""
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([lines[0], b"\xff\x00garbage", *lines[2:]]))
+
+
+NAMES = {
+    half: "cut in half",
+    zeroed: "zeroed in the middle",
+    empty: "emptied",
+    removed: "deleted",
+    torn: "cut in its last line",
+    unended: "cut by its last byte",
+    padded: "with zeros at the end",
+    scrawled: "with garbage in the middle",
+}
+
+
+def interrupted(injured: Injured) -> None:
+    """Stop the sweep in the last epoch of its third trial."""
+    injured.harm("hang", epoch=2)
+    process = injured.start()
+    assert process.waits_for(lambda: injured.noted("began", 2, 2)), injured.err()
+    process.send(signal.SIGTERM)
+    assert process.ended() == 143
+    injured.note_finished()
+    injured.heal()
+
+
+@pytest.mark.parametrize("damage", [half, zeroed, empty, removed])
+def test_a_study_that_is_lost_is_made_again_from_the_record(injured: Injured, card, damage):
+    """The finished trials stand, the open one goes on with its params, the damaged file is kept."""
+    interrupted(injured)
+    before = injured.records()
+    for beside in injured.home.path.glob("study.db-*"):
+        beside.unlink()
+    damage(injured.home.study)
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    after = injured.records()
+    assert after[:2] == before[:2] and after[2].params == before[2].params, injured.err()
+    assert "made again from them" in injured.err()
+    told = {one.number: (one.state, one.value, one.params["lr"]) for one in injured.told()}
+    assert told == {one.number: (one.state, one.value, one.params["lr"]) for one in after}
+    card(injured.toll(f"study.db {NAMES[damage]}", 1, survived))
+
+
+@pytest.mark.parametrize("damage", [torn, unended, padded, scrawled])
+def test_a_damaged_record_of_an_open_trial_is_trained_again_from_there(injured: Injured, card, damage):
+    """It goes on from the newest checkpoint before the damage: that of epoch 1, or none any more."""
+    interrupted(injured)
+    damage(injured.home.trial(2) / "epochs.jsonl")
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    begun = [epoch for what, trial, epoch, _ in injured.ledger() if (what, trial) == ("began", 2)]
+    taken = damage in (torn, scrawled)
+    assert begun == ([0, 1, 2, 0, 1, 2] if taken else [0, 1, 2, 2])
+    card(injured.toll(f"epochs.jsonl of an open trial {NAMES[damage]}", 1, survived, taken))
+
+
+@pytest.mark.parametrize("damage", [unended, scrawled])
+def test_a_damaged_record_of_a_finished_trial_keeps_what_steered_the_search(injured: Injured, card, damage):
+    """It is not run again: its epochs are those that read, and what the study was told of the others."""
+    interrupted(injured)
+    damage(injured.home.trial(1) / "epochs.jsonl")
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    card(injured.toll(f"epochs.jsonl of a finished trial {NAMES[damage]}", 1, survived))
+
+
+def test_a_trial_whose_facts_are_damaged_has_them_from_the_study(injured: Injured, card):
+    """That of a finished trial and that of an open one."""
+    interrupted(injured)
+    for number in (1, 2):
+        scrawl = injured.home.trial(number) / "trial.json"
+        scrawl.write_text("{")
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    assert [one.state for one in injured.records()] == [TrialState.COMPLETE] * 6
+    card(injured.toll("trial.json: garbage", 1, survived))

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bare_optuna import BareOptuna
+from injured import Injured
+
+MIB = 2**20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose `runs` is a file system of two MiB; not run where none may be mounted."""
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={2 * MIB}", "none", str(disk)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("not run: no small file system may be mounted here")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_sweep_whose_disk_is_full_stops_and_goes_on_when_there_is_room(small_disk, card):
+    """The disk is named and no trial has failed; what was recorded stands."""
+    injured = Injured(small_disk)
+    injured.harm("full disk")
+    assert injured.run() == 5, injured.err()
+    assert "what is recorded stands" in injured.err()
+    assert not any(record.state.finished for record in injured.records()[2:])
+    injured.note_finished()
+    injured.heal()
+    (small_disk / "runs/filler").unlink()
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    card(injured.toll("a disk that is full, then freed", 1, survived))
+
+
+@pytest.mark.thorough
+def test_a_full_disk_of_bare_optuna(small_disk, card):
+    """The same with Optuna alone."""
+    bare = BareOptuna(small_disk)
+    bare.harm("full disk")
+    bare.run()
+    bare.heal()
+    (small_disk / "runs/filler").unlink()
+    bare.run()
+    card(bare.toll("a disk that is full, then freed", 1, 2 in bare.whole()))
+
+
+def test_a_sweep_that_may_write_no_more_stops_and_goes_on_when_it_may(tmp_path, card):
+    """RLIMIT_FSIZE stands in for a full disk where none may be mounted: the study cannot grow."""
+    injured = Injured(tmp_path)
+    injured.harm("file size limit")
+    assert injured.run() == 5, injured.err()
+    assert "the study cannot be read or written" in injured.err()
+    injured.note_finished()
+    injured.heal()
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    card(injured.toll("a file size limit (for a full disk)", 1, survived))

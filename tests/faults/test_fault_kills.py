@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import signal
+from random import Random
+
+import pytest
+from bare_optuna import BareOptuna
+from injured import Injured
+
+from hpometrics.search.record import TrialState
+
+HOSTS = [Injured, pytest.param(BareOptuna, marks=pytest.mark.thorough)]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_worker_killed_at_any_moment_leaves_its_trial_to_the_others(tmp_path, card, rounds, host):
+    """Two workers; one is killed and another joins, again and again; then the sweep is run to its end."""
+    tried = rounds(60)
+    patient = host(tmp_path, trials=3 * tried)
+    first = patient.start()
+    first.waits_for(lambda: patient.is_at_work(first))
+    patient.kill(first)
+    trials = patient.kill_workers(tried, Random(1))
+    patient.run()
+    whole = patient.whole()
+    card(patient.toll("SIGKILL of a worker at any moment", len(trials), sum(one in whole for one in trials)))
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_sweep_killed_at_any_moment_goes_on(tmp_path, card, rounds, host):
+    """Also while it starts, opens its study, or takes its first trial."""
+    tried = rounds(20)
+    patient = host(tmp_path, trials=3 * tried)
+    trials = patient.kill_all(tried, Random(2))
+    patient.run()
+    whole = patient.whole() | {-1}
+    card(patient.toll("SIGKILL of the run at any moment", len(trials), sum(one in whole for one in trials)))
+
+
+def test_a_sweep_and_its_workers_killed_together_go_on(tmp_path, card):
+    """Hired workers run in sessions of their own; a new run takes up what all of them have left."""
+    injured = Injured(tmp_path, trials=12, backend="{optuna: {workers: 2}}")
+    injured.harm("hang", trial=0)
+    process = injured.start()
+    assert process.waits_for(lambda: len({pid for *_, pid in injured.ledger()}) == 2), injured.err()
+    [hired] = {pid for *_, pid in injured.ledger()} - {process.pid}
+    process.kill_child(hired)
+    injured.kill(process)
+    injured.heal()
+    survived = injured.run() == 0 and injured.whole() == set(range(12))
+    card(injured.toll("SIGKILL of the run and its workers", 1, survived))
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_worker_that_is_paused_goes_on_when_it_is_woken(tmp_path, card, host):
+    """It keeps its trial, however long: nobody takes it, and nothing is written twice."""
+    patient = host(tmp_path, trials=8)
+    paused = patient.start()
+    paused.waits_for(lambda: patient.is_at_work(paused))
+    paused.send(signal.SIGSTOP)
+    other = patient.join()
+    other.lives(5.0)
+    paused.send(signal.SIGCONT)
+    codes = [paused.ended(), other.ended()]
+    patient.run()
+    card(patient.toll("SIGSTOP for 5 s, then SIGCONT", 1, codes == [0, 0] and len(patient.whole()) >= 8))
+
+
+def test_params_that_end_the_process_fail_in_the_end(tmp_path, card):
+    """As those do that the system kills for their memory: three times at the same epoch are enough."""
+    injured = Injured(tmp_path)
+    injured.harm("os._exit")
+    codes = [injured.run() for _ in range(3)]
+    assert codes == [9, 9, 9]
+    assert injured.run() == 0
+    record = injured.records()[2]
+    assert (record.state, record.reason) == (
+        TrialState.FAILED,
+        "its process died 3 times in epoch 1; did it have the memory that it needs?",
+    )
+    card(injured.toll("params that end the process", 1, injured.whole() == {0, 1, 3, 4, 5}))

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpometrics.cli import main
+from hpometrics.importing.reading import read_foreign
+from hpometrics.sweep.loader import read_document
+from hpometrics.sweep.plan import read_plan
+
+FILES = sorted((Path(__file__).parent / "files").glob("*.yaml"))
+PROGRAM = """\
+import json, sys
+params = json.load(open(sys.argv[-1]))
+for epoch in range(2):
+    print(json.dumps({"Test_Accuracy": params["lr"] + epoch / 100}), flush=True)
+"""
+
+
+def init(source: Path, directory: Path) -> Result:
+    """Call `hpometrics init DIRECTORY --from SOURCE` in this process."""
+    return CliRunner().invoke(main, ["init", str(directory), "--from", str(source)])
+
+
+def carried(tmp_path: Path, text: str) -> tuple[dict, list[str]]:
+    """The sections that a foreign text becomes, and what is said of it."""
+    file = tmp_path / "foreign.yaml"
+    file.write_text(text)
+    found = read_foreign(file)
+    return found.config, [str(note).removeprefix(f"{file}:") for note in found.notes.sorted()]
+
+
+def wandb(tmp_path: Path, parameter: str) -> tuple[object, list[str]]:
+    """What one parameter `x` of a W&B sweep becomes; a fixed one is its value."""
+    head = "program: a.py\nmethod: random\nmetric: {name: loss, goal: minimize}\nrun_cap: 3\n"
+    config, notes = carried(tmp_path, f"{head}parameters:\n  x: {parameter}\n  y: {{values: [1, 2]}}\n")
+    found = {**config["space"], **config["engine"].get("params", {})}
+    found.pop("y")
+    return found.get("x", found), [note for note in notes if "parameters.x" in note]
+
+
+def ludwig(tmp_path: Path, parameter: str) -> object:
+    """What one parameter `trainer.x` of a Ludwig config becomes."""
+    config, _ = carried(tmp_path, f"hyperopt:\n  goal: minimize\n  parameters: {{trainer.x: {parameter}}}\n")
+    return config["space"].get("trainer.x", config["space"])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_what_is_written_checks(file, tmp_path):
+    """The file is taken by `check` as it is; what was not carried over is printed, and stands at its head."""
+    result = init(file, tmp_path / "mine")
+    assert result.exit_code == 0, result.output
+    written = tmp_path / "mine" / "sweep.yaml"
+    assert read_plan(written).trials is not None or read_plan(written).config.budget.target
+    said = [line for line in result.stdout.splitlines() if line.startswith(f"{file}:")]
+    assert said and all(f"# {line}" in written.read_text() for line in said)
+    assert (tmp_path / "mine" / "sweep.schema.json").exists()
+
+
+def test_a_carried_sweep_runs(tmp_path, monkeypatch):
+    """A grid whose program takes a JSON file, as W&B fills in ${args_json_file}: it is told the params."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    assert init(Path(__file__).parent / "files/wandb_grid.yaml", tmp_path).exit_code == 0
+    python = f'engine.command=["{sys.executable}", "train.py", "--config", "{{params_file}}"]'
+    result = CliRunner().invoke(main, ["run", "sweep.yaml", "--set", python, "--set", "budget.target=9.0"])
+    assert result.exit_code == 0, result.output
+    assert "# engine params evaluated: 9  (ok 9)" in result.stdout
+    assert read_document(tmp_path / "runs/sweep/best.yaml").data["params"]["lr"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ("{value: 3}", 3),
+        ("{values: [a, b, a]}", {"choice": ["a", "b"]}),
+        ("{min: 1, max: 9}", {"int": [1, 9]}),
+        ("{min: 0.0, max: 1}", {"float": [0.0, 1.0]}),
+        ("{distribution: uniform, min: 0, max: 1}", {"float": [0.0, 1.0]}),
+        ("{distribution: int_uniform, min: 2, max: 2}", 2),
+        ("{distribution: q_uniform, min: 0, max: 1, q: 0.25}", {"float": [0.0, 1.0], "step": 0.25}),
+        ("{distribution: q_uniform, min: 30, max: 260, q: 32}", {"int": [32, 256], "step": 32}),
+        ("{distribution: log_uniform_values, min: 1e-5, max: 0.1}", {"float": [1e-5, 0.1], "log": True}),
+        ("{distribution: inv_log_uniform_values, min: 1e-5, max: 0.1}", {"float": [1e-5, 0.1], "log": True}),
+        ("{distribution: log_uniform, min: 0, max: 2.302585093}", {"float": [1.0, 10.0], "log": True}),
+        ("{distribution: inv_log_uniform, min: 0, max: 2.302585093}", {"float": [0.1, 1.0], "log": True}),
+        ("{distribution: q_log_uniform_values, min: 8, max: 64, q: 8}", {"int": [8, 64], "log": True}),
+        ("{distribution: q_log_uniform, min: 0, max: 4.60517}", {"int": [1, 100], "log": True}),
+        ("{distribution: normal, mu: 1, sigma: 0.5}", {"float": [-0.5, 2.5]}),
+        ("{distribution: q_normal, mu: 0, sigma: 1}", {"int": [-3, 3]}),
+        ("{distribution: log_normal, mu: 0, sigma: 1}", {"float": [0.0497871, 20.0855], "log": True}),
+        ("{distribution: beta, a: 1, b: 2}", {"float": [0.0, 1.0]}),
+        ("{parameters: {lr: {value: 0.1}}}", {"x.lr": 0.1}),
+    ],
+)
+def test_every_distribution_of_wandb(parameter, expected, tmp_path):
+    """By hand: exponents become values, steps count from a multiple, bounds are kept."""
+    assert wandb(tmp_path, parameter)[0] == expected
+
+
+def test_lists_are_bundles(tmp_path):
+    """A choice among lists sets the param by the label of a bundle."""
+    space, notes = wandb(tmp_path, "{values: [[1, 2], [3]]}")
+    assert space == {"x_choice": {"choice": {"[1, 2]": {"x": [1, 2]}, "[3]": {"x": [3]}}}}
+    assert notes == [
+        "6:7: parameters.x.values: a choice among lists or mappings is one of bundles, called x_choice"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ("{space: choice, categories: [a, b]}", {"choice": ["a", "b"]}),
+        ("{space: grid_search, values: [1, 2]}", {"choice": [1, 2]}),
+        ("{space: uniform, lower: 0, upper: 1}", {"float": [0.0, 1.0]}),
+        ("{space: quniform, lower: 0, upper: 1, q: 0.5}", {"float": [0.0, 1.0], "step": 0.5}),
+        ("{space: loguniform, lower: 0.001, upper: 1, base: 10}", {"float": [0.001, 1.0], "log": True}),
+        ("{space: qloguniform, lower: 0.5, upper: 1, q: 0.1}", {"float": [0.5, 1.0], "log": True}),
+        ("{space: randn, mean: 0, sd: 2}", {"float": [-6.0, 6.0]}),
+        ("{space: qrandn, mean: 0, sd: 2, q: 2}", {"int": [-6, 6], "step": 2}),
+        ("{space: randint, lower: 1, upper: 4}", {"int": [1, 3]}),
+        ("{space: qrandint, lower: 16, upper: 64, q: 16}", {"int": [16, 64], "step": 16}),
+        ("{space: lograndint, lower: 1, upper: 100}", {"int": [1, 99], "log": True}),
+        ("{space: qlograndint, lower: 8, upper: 64, q: 8}", {"int": [8, 64], "log": True}),
+        (
+            "{space: choice, categories: [[1], {a: 2}]}",
+            {
+                "trainer.x_choice": {
+                    "choice": {"[1]": {"trainer.x": [1]}, '{"a": 2}': {"trainer.x": {"a": 2}}}
+                }
+            },
+        ),
+    ],
+)
+def test_every_space_of_ludwig(parameter, expected, tmp_path):
+    """The upper bound is left out where Ray leaves it out, and kept where there is a step."""
+    assert ludwig(tmp_path, parameter) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "optimize", "said"),
+    [
+        ("{name: accuracy, goal: minimize}", "accuracy", "minimize contradicts accuracy is to maximize"),
+        ("{name: val_f1}", {"metric": "val_f1", "direction": "maximize"}, "is missing, so W&B minimizes"),
+        ("{name: eval/loss, goal: maximize}", "eval/loss", "contradicts eval/loss: loss is to minimize"),
+        ("{name: reward, goal: maximize}", {"metric": "reward", "direction": "maximize"}, ""),
+        ("{name: reward}", {"metric": "reward", "direction": "minimize"}, "minimize is written"),
+        ("{name: my score!, goal: maximize}", {"metric": "my_score", "direction": "maximize"}, "as my_score"),
+    ],
+)  # fmt: skip
+def test_a_goal_that_contradicts_the_metric_is_named(metric, optimize, said, tmp_path):
+    """The direction that is written is the metric's own, as far as the registry knows it."""
+    head = "program: a.py\nmethod: random\nrun_cap: 3\n"
+    text = f"{head}metric: {metric}\nparameters: {{x: {{values: [1, 2]}}}}\n"
+    config, notes = carried(tmp_path, text)
+    assert config["metrics"] == {"optimize": optimize}
+    about = [note for note in notes if note.startswith("4:")]
+    assert any(said in note for note in about) if said else not about
+
+
+def test_exponents_that_were_meant_as_values_are_named(tmp_path):
+    """`log_uniform` from 1e-5 to 0.1 draws around 1, which nobody wants of a learning rate."""
+    space, notes = wandb(tmp_path, "{distribution: log_uniform, min: 1e-5, max: 0.1}")
+    assert space == {"float": [1.00001, 1.10517], "log": True}
+    assert any(
+        "6:7: parameters.x.distribution: exponents 1e-05 to 0.1 mean values 1.00001 to 1.10517" in n
+        for n in notes
+    )
+
+
+def test_metrics_of_ludwig_have_their_names_here(tmp_path):
+    """Its accuracy of a category is the mean over classes; one that is of no such output is named."""
+    text = (
+        "output_features: [{name: a, type: category}, {name: b, type: binary}]\n"
+        "hyperopt:\n  metric: METRIC\n  output_feature: FEATURE\n"
+        "  parameters: {trainer.x: {space: uniform, lower: 0, upper: 1}}\n"
+    )
+    said = {
+        ("accuracy", "a"): (
+            "a.balanced_accuracy",
+            "Ludwig's accuracy of a category is balanced_accuracy here",
+        ),
+        ("accuracy_micro", "a"): ("a.accuracy", "goal: is missing, so Ludwig minimizes"),
+        ("loss", "b"): ("b.log_loss", "the loss of a binary is log_loss unless"),
+        ("loss", "combined"): ("combined.loss", ""),
+        ("r2", "b"): (
+            {"metric": "ludwig_r2", "direction": "maximize"},
+            "'r2' does not exist for a binary output",
+        ),
+    }
+    for (metric, feature), (optimize, note) in said.items():
+        config, notes = carried(tmp_path, text.replace("METRIC", metric).replace("FEATURE", feature))
+        assert config["metrics"]["optimize"] == optimize
+        assert any(note in one for one in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\n", "is no sweep of W&B, which has parameters:, and no Ludwig config with hyperopt:"),
+        (
+            "method: random\nparameters: {x: {min: 3, max: 1}}\n",
+            "2:18: parameters.x.min: min 3 is above max 1",
+        ),
+        (
+            "method: bayse\nparameters: {x: {values: [1, 2]}}\n",
+            "1:1: method: wants grid, random, bayes or custom",
+        ),
+        ("method: grid\nparameters: {x: 3}\n", "2:14: parameters.x: wants {value: ...} or the like, got 3"),
+        ("method: grid\nparameters: {x: {distribution: gauss}}\n", "gauss is no distribution of W&B's"),
+        ("hyperopt: {parameters: {x: {space: uniform, lower: 0}}}\n", "parameters.x.upper: upper is missing"),
+        (
+            "hyperopt: {parameters: {x: {space: unifrom}}}\n",
+            "unifrom is no space of Ludwig's: choice, grid_search",
+        ),
+        ("hyperopt: {parameters: {}}\n", "hyperopt.parameters: names nothing that varies"),
+        ("parameters: {x: &a {values: [1, 2]}}\n", "anchors and aliases are not used here"),
+    ],
+)
+def test_what_is_not_well_formed_is_refused_with_its_line(text, message, tmp_path):
+    """Exit code 2, and nothing is written."""
+    (tmp_path / "foreign.yaml").write_text(text)
+    result = init(tmp_path / "foreign.yaml", tmp_path / "mine")
+    assert result.exit_code == 2 and message in result.stderr
+    assert not (tmp_path / "mine").exists()

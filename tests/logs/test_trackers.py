@@ -1,0 +1,119 @@
+"""What MLflow and W&B hold of a run, read back from them; each is tried where its extra is installed."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpometrics.exceptions import MissingExtraError
+from hpometrics.logs.loggers import check_logger
+from hpometrics.objective import MAXIMIZE
+from hpometrics.run import Reported, Run
+
+F1 = Reported("a/f1", MAXIMIZE)
+PARAMS = {"lr": 0.1, "layers": [8, 4]}
+VALUES = [0.5, math.nan, 0.25, 0.75]
+
+
+def train(home: Path, logger: Mapping[str, Any], last: int | None = None) -> None:
+    """Train four epochs, or die in one of them; a run that goes on begins with the epochs it has."""
+    with Run(metric=F1, directory=home, params=PARAMS, loggers=[logger]) as run:
+        run.restore()
+        for epoch in run.epochs(4):
+            run.log(**{"a/f1": VALUES[epoch], "train:loss(weighted)": epoch / 8})
+            run.checkpoint()
+            if epoch == last:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["mlflow", "wandb"])
+def test_a_missing_tracker_is_named_with_its_extra(name, tmp_path, monkeypatch):
+    """Before the first trial."""
+    monkeypatch.setattr("hpometrics.logs.loggers.find_spec", lambda package: None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'hpometrics\[{name}\]'"):
+        check_logger(name, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own making
+def test_mlflow_holds_every_epoch_once(tmp_path):
+    """Params, values by step, the picked one so far; the run that was killed is deleted."""
+    mlflow = pytest.importorskip("mlflow")
+    home, uri = tmp_path / "digits" / "trials" / "0003", f"sqlite:///{tmp_path}/m.db"
+    logger = {"mlflow": {"uri": uri}}
+    with pytest.raises(KeyboardInterrupt):
+        train(home, logger, last=2)
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    (number,) = (one.experiment_id for one in client.search_experiments() if one.name == "digits")
+    (killed,) = client.search_runs([number])
+    assert killed.info.status == "KILLED"
+    train(home, logger)
+    (run,) = client.search_runs([number])
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "digits/0003")
+    assert run.info.run_id != killed.info.run_id
+    assert run.data.params == {"lr": "0.1", "layers": "[8, 4]"}
+
+    def steps(metric: str) -> dict[int, float]:
+        return {point.step: point.value for point in client.get_metric_history(run.info.run_id, metric)}
+
+    assert str(steps("a/f1/valid")) == str(dict(enumerate(VALUES)))
+    assert steps("picked") == {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.75}
+    assert steps("loss_weighted_/train") == {0: 0.0, 1: 0.125, 2: 0.25, 3: 0.375}
+
+
+@pytest.mark.filterwarnings("ignore")  # of W&B's own making
+def test_wandb_holds_every_epoch_offline(tmp_path):
+    """The file that `wandb sync` would send: params, a step per epoch, nan left out of its step."""
+    pytest.importorskip("wandb")
+    home = tmp_path / "digits" / "trials" / "0003"
+    with pytest.raises(KeyboardInterrupt):
+        train(home, {"wandb": {"mode": "offline"}}, last=2)
+    train(home, {"wandb": {"mode": "offline", "project": "vision"}})
+    found = {one["exit"]: one for one in map(held, home.glob("wandb/offline-run-*/*.wandb"))}
+    killed, whole = found[1], found[0]
+    assert (len(found), whole["name"]) == (2, "digits/0003")
+    assert (killed["project"], whole["project"], whole["group"]) == ("digits", "vision", "digits")
+    assert whole["config"] == {"lr": 0.1, "layers": [8, 4]}
+    assert whole["steps"][1] == {"train:loss(weighted)": 0.125, "a/f1/picked": 0.5}
+    assert [step["a/f1/picked"] for step in whole["steps"].values()] == [0.5, 0.5, 0.5, 0.75]
+    assert list(whole["steps"]) == [0, 1, 2, 3]
+
+
+def held(file: Path) -> dict[str, Any]:
+    """What is in a file of W&B."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    told: dict[str, Any] = {"steps": {}, "config": {}}
+    for data in records(file.read_bytes()):
+        record = Record()
+        record.ParseFromString(data)
+        if record.HasField("run"):
+            run = record.run
+            told |= {"project": run.project, "name": run.display_name, "group": run.run_group}
+            told["config"] |= {item.key: json.loads(item.value_json) for item in run.config.update}
+        if record.HasField("history"):
+            items = {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in record.history.item}
+            told["steps"][items.pop("_step")] = {k: v for k, v in items.items() if not k.startswith("_")}
+        if record.HasField("exit"):
+            told["exit"] = record.exit.exit_code
+    told["config"].pop("_wandb", None)
+    return told
+
+
+def records(content: bytes) -> Iterator[bytes]:
+    """Take a log in LevelDB's form apart: blocks of 32 KiB, whose pieces have checksum, length and kind."""
+    at, parts = 7, []  # the head of the file is as long as that of a piece
+    while at + 7 <= len(content):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+        _, length, kind = struct.unpack_from("<IHB", content, at)
+        parts.append(content[at + 7 : at + 7 + length])
+        at += 7 + length
+        if kind in (1, 4):  # whole, or the last of several
+            yield b"".join(parts)
+            parts = []

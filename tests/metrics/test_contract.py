@@ -1,0 +1,53 @@
+"""The laws as a class of tests: `mae` is held to it here as an author's metric would be."""
+
+from __future__ import annotations
+
+import pytest
+from sample_metrics import Gap
+
+from hpometrics import NUMBER
+from hpometrics.testing import LAWS, LawBroken, MetricLaws
+
+
+class TestMeanAbsoluteError(MetricLaws):
+    """Every law is a test of its own."""
+
+    metric = "mae"
+    feature_type = NUMBER
+
+
+class TestAdjustedR2(MetricLaws):
+    """What it breaks by nature is named, with the reason."""
+
+    metric = "adjusted_r2"
+    feature_type = NUMBER
+    exempt = {"check_repetition": "it counts degrees of freedom"}  # noqa: RUF012
+
+
+class FirstRow(Gap):
+    """Only the first row of a batch counts."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs()[0]
+
+
+def contract(**facts) -> MetricLaws:
+    """A class of tests of a metric `gap` of numbers."""
+    return type("TestGap", (MetricLaws,), {"metric": "gap_here", "feature_type": NUMBER, **facts})()
+
+
+def test_every_law_is_a_test():
+    """None is left out, and each says what it is about."""
+    tests = {name for name in vars(MetricLaws) if name.startswith("test_")}
+    assert tests == {law.__name__.replace("check_", "test_") for law in LAWS}
+    assert all(vars(MetricLaws)[name].__doc__ for name in tests)
+
+
+def test_a_broken_law_fails_its_test(registry):
+    """And an exemption that is not needed fails too."""
+    registry.register_metric("gap_here", [NUMBER])(FirstRow)
+    with pytest.raises(LawBroken, match="gap_here-number: rows in another order"):
+        contract().test_row_order()
+    contract(exempt={"check_row_order": "the first row counts"}).test_row_order()
+    with pytest.raises(LawBroken, match="is exempt from check_pickle and keeps it; take the exemption out"):
+        contract(exempt={"check_pickle": "no reason"}).test_pickle()

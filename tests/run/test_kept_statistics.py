@@ -1,0 +1,188 @@
+"""What a run keeps of every epoch, so that other metrics can be read of it without training."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+import torch
+
+from hpometrics.exceptions import RecordError, RunError
+from hpometrics.metrics.features import Binary, Category, Number
+from hpometrics.run import Run, RunSpec, kept as kept_module
+from hpometrics.run.kept import GROWS
+from hpometrics.run.statistics_log import STATISTICS_FILE, read_kept
+from hpometrics.run.tensor_json import tensor_from_json, tensor_to_json
+from hpometrics.search.epoch_log import read_epochs
+
+TARGET = torch.tensor([0, 1, 2, 1])
+
+
+class Counter:
+    """What is checkpointed."""
+
+    def state_dict(self):
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state_dict):
+        """Nothing."""
+
+
+def run_of(directory, **facts):
+    """A run over three classes."""
+    return Run(directory=directory, **{"metric": "accuracy", "output": Category(3), **facts})
+
+
+def shown(epoch):
+    """Predictions of an epoch, the first `epoch` of which are right."""
+    return torch.where(torch.arange(4) < epoch, TARGET, (TARGET + 1) % 3)
+
+
+def train(directory, epochs, stop_at=None, **facts):
+    """Train, and break off in an epoch after its updates, as a killed process does."""
+    with suppress(InterruptedError), run_of(directory, **facts) as run:
+        run.restore(counter=Counter())
+        for epoch in run.epochs(epochs):
+            run.update(predictions=shown(epoch), target=TARGET)
+            run.checkpoint(counter=Counter())
+            if epoch == stop_at:
+                raise InterruptedError
+
+
+def matrices(directory):
+    """The confusion matrix of each kept epoch by attempt and epoch, in the order written."""
+    found = [(one.attempt, one.epoch, one.parts[0].statistics) for one in read_kept(directory)]
+    return {(attempt, epoch): held["Confusion()"]["matrix"] for attempt, epoch, held in found}
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor([[1.5, -0.0], [float("nan"), float("inf")]], dtype=torch.float64),
+        torch.tensor(7, dtype=torch.int64),
+        torch.empty(0, 3, dtype=torch.float32),
+        torch.tensor([True, False]),
+        torch.tensor([0.1], dtype=torch.bfloat16),
+        torch.arange(6).reshape(2, 3).T,
+    ],
+    ids=str,
+)
+def test_a_tensor_comes_back_to_the_last_bit(tensor):
+    """Type, shape and bytes, through strict JSON."""
+    told = json.loads(json.dumps(tensor_to_json(tensor), allow_nan=False))
+    back = tensor_from_json(told)
+    assert (back.dtype, back.shape) == (tensor.dtype, tensor.shape)
+    assert tensor_to_json(back) == tensor_to_json(tensor)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"type": "object", "shape": [1], "bytes": "AA=="},
+        {"type": "uint8", "shape": [1 << 40], "bytes": "AA=="},
+        {"type": "uint8", "shape": [-1], "bytes": ""},
+        {"type": "uint8", "shape": [1], "bytes": "no base64"},
+        [],
+    ],
+    ids=str,
+)
+def test_what_is_no_tensor_is_refused(told):
+    """No type but plain numbers, and no more memory than there are bytes."""
+    with pytest.raises(RecordError, match="no tensor"):
+        tensor_from_json(told)
+
+
+def test_the_statistics_of_every_epoch_are_kept(tmp_path):
+    """Epoch 0 has no row right, epoch 2 the first two; the diagonal counts them."""
+    train(tmp_path, 3)
+    assert [int(matrix.diagonal().sum()) for matrix in matrices(tmp_path).values()] == [0, 1, 2]
+    assert list(matrices(tmp_path)) == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_a_run_that_goes_on_leaves_no_gap_and_no_repeat(tmp_path):
+    """Each epoch of the record has one kept epoch, that of its attempt."""
+    train(tmp_path, 5, stop_at=2)
+    train(tmp_path, 5)
+    counted = [(record.attempt, record.epoch) for record in read_epochs(tmp_path)]
+    assert counted == [(1, 0), (1, 1), (2, 2), (2, 3), (2, 4)]
+    assert [int(matrices(tmp_path)[key].diagonal().sum()) for key in counted] == [0, 1, 2, 3, 4]
+    assert len(list(read_kept(tmp_path))) == 5
+
+
+def test_a_torn_line_is_cut_off(tmp_path):
+    """What a crash left behind the last whole line is read by nobody, and the next line begins anew."""
+    train(tmp_path, 2)
+    path = tmp_path / STATISTICS_FILE
+    with path.open("ab") as file:
+        file.write(b'{"attempt": 2, "epo')
+    assert len(list(read_kept(tmp_path))) == 2
+    train(tmp_path, 3)
+    assert [one.epoch for one in read_kept(tmp_path)] == [0, 1, 2]
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    """File and line."""
+    train(tmp_path, 1)
+    (tmp_path / STATISTICS_FILE).write_bytes(b"{}\n")
+    with pytest.raises(RecordError, match=r"statistics\.jsonl:1: no kept epoch"):
+        list(read_kept(tmp_path))
+
+
+def test_small_leaves_out_what_grows_and_says_so(tmp_path):
+    """The scores that roc_auc stores are left out, the matrix of accuracy is kept."""
+    with Run(metric="roc_auc", output=Binary(), track=["accuracy"], directory=tmp_path) as run:
+        run.update(probabilities=torch.tensor([0.1, 0.9]), target=torch.tensor([0, 1]))
+    (part,) = next(read_kept(tmp_path)).parts
+    assert part.left_out == {"Scores()": GROWS}
+    assert "Confusion()" in part.statistics
+
+
+def test_small_has_a_bound(tmp_path, monkeypatch):
+    """The smallest are kept, and what has no room is named with its size."""
+    monkeypatch.setattr(kept_module, "MOST_BYTES", 60)
+    train(tmp_path, 1)
+    (part,) = next(read_kept(tmp_path)).parts
+    assert not part.statistics
+    assert part.left_out == {"Confusion()": "it has 72 bytes, and up to 60 are kept of an epoch"}
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "label"),
+    [
+        (Category(3), {"logits": torch.eye(3)[[0, 1, 1, 1]], "target": TARGET}, "Scores()"),
+        (Number(), {"predictions": torch.arange(4.0), "target": torch.ones(4)}, "Pooled()"),
+    ],
+    ids=str,
+)
+def test_all_keeps_every_row(output, given, label, tmp_path):
+    """Whether or not a metric reads them; how many are kept is a value of the epoch."""
+    metric = "rmse" if output == Number() else "accuracy"
+    with run_of(tmp_path, metric=metric, output=output, statistics="all") as run:
+        run.update(**given)
+    (part,) = next(read_kept(tmp_path)).parts
+    assert label in part.statistics
+    assert run.values["kept_rows"] == 4
+
+
+def test_none_keeps_nothing(tmp_path):
+    """There is no file."""
+    train(tmp_path, 1, statistics="none")
+    assert not (tmp_path / STATISTICS_FILE).exists()
+
+
+def test_rows_that_are_not_finite_void_what_is_kept(tmp_path):
+    """Of the one task that had them, with the reason; the other one keeps its own."""
+    with run_of(tmp_path) as run:
+        run.update(task="a", logits=torch.eye(3), target=torch.arange(3))
+        run.update(task="b", logits=torch.full((1, 3), torch.nan), target=torch.tensor([0]))
+    parts = {part.task: part for part in next(read_kept(tmp_path)).parts}
+    assert parts["a"].void is None and parts["a"].rows == 3
+    assert "nan" in parts["b"].void
+
+
+def test_what_to_keep_is_one_of_three():
+    """Refused before the first trial."""
+    with pytest.raises(RunError, match="statistics is one of small, all, none, got 'some'"):
+        RunSpec("accuracy", output=Category(3), statistics="some")

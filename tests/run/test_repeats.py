@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import torch
+
+from hpometrics.exceptions import RecordError
+from hpometrics.list_objective import ListObjective
+from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.run import Reported, RunSpec
+from hpometrics.run.trials import Trials
+from hpometrics.search.epoch_log import read_trial
+from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.search.reporter import ListReporter
+from hpometrics.search.seeds import derive_seed
+from hpometrics.search.space import Float
+
+LOSS = Reported("loss", "minimize")
+Train = Callable[..., None]
+
+
+def noisy(params: dict[str, Any], run: Any) -> None:
+    """Three epochs whose loss is drawn."""
+    for _ in run.epochs(3):
+        run.log(loss=params["x"] + torch.rand(()).item())
+
+
+def troubled(trouble: dict[int, str], calls: list[int] | None = None) -> Train:
+    """The same, but the call of a number raises in its second epoch, or is interrupted, or diverges."""
+    calls = [] if calls is None else calls
+
+    def train(params: dict[str, Any], run: Any) -> None:
+        calls.append(len(calls))
+        kind = trouble.get(calls[-1])
+        for epoch in run.epochs(3):
+            if kind == "fails" and epoch == 1:
+                raise ValueError("out of luck")
+            if kind == "stops" and epoch == 1:
+                raise KeyboardInterrupt
+            loss = params["x"] + torch.rand(()).item()
+            run.log(loss=float("nan") if kind == "diverges" else loss)
+
+    return train
+
+
+def one(train: Train, directory: Path | None = None, **facts: Any) -> TrialRecord:
+    """The record of a single trial with seed 5."""
+    return ListObjective(train, [{"x": 1.0}], metric=LOSS, seed=5, directory=directory, **facts).run()[0]
+
+
+def test_repeats_have_seeds_of_their_own_and_a_mean(tmp_path):
+    """Each is what a run under its seed is; the trial is their mean, kept in its directory and below it."""
+    trial = one(noisy, tmp_path, repeats=3)
+    seeds = [derive_seed(5, 0, repeat) for repeat in range(3)]
+    assert [repeat.seed for repeat in trial.repeats] == seeds
+    assert len({repeat.value for repeat in trial.repeats}) == 3
+    assert trial.value == pytest.approx(sum(repeat.value for repeat in trial.repeats) / 3, abs=1e-15)
+    home = tmp_path / "trials" / "0000"
+    assert read_trial(home) == trial
+    for number in (1, 2):
+        part = read_trial(home / "repeats" / str(number))
+        assert part is not None and (part.seed, part.value) == (seeds[number], trial.repeats[number].value)
+    assert len((home / "epochs.jsonl").read_text().splitlines()) == 3
+
+
+def test_the_same_seed_repeats_the_repeats():
+    """Also where nothing is kept."""
+    assert one(noisy, repeats=3).repeats[0].value == one(noisy).value
+    values = [[repeat.value for repeat in one(noisy, repeats=3).repeats] for _ in range(2)]
+    assert values[0] == values[1]
+
+
+def test_a_failed_trial_is_tried_again_under_its_seed(tmp_path):
+    """The second attempt has the values that the first would have had; the record knows both."""
+    trial = one(troubled({0: "fails"}), tmp_path, retries=1)
+    assert (trial.state, trial.value, trial.seed) == (
+        TrialState.COMPLETE,
+        one(noisy).value,
+        derive_seed(5, 0),
+    )
+    assert trial.failed_attempts == ("ValueError: out of luck",)
+    assert [epoch.attempt for epoch in trial.epochs] == [2, 2, 2]
+    assert "out of luck" in (tmp_path / "trials" / "0000" / "error.txt").read_text()
+    assert read_trial(tmp_path / "trials" / "0000") == trial
+
+
+@pytest.mark.parametrize("kind", ["fails", "diverges"])
+def test_a_trial_has_failed_after_its_last_retry(kind):
+    """Three runs for two retries; a run without a finite value is a failure like any other."""
+    calls: list[int] = []
+    trial = one(troubled(dict.fromkeys(range(9), kind), calls), retries=2)
+    assert (trial.state, len(trial.failed_attempts), len(calls)) == (TrialState.FAILED, 2, 3)
+
+
+def test_a_retry_goes_on_from_its_checkpoint(tmp_path):
+    """It fails once in epoch 2, and the second attempt begins there."""
+    begun = []
+
+    def train(params, run):
+        model = torch.nn.Linear(1, 1)
+        begun.append(run.restore(model=model))
+        for epoch in run.epochs(4):
+            if epoch == 2 and len(begun) == 1:
+                raise OSError("the disk was away")
+            run.log(loss=params["x"])
+            run.checkpoint(model=model)
+
+    trial = one(train, tmp_path, retries=1)
+    assert (begun, [epoch.attempt for epoch in trial.epochs]) == ([0, 2], [1, 1, 2, 2])
+
+
+def test_a_trial_that_goes_on_remembers_its_repeats_and_retries(tmp_path):
+    """Interrupted in its second repeat after a retry: the first repeat stands, and no retry is left."""
+    calls: list[int] = []
+    train = troubled({0: "fails", 2: "stops", 3: "fails"}, calls)
+    with pytest.raises(KeyboardInterrupt):
+        one(train, tmp_path, repeats=3, retries=1)
+    home = tmp_path / "trials" / "0000"
+    stopped = read_trial(home)
+    assert stopped is not None and stopped.state is TrialState.INTERRUPTED
+    assert (len(stopped.repeats), len(stopped.failed_attempts)) == (1, 1)
+    again = one(train, tmp_path, repeats=3, retries=1)
+    assert len(calls) == 4  # the fourth is the second repeat once more; it fails, and that was the last
+    assert (again.state, again.reason) == (
+        TrialState.FAILED,
+        f"repeat 1 (seed {derive_seed(5, 0, 1)}): ValueError: out of luck",
+    )
+    assert again.repeats == stopped.repeats
+
+
+def test_a_trial_with_other_params_does_not_go_on(tmp_path):
+    """Its repeats would be of two trials."""
+    with pytest.raises(KeyboardInterrupt):
+        one(troubled({1: "stops"}), tmp_path, repeats=2)
+    other = ListObjective(noisy, [{"x": 2.0}], metric=LOSS, directory=tmp_path, repeats=2)
+    with pytest.raises(RecordError, match=r"is the trial with \{'x': 1.0\}, not \{'x': 2.0\}"):
+        other.run()
+
+
+def searched(train: Train, pruner: Any = None, trials: int = 4, **facts: Any) -> list[TrialRecord]:
+    """The trials of a study whose points are drawn with seed 5."""
+    objective = OptunaObjective(train, {"x": Float(0, 1)}, metric=LOSS, seed=5, epochs=3, **facts)
+    study = objective.create_study(sampler="random", pruner=pruner)
+    study.optimize(objective, n_trials=trials)
+    assert [trial.value for trial in study.trials] == [r.value for r in objective.records(study)]
+    assert objective.best(study).value == study.best_value
+    return objective.records(study)
+
+
+def told(record: TrialRecord) -> tuple[Any, ...]:
+    """What a trial with repeats came to."""
+    runs = [(repeat.seed, repeat.value, repeat.epoch, repeat.values) for repeat in record.repeats]
+    return record.state, record.value, record.deviation, record.picked_values, runs
+
+
+def test_a_study_is_told_the_mean():
+    """As a list of the same params has it, with deviation and seeds read back from the study."""
+    records = searched(noisy, repeats=2)
+    params = [dict(record.params) for record in records]
+    listed = ListObjective(noisy, params, metric=LOSS, seed=5, repeats=2).run()
+    assert [told(record) for record in records] == [told(record) for record in listed]
+
+
+def test_a_retry_tells_a_study_each_epoch_once():
+    """Optuna warns of an epoch that is told twice, which is an error here; no trial of the budget is lost."""
+    records = searched(troubled({1: "fails"}), retries=1)
+    assert [record.state for record in records] == [TrialState.COMPLETE] * 4
+    assert [len(record.failed_attempts) for record in records] == [0, 1, 0, 0]
+
+
+def test_a_pruner_judges_the_first_repeat_alone():
+    """It sees three epochs of each trial, and one that it stops has no other repeat."""
+    calls: list[int] = []
+
+    class Third(optuna.pruners.BasePruner):
+        """Stops the third trial after its first epoch."""
+
+        def prune(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> bool:
+            assert set(trial.intermediate_values) <= {0, 1}  # the last epoch is told when all is over
+            return trial.number == 2
+
+    records = searched(troubled({}, calls), Third(), repeats=2)
+    states = [record.state for record in records]
+    assert states == [TrialState.COMPLETE, TrialState.COMPLETE, TrialState.PRUNED, TrialState.COMPLETE]
+    assert [len(record.repeats) for record in records] == [2, 2, 0, 2]
+    assert len(calls) == 7
+
+
+def test_the_host_hears_of_the_last_epoch_when_all_repeats_are_over():
+    """Until then its trial is not over; the value that it is told there is the mean."""
+    heard = []
+
+    class Host(ListReporter):
+        def report(self, epoch, value, picked, values, final):
+            heard.append((epoch, picked, final, len(calls)))
+
+    calls: list[int] = []
+    trials = Trials(troubled({}, calls), RunSpec(LOSS), seed=5, repeats=3)
+    trial, _ = trials.run({"x": 1.0}, Host(0, {"x": 1.0}))
+    assert [(epoch, final, runs) for epoch, _, final, runs in heard] == [
+        (0, False, 1), (1, False, 1), (2, True, 3),
+    ]  # fmt: skip
+    assert heard[-1][1] == trial.value

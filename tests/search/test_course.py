@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hpometrics.exceptions import RecordError, RunError
+from hpometrics.search.constraints import Constraint
+from hpometrics.search.course import Course
+from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
+
+
+def run(
+    value: float, state: TrialState = TrialState.COMPLETE, ece: float = 0.0, seed: int = 1
+) -> TrialRecord:
+    """A run of two seconds and two epochs, the second one picked."""
+    epochs = (EpochRecord(0, {"auc": 0.1, "ece": 0.9}), EpochRecord(1, {"auc": value, "ece": ece}))
+    reason = None if state is TrialState.COMPLETE else "ValueError: no"
+    return TrialRecord(7, {"lr": 0.1}, state, value, 1, epochs, reason, seed=seed, seconds=2.0)
+
+
+def failed(seed: int = 1) -> TrialRecord:
+    """A run that failed."""
+    return run(0.5, TrialState.FAILED, seed=seed)
+
+
+def after(course: Course, *runs: TrialRecord) -> TrialRecord:
+    """What a trial is after its runs; each but the last is followed by another."""
+    trial: TrialRecord | None = None
+    for place, one in enumerate(runs):
+        assert place == 0 or (trial is not None and trial.state is TrialState.RUNNING)
+        trial = course.after(trial, one)
+    assert trial is not None
+    return trial
+
+
+def test_the_only_run_of_a_trial_is_its_record():
+    """Nothing is added where there is one run without a failure."""
+    for one in (run(0.5), failed(), run(0.5, TrialState.PRUNED), run(0.5, TrialState.INFEASIBLE)):
+        assert after(Course(), one) == one
+
+
+def test_a_trial_with_repeats_is_their_mean():
+    """0.5, 0.75 and 1.0: mean 0.75, deviation 0.25; every value of the picked epochs is a mean too."""
+    trial = after(Course(3), run(0.5, ece=0.1, seed=1), run(0.75, ece=0.2, seed=2), run(1.0, ece=0.6, seed=3))
+    assert (trial.state, trial.value, trial.deviation, trial.seconds) == (
+        TrialState.COMPLETE,
+        0.75,
+        0.25,
+        6.0,
+    )
+    assert [(repeat.seed, repeat.value) for repeat in trial.repeats] == [(1, 0.5), (2, 0.75), (3, 1.0)]
+    assert trial.picked_values == {"auc": 0.75, "ece": pytest.approx(0.3)}
+    assert trial.epochs[1].values == {"auc": 0.5, "ece": 0.1}
+
+
+def test_a_failed_repeat_fails_the_trial():
+    """There is no mean over those that are left, and the reason says which repeat it was."""
+    trial = after(Course(3), run(0.5), failed(seed=9))
+    assert (trial.state, trial.value) == (TrialState.FAILED, None)
+    assert trial.reason == "repeat 1 (seed 9): ValueError: no"
+    assert trial.seconds == 4.0
+
+
+def test_a_failed_run_is_tried_again_as_often_as_it_may():
+    """Twice, then the trial has failed; the reasons of the earlier runs stay."""
+    trial = after(Course(retries=2), failed(), failed(), failed())
+    assert (trial.state, trial.reason) == (TrialState.FAILED, "ValueError: no")
+    assert trial.failed_attempts == ("ValueError: no", "ValueError: no")
+    trial = after(Course(retries=2), failed(), run(0.5))
+    assert (trial.state, trial.value, trial.reason) == (TrialState.COMPLETE, 0.5, None)
+    assert (trial.failed_attempts, trial.seconds) == (("ValueError: no",), 4.0)
+
+
+def test_retries_are_of_the_trial_and_repeats_that_ended_stand():
+    """One retry for three repeats: the second one takes it, the third has none left."""
+    course = Course(3, retries=1)
+    trial = after(course, run(0.5), failed(), run(0.75), failed())
+    assert trial.state is TrialState.FAILED
+    assert [repeat.value for repeat in trial.repeats] == [0.5, 0.75]
+    assert after(course, run(0.5), failed(), run(0.75), run(1.0)).value == 0.75
+
+
+@pytest.mark.parametrize("state", [TrialState.PRUNED, TrialState.INTERRUPTED])
+def test_a_run_that_was_stopped_ends_the_trial(state):
+    """By the pruner or by Ctrl-C; neither is a failure to be tried again."""
+    trial = after(Course(3, retries=1), run(0.5, state))
+    assert (trial.state, trial.repeats, trial.failed_attempts) == (state, (), ())
+    later = after(Course(3, retries=1), run(0.5), run(0.5, TrialState.INTERRUPTED))
+    assert (later.state, len(later.repeats)) == (TrialState.INTERRUPTED, 1)
+
+
+def test_constraints_bound_the_means():
+    """0.04 and 0.10 have the mean 0.07, which breaks a bound that the first repeat alone would keep."""
+    course = Course(2, bounds=[Constraint.parse("ece <= 0.05")])
+    trial = after(course, run(0.5, ece=0.04), run(0.75, ece=0.10))
+    assert (trial.state, trial.reason) == (TrialState.INFEASIBLE, "ece 0.07 > 0.05")
+    kept = after(course, run(0.5, TrialState.INFEASIBLE, ece=0.08), run(0.75, ece=0.01))
+    assert (kept.state, kept.reason) == (TrialState.COMPLETE, None)
+
+
+def test_a_value_that_one_repeat_lacks_is_undefined():
+    """A nan in one of them is nan, never the mean of the others; a constraint on it is broken."""
+    course = Course(2, bounds=[Constraint.parse("ece <= 0.05")])
+    trial = after(course, run(0.5, ece=0.01), run(0.75, ece=math.nan))
+    assert math.isnan(trial.picked_values["ece"])
+    assert trial.state is TrialState.INFEASIBLE
+
+
+def test_a_record_with_repeats_reads_back():
+    """From strict JSON, nan included."""
+    trial = after(Course(2, retries=1), failed(), run(0.5), run(0.75, ece=math.nan))
+    again = TrialRecord.from_json(trial.to_json(), trial.epochs)
+    assert again.to_json() == trial.to_json()
+    assert (again.deviation, again.failed_attempts) == (trial.deviation, trial.failed_attempts)
+    assert math.isnan(again.repeats[1].values["ece"])
+
+
+@pytest.mark.parametrize(
+    "repeat",
+    [3, {}, {"values": [1]}, {"value": "0.5"}, {"epoch": 1.5}, {"seed": -1}, {"values": {"auc": "high"}}],
+)
+def test_a_repeat_that_is_none_is_refused(repeat):
+    """A damaged record is named, and nothing of it is taken."""
+    told = after(Course(2), run(0.5), run(0.75)).to_json()
+    part = {**told["repeats"][0], **repeat} if isinstance(repeat, dict) and repeat else repeat
+    with pytest.raises(RecordError, match="no trial record"):
+        TrialRecord.from_json({**told, "repeats": [part]})
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"repeats": 0}, "repeats must be a whole number of at least 1, got 0"),
+        ({"retries": -1}, "retries must be a whole number of at least 0, got -1"),
+        ({"repeats": True}, "repeats must be a whole number of at least 1, got True"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(facts, message):
+    """With what was wanted and what came."""
+    with pytest.raises(RunError, match=message):
+        Course(**facts)

@@ -1,0 +1,67 @@
+"""How sure a pick is, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hpometrics.exceptions import RecordError
+from hpometrics.search.verdict import Side, Span, Verdict
+
+WINNER = Side(3, 5, 0.75, Span(0.75, 0.5, 1.0))
+RUNNER_UP = Side(0, 2, 0.5, Span(0.5, 0.25, 0.75))
+TOSS = Verdict("accuracy", WINNER, RUNNER_UP, Span(0.25, -0.1, 0.6), drawn="matrix")
+SURE = Verdict("accuracy", WINNER, RUNNER_UP, Span(0.25, 0.1, 0.4), drawn="rows", paired=True)
+ALONE = Verdict("accuracy", WINNER, drawn="rows", reason="no other trial is complete")
+NONE = Verdict("accuracy", Side(3, 5, 0.75), Side(0, 2, 0.5), reason="nothing is kept of epoch 5")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "coin_toss"), [(TOSS, True), (SURE, False), (ALONE, None), (NONE, None)], ids=range(4)
+)
+def test_a_coin_toss_is_an_interval_that_contains_0(verdict, coin_toss):
+    """Without an interval nothing is said."""
+    assert verdict.coin_toss is coin_toss
+
+
+def test_words_say_what_was_drawn():
+    """Both trials, the difference, and whether rows are paired."""
+    assert TOSS.lines() == [
+        "Verdict: 95% intervals of accuracy, confusion matrices drawn again, of each trial alone (unpaired)",
+        "  trial 3: 0.75, 0.5 .. 1",
+        "  trial 0: 0.5, 0.25 .. 0.75, the runner-up",
+        "  difference: 0.25, -0.1 .. 0.6; a coin toss between the two",
+    ]
+    assert "rows drawn again, the same of both trials (paired)" in SURE.lines()[0]
+    assert SURE.lines()[-1].endswith("they differ")
+
+
+def test_what_is_missing_has_its_reason():
+    """No second trial, or nothing that could be drawn."""
+    assert ALONE.lines()[-1] == "  no difference; no other trial is complete"
+    assert NONE.lines() == ["Verdict: no interval; nothing is kept of epoch 5"]
+
+
+@pytest.mark.parametrize("verdict", [TOSS, SURE, ALONE, NONE], ids=range(4))
+def test_it_reads_back(verdict):
+    """Through strict JSON, which says in so many words whether it is a coin toss."""
+    told = json.loads(json.dumps(verdict.to_json(), allow_nan=False))
+    assert told["coin_toss"] is verdict.coin_toss
+    assert Verdict.from_json(told) == verdict
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"winner": {"trial": 0}}, {**TOSS.to_json(), "surprise": 1}], ids=range(3)
+)
+def test_what_is_no_verdict_is_refused(told):
+    """A field that is missing, or that nobody knows."""
+    with pytest.raises(RecordError, match="no verdict"):
+        Verdict.from_json(told)
+
+
+def test_it_is_about_its_picks():
+    """Another level is about the same picks, another epoch is not."""
+    assert TOSS.of_same_picks(SURE)
+    assert not TOSS.of_same_picks(Verdict("accuracy", Side(3, 4, 0.75), RUNNER_UP))
+    assert not TOSS.of_same_picks(ALONE)

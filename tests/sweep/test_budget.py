@@ -1,0 +1,227 @@
+"""Budgets of a trial: its time, its retries, its seeds; and of failures; what is kept of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from click.testing import CliRunner
+from sample_sweeps import SWEEP, changed, problems_of
+
+from hpometrics.cli import main
+from hpometrics.objective import MAXIMIZE
+from hpometrics.search.one_se import simplest_within_error
+from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.search.seeds import derive_seed
+from hpometrics.search.selection import pick_trial
+from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.loader import read_document
+
+
+def records(folder, name="sweep"):
+    """The trials of the sweep in this folder."""
+    return RunDirectory(folder / "runs" / name).records()
+
+
+def test_the_time_of_a_trial_ends_it_after_an_epoch(sweep, folder):
+    """It is complete with what it has; record and line say why there is one epoch of three."""
+    result = sweep(changed("epochs: 3", "epochs: 3, trial_time: 0.000001s"))
+    assert result.exit_code == 0, result.output
+    assert {(r.state, len(r.epochs), r.ended_by) for r in records(folder)} == {
+        (TrialState.COMPLETE, 1, "trial_time")
+    }
+    assert result.stderr.count("  1 ep (trial_time)  ") == 4
+
+
+def test_check_says_how_long_a_trial_may_take(sweep):
+    """Beside the other budgets."""
+    result = sweep(changed("epochs: 3", "epochs: 3, trial_time: 10m"), command="check")
+    assert "at most 10m00s per trial, at most 3 epochs" in result.stdout
+
+
+def test_another_time_per_trial_makes_other_trials(sweep):
+    """As another number of epochs does: a sweep goes on with it only where that is said."""
+    assert sweep(SWEEP).exit_code == 0
+    refused = sweep(changed("epochs: 3", "epochs: 3, trial_time: 1h"))
+    assert refused.exit_code == 2
+    assert "budget.trial_time: (not there) -> 3600s" in refused.stderr
+
+
+def test_the_file_says_which_checkpoints_are_kept(sweep, folder):
+    """Those of all three epochs; the engine that gives them knows nothing of it."""
+    text = changed("toy_engine:train", "toy_engine:learn").replace("trials: 4", "trials: 1")
+    sweep(f"{text}results: {{checkpoints: all}}\n")
+    assert len(list((folder / "runs/sweep/trials/0000/checkpoints").iterdir())) == 3
+    sweep(f"name: without\n{text}results: {{checkpoints: none}}\n")
+    assert not (folder / "runs/without/trials/0000/checkpoints").exists()
+
+
+STUMBLE = changed("toy_engine:train", "toy_engine:stumble")
+POINTS = "backend: {list: [{lr: 0.01}, {lr: 0.02}]}\n"
+
+
+def told(record: TrialRecord) -> tuple[object, ...]:
+    """What a trial came to, whoever ran it."""
+    runs = [(repeat.seed, repeat.value, repeat.epoch) for repeat in record.repeats]
+    return record.number, record.params, record.state, record.value, record.failed_attempts, runs
+
+
+@pytest.mark.parametrize("backend", ["", POINTS])
+def test_a_failed_trial_is_tried_again(sweep, folder, backend):
+    """Its line says so, its values are those of one that never failed; the budget has all its trials."""
+    text = "".join(line for line in STUMBLE.splitlines(keepends=True) if "size" not in line) + backend
+    text = text.replace("sampler: random, ", "")
+    result = sweep(text.replace("epochs: 3", "epochs: 3, retries: 2"))
+    assert result.exit_code == 0, result.output
+    count = 2 if backend else 4
+    assert f"# engine params evaluated: {count}  (ok {count})" in result.stdout
+    assert result.stderr.count("  retry 1/2  3 ep") == count
+    assert {record.failed_attempts for record in records(folder)} == {("OSError: the disk was away",)}
+    sweep(f"name: smooth\n{text.replace('stumble', 'train')}")
+    assert [r.value for r in records(folder)] == [r.value for r in records(folder, "smooth")]
+
+
+def test_a_trial_has_failed_after_its_last_retry(sweep, folder):
+    """One state for all its attempts, one line."""
+    result = sweep(changed("toy_engine:train", "toy_engine:always_fail").replace("epochs: 3", "retries: 1"))
+    assert result.exit_code == 3
+    lines = [line for line in result.stderr.splitlines() if line.startswith(" #")]
+    assert len(lines) == 4 and all(
+        "ValueError: never works" in line and "retry 1/1" in line for line in lines
+    )
+    assert {record.failed_attempts for record in records(folder)} == {("ValueError: never works",)}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_sweep_ends_with_its_failures(sweep, folder, workers):
+    """Exit code 4 with each reason once; raised, it goes on."""
+    text = changed("toy_engine:train", "toy_engine:always_fail").replace(
+        "trials: 4", "trials: 9, failures: 2"
+    )
+    text += f"backend: {{optuna: {{workers: {workers}}}}}\n"
+    result = sweep(text)
+    assert result.exit_code == 4, result.output
+    count = len(records(folder))
+    assert count in ([2] if workers == 1 else [2, 3])  # one that is at work comes to its end
+    numbers = ", ".join(map(str, range(count)))
+    assert f"{count} trials have failed, as many as budget.failures allows; raise it" in result.stderr
+    assert f"\n  ValueError: never works (trial {numbers})\n" in result.stderr
+    assert sweep(text).exit_code == 4
+    assert len(records(folder)) == count
+    assert sweep(text, "--set", "budget.failures=99").exit_code == 3
+    assert [record.number for record in records(folder)] == list(range(9))
+
+
+def test_failures_do_not_hide_the_best(sweep, folder):
+    """What is complete is written and printed all the same."""
+    points = "start: [{lr: 0.001, size: small}, {lr: 0.01, size: small}]"
+    text = changed("toy_engine:train", "toy_engine:fail").replace("seed: 3", points)
+    result = sweep(text.replace("epochs: 3", "epochs: 3, failures: 1"))
+    assert result.exit_code == 4
+    assert "# engine params evaluated: 2  (ok 1, failed 1)" in result.stdout
+    assert (folder / "runs/sweep/best.yaml").exists()
+
+
+REPEATED = changed("epochs: 3", "epochs: 3, repeats: 3")
+
+
+def test_a_trial_with_repeats_is_a_mean_everywhere(sweep, folder):
+    """Record, line, table, block, `best.yaml` and list say the same value, deviation and number."""
+    result = sweep(REPEATED)
+    assert result.exit_code == 0, result.output
+    home = folder / "runs/sweep"
+    best = read_document(home / "best.yaml").data
+    record = records(folder)[best["trial"]]
+    assert [repeat["seed"] for repeat in best["repeats"]] == [
+        derive_seed(3, best["trial"], n) for n in range(3)
+    ]
+    assert (best["value"], best["deviation"]) == (record.value, record.deviation)
+    assert best["values"]["accuracy"] == pytest.approx(
+        sum(repeat.values["accuracy"] for repeat in record.repeats) / 3
+    )
+    shown = f"{record.value:#.6g} +- {record.deviation:.2g} (3)"
+    listed = CliRunner().invoke(main, ["trials", "runs/sweep"]).stdout
+    for text in (result.stderr, result.stdout, listed):
+        assert shown in text
+    assert f"epoch {best['epoch']} of the first of 3 repeats):" in result.stdout
+    assert "+- " in CliRunner().invoke(main, ["status", "runs/sweep"]).stdout
+    rows = list(csv.DictReader((home / "trials.csv").read_text().splitlines()))
+    assert (float(rows[record.number]["deviation"]), rows[record.number]["repeats"]) == (
+        record.deviation,
+        "3",
+    )
+
+
+def test_another_metric_is_answered_by_the_first_repeat(sweep, folder):
+    """It says so; the intervals of the value itself give way to its deviation."""
+    result = sweep(REPEATED)
+    assert "its value is a mean over 3 seeds; their deviation says how sure it is" in result.stdout
+    told = CliRunner().invoke(main, ["best", "runs/sweep", "--metric", "accuracy", "-f", "json"])
+    answer = json.loads(told.stdout)
+    record = records(folder)[answer["trial"]]
+    values = [epoch.values["accuracy"] for epoch in record.epochs]
+    assert (answer["value"], answer["repeats"]) == (max(values), [])
+    text = CliRunner().invoke(main, ["best", "runs/sweep", "--metric", "accuracy"]).stdout
+    assert "each trial is told by the first of its 3 repeats" in text
+
+
+def test_repeats_are_the_same_in_one_process_and_in_two(sweep, folder):
+    """Seeds, values and means of every trial."""
+    sweep(REPEATED)
+    result = sweep(f"name: shared\n{REPEATED}backend: {{optuna: {{workers: 2}}}}\n")
+    assert result.exit_code == 0, result.output
+    assert [told(r) for r in records(folder, "shared")] == [told(r) for r in records(folder)]
+
+
+def test_a_trial_with_repeats_is_replayed_with_all_of_them(sweep, folder):
+    """The mean comes out to the last digit, and each seed has its line; one more seed is one more run."""
+    sweep(REPEATED.replace("epochs: 3", "epochs: 3, trial_time: 0.000001s"))
+    record = records(folder)[2]
+    assert [repeat.epochs for repeat in record.repeats] == [1, 1, 1]
+    result = CliRunner().invoke(main, ["replay", "runs/sweep", "--trial", "2", "--seeds", "4"])
+    assert result.exit_code == 0, result.output
+    assert "roc_auc came out as recorded, to the last digit" in result.output
+    for repeat in record.repeats:
+        assert f"  seed {repeat.seed}: {repeat.value}\n" in result.output
+    assert f"  seed {derive_seed(3, 2, 3)}: " in result.output
+    assert "roc_auc over 4 seeds: mean " in result.output
+
+
+def test_the_rule_of_one_standard_error_picks(sweep, folder):
+    """Run, file and command pick the same trial, and say by which rule."""
+    text = changed("[accuracy]", "[accuracy], pick: one_se").replace("epochs: 3", "epochs: 3, repeats: 3")
+    result = sweep(text)
+    assert result.exit_code == 0, result.output
+    best = read_document(folder / "runs/sweep/best.yaml").data
+    found = records(folder)
+    top = pick_trial(found, MAXIMIZE)
+    picked = simplest_within_error(top, found, MAXIMIZE)
+    assert best["trial"] == picked.number
+    where = f"trial {picked.number}, epoch {picked.epoch} of the first of 3 repeats, by one_se"
+    assert f"Optimal Engine Params: ({where}):" in result.stdout
+    again = CliRunner().invoke(main, ["best", "runs/sweep"]).stdout
+    assert again.strip() in result.stdout
+
+
+def test_check_says_what_is_repeated(sweep):
+    """Seeds, retries, failures, and the rule."""
+    text = changed("epochs: 3", "epochs: 3, repeats: 3, retries: 1, failures: 5")
+    told = sweep(text.replace("[accuracy]", "[accuracy], pick: one_se"), command="check").stdout
+    assert "3 seeds per trial, 1 retry per trial, until 5 trials failed" in told
+    assert "pick       of the trials within one standard error of the best, that of the fewest epochs" in told
+
+
+def test_one_standard_error_wants_repeats():
+    """One run has no error."""
+    [found] = problems_of(changed("[accuracy]", "[accuracy], pick: one_se"))
+    assert "metrics.pick: one_se takes the error of a value over seeds; give budget.repeats" in found
+
+
+def test_an_engine_of_stages_has_no_repeats(sweep, folder):
+    """It draws from one seed, so they would all be the same; nothing was run."""
+    text = "engine: toy_stages:GuessEvaluation\nspace: {algorithms.once.guess: {choice: [1.0, 2.5]}}\n"
+    result = sweep(f"{text}budget: {{trials: 2, repeats: 2}}\n")
+    assert result.exit_code == 2
+    assert "budget.repeats: stages draw from engine.seed alone, so that all repeats" in result.stderr
+    assert not (folder / "runs").exists()

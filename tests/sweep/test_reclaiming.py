@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from sample_sweeps import SWEEP, plan_of
+
+from hpometrics.search.epoch_log import EpochLog
+from hpometrics.search.optuna_backend import claim, study_records
+from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.sweep.command import make_job
+from hpometrics.sweep.reclaiming import MOST_DEATHS, take_up
+from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
+
+
+@pytest.fixture
+def job(folder):
+    """A sweep of four trials whose ends are collected in `told`."""
+    job = make_job(plan_of(SWEEP))
+    job.directory.trials.mkdir(parents=True)
+    job.told = []
+    job.tell = job.told.append
+    return job
+
+
+@pytest.fixture
+def study(job):
+    """Its study, with trial 0 claimed by a process that is gone."""
+    locks = TrialLocks(job.directory, 4)
+    with opened_study(job, locks) as study:
+        reserve_slots(study, job)
+        claim(study, locks.take)
+        locks.release(0)
+        yield study
+
+
+def record(job, state, epochs=0):
+    """Write what the process has left of trial 0."""
+    directory = job.directory.trial(0)
+    write_trial(directory, TrialRecord(0, {"lr": 0.5}, state, value=0.5, epoch=0))
+    log = EpochLog(directory)
+    log.append(EpochRecord(epochs, {"roc_auc": 0.5}))
+    log.close()
+
+
+def taken(job, study):
+    """Take up trial 0, and leave it again."""
+    locks = TrialLocks(job.directory, 4)
+    trial = take_up(study, job, locks)
+    for number in locks.held:
+        locks.release(number)
+    return trial
+
+
+def test_a_trial_that_had_written_its_end_is_told_of_and_not_run_again(job, study):
+    """Its process died before the study knew."""
+    record(job, TrialState.COMPLETE)
+    assert taken(job, study) is None
+    assert study_records(study)[0].state is TrialState.COMPLETE
+    assert [one.number for one in job.told] == [0]
+
+
+def test_a_trial_fails_when_its_process_dies_too_often_at_one_epoch(job, study):
+    """Record, study and listener say so."""
+    record(job, TrialState.RUNNING)
+    assert [taken(job, study).number for _ in range(MOST_DEATHS - 1)] == [0, 0]
+    assert taken(job, study) is None
+    [told] = job.told
+    assert told.reason == "its process died 3 times in epoch 1; did it have the memory that it needs?"
+    assert study_records(study)[0].state is job.directory.records()[0].state is TrialState.FAILED
+
+
+def test_deaths_do_not_add_up_while_a_trial_gets_further(job, study):
+    """Each new epoch begins the count anew."""
+    for epoch in range(2 * MOST_DEATHS):
+        record(job, TrialState.RUNNING, epoch)
+        assert taken(job, study).number == 0
+
+
+def test_an_interrupted_trial_has_not_died(job, study):
+    """However often it is interrupted, it goes on."""
+    record(job, TrialState.INTERRUPTED)
+    for _ in range(2 * MOST_DEATHS):
+        assert taken(job, study).number == 0

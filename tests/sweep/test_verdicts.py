@@ -1,0 +1,121 @@
+"""Whether the winner of a sweep is sure: drawn at its end, read by everyone else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from sample_records import trial, written
+from sample_sweeps import SWEEP, changed
+
+from hpometrics.cli import main
+from hpometrics.exceptions import RecordError
+from hpometrics.search.verdict import Side, Span, Verdict
+from hpometrics.sweep.best import best_text
+from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.loader import read_document
+from hpometrics.sweep.report.writing import write_report
+from hpometrics.sweep.verdicts import kept_verdict
+
+ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
+SIDES = Side(1, 2, 0.8, Span(0.8, 0.7, 0.9)), Side(0, 1, 0.7, Span(0.7, 0.6, 0.8))
+VERDICT = Verdict("roc_auc", *SIDES, Span(0.1, -0.1, 0.3), drawn="rows")
+
+
+def best(*arguments):
+    """`hpometrics best runs/sweep ...`."""
+    return CliRunner().invoke(main, ["best", "runs/sweep", *arguments])
+
+
+@pytest.fixture
+def home(tmp_path):
+    """Two trials and their verdict."""
+    home = written(tmp_path, [trial(0, [0.5, 0.7]), trial(1, [0.6, 0.9, 0.8])])
+    (home / "verdict.json").write_text(json.dumps(VERDICT.to_json()))
+    return home
+
+
+def test_a_sweep_ends_with_its_verdict(sweep, folder):
+    """Drawn from the confusion matrices; in the last block, `best`, `best.yaml` and its own file."""
+    result = sweep(ACCURACY)
+    home = folder / "runs" / "sweep"
+    told = json.loads((home / "verdict.json").read_text())
+    assert told["drawn"] == "matrix" and told["paired"] is False
+    assert told["winner"]["interval"]["low"] <= told["winner"]["value"] <= told["winner"]["interval"]["high"]
+    lines = "\n".join(Verdict.from_json(told).lines())
+    assert lines in result.stdout and lines in best().stdout
+    assert read_document(home / "best.yaml").data["verdict"]["coin_toss"] == told["coin_toss"]
+
+
+def test_a_sweep_that_is_run_again_draws_nothing(sweep, folder):
+    """The picks are the same, and so is the file."""
+    sweep(ACCURACY)
+    file = folder / "runs" / "sweep" / "verdict.json"
+    before = file.stat().st_mtime_ns
+    assert sweep(ACCURACY).exit_code == 0
+    assert file.stat().st_mtime_ns == before
+
+
+def test_rows_that_are_kept_are_paired(sweep):
+    """Those of `train` have one target in every trial."""
+    result = sweep(f"{SWEEP}results: {{statistics: all}}\n")
+    assert "of roc_auc, rows drawn again, the same of both trials (paired)" in result.stdout
+
+
+def test_what_is_not_kept_has_a_reason(sweep):
+    """Scores grow with the rows, so that `small` keeps none."""
+    result = sweep(SWEEP)
+    assert "Verdict: no interval; roc_auc is no function of a confusion matrix" in result.stdout
+
+
+def test_what_the_engine_reports_has_no_rows(sweep):
+    """Its values are all there is."""
+    text = changed(
+        "optimize: roc_auc, track: [accuracy]", "optimize: {metric: latency_ms, direction: minimize}"
+    )
+    told = sweep(text.replace("toy_engine:train", "toy_engine:report")).stdout
+    assert "Verdict: no interval; latency_ms is" in told
+
+
+def test_one_trial_has_an_interval_and_no_rival(sweep):
+    """The difference is left out with its reason."""
+    told = sweep(changed("trials: 4", "trials: 1", ACCURACY)).stdout
+    assert "Verdict: 95% intervals of accuracy" in told
+    assert "  no difference; no other trial is complete" in told
+
+
+def test_another_level_is_drawn_on_request(sweep):
+    """For another metric too; a wider level has wider intervals."""
+    sweep(ACCURACY)
+    spans = []
+    for level in ("0.5", "0.99"):
+        told = json.loads(best("--metric", "mcc", "--interval", level, "-f", "json").stdout)["verdict"]
+        assert told["metric"] == "mcc" and told["level"] == float(level)
+        spans.append(told["winner"]["interval"]["high"] - told["winner"]["interval"]["low"])
+    assert spans[0] < spans[1]
+    assert best("--interval", "1").exit_code == 2
+
+
+def test_a_verdict_of_other_picks_is_not_shown(home):
+    """As where a later trial ranks second."""
+    told = best_text(home)
+    assert VERDICT.lines()[0] in told
+    (home / "verdict.json").write_text(json.dumps(replace(VERDICT, runner_up=None).to_json()))
+    assert "Verdict: no interval; none was drawn of these picks" in best_text(home)
+
+
+def test_the_report_has_it(home):
+    """As text."""
+    assert (
+        "  difference: 0.1, -0.1 .. 0.3; a coin toss between the two" in write_report(home, "md").read_text()
+    )
+
+
+def test_a_damaged_file_is_named(home):
+    """Rather than taken for none."""
+    (home / "verdict.json").write_text("{}")
+    directory = RunDirectory(home)
+    with pytest.raises(RecordError, match=r"verdict\.json: no verdict"):
+        kept_verdict(directory, directory.records(), directory.read())
