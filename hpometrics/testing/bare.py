@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -150,12 +150,11 @@ class _Forward:
 class BareSubject(Subject):
     """A use of a torchmetrics class, with its own word on which way is better."""
 
-    row: Row | None = None
+    row: Row = field(kw_only=True)
     tolerance: float = _FLOAT32
 
     def make(self) -> Metric:
         """Build the object."""
-        assert self.row is not None
         params = dict(self.name.params)
         reference = class_of(self.row)(**params)
         reference.output = self.output
