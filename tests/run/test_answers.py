@@ -69,6 +69,11 @@ def hard(draw, epoch):
     return given["target"].numpy(), predicted.numpy()
 
 
+def named(given: object) -> str:
+    """Name a parameter; a function by its own name, as its address differs between processes."""
+    return getattr(given, "__name__", str(given))
+
+
 @pytest.mark.parametrize(
     ("draw", "output", "asked", "oracle"),
     [
@@ -86,7 +91,7 @@ def hard(draw, epoch):
         (binary, Binary(), "f1", sklearn.f1_score),
         (labels, Set(4), "f1(average=micro)", lambda y, p: sklearn.f1_score(y, p, average="micro")),
     ],
-    ids=str,
+    ids=named,
 )
 def test_a_metric_after_the_fact_is_that_of_scikit_learn_on_the_same_predictions(
     draw, output, asked, oracle, tmp_path
@@ -106,7 +111,7 @@ def test_a_metric_after_the_fact_is_that_of_scikit_learn_on_the_same_predictions
         (numbers, Number(), "r2", "pearson"),
         (numbers, Number(), "rmse", "mse"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_it_is_the_value_that_the_run_would_have_had(draw, output, tracked, asked, tmp_path):
     """To the last bit."""
@@ -137,7 +142,7 @@ def test_another_threshold_is_read_of_the_rows(threshold, tmp_path):
         (labels, Set(4), "hamming_loss", "roc_auc(average=macro)"),
         (numbers, Number(), "rmse", "median_absolute_error"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_kept_rows_answer_what_no_statistic_does(draw, output, tracked, asked, tmp_path):
     """Logits of a category are kept as log-probabilities, so that the last digits may differ."""
@@ -212,7 +217,7 @@ def test_an_epoch_that_was_void_stays_so(tmp_path):
         ),
         (Number(), "rmse", numbers, "mae", r"mae needs Errors\(measure='absolute'\)"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_what_needs_more_than_is_kept_says_what_and_how(output, tracked, draw, asked, message, tmp_path):
     """The statistic that lacks, and what keeps it."""
