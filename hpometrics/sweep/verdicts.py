@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..exceptions import NotKeptError, RecordError, UnknownMetricError
+from ..exceptions import MetricNameError, NotKeptError, RecordError, UnknownMetricError
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import ranked
 from ..search.verdict import Side, Verdict
@@ -120,7 +120,7 @@ def _redrawn(
     metric, threshold = (resolved.metric, None) if asked is None else (asked.measured, asked.threshold)
     try:
         answers = Answers(metric, outputs_in(resolved), threshold)
-    except UnknownMetricError as err:
+    except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
         raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
     return Redrawn(answers, answers.kept_of(home.trial(record.number), picked))
 
