@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,18 @@ def carry_out(
     click.echo(f"saved {', '.join(_FILES)} in {directory}")
 
 
-def import_evaluation(target: str) -> Evaluation:
+def import_evaluation(target: str, folders: Sequence[str] = ()) -> Evaluation:
     """Import an evaluation, from the current folder or what is installed.
+
+    Args:
+        target: `package.module:Name`.
+        folders: where it is looked for too, after the current one.
 
     Raises:
         ConfigError: it cannot be imported, or is something else; with the evaluations there are.
         EngineError: it states no engine or no metric.
     """
-    return Evaluation.of(import_target(target, EVALUATION, here()))
+    return Evaluation.of(import_target(target, EVALUATION, [*here(), *folders]))
 
 
 def here() -> list[str]:

@@ -135,8 +135,10 @@ class Evaluation:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, `package.module:Name`; nothing of one that has no class of its own."""
-        return "" if type(self) is Evaluation else location(type(self))
+        """Where it comes from, `package.module:Name`; nothing where no other process finds a class of it."""
+        cls = type(self)
+        found = cls is not Evaluation and cls.__module__ != "__main__" and "<" not in cls.__qualname__
+        return location(cls) if found else ""
 
     def _stated(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, Any]:
         """Give the engine, and its evaluator or the metric with the others, stated in exactly one way."""

@@ -132,7 +132,7 @@ class MetricEvaluator:
             KeyboardInterrupt: after what is done is recorded.
         """
         engine = engine_of(engine)
-        factory = origins.engine or location(type(engine))
+        factory, evaluation = origins.engine or location(type(engine)), origins.evaluation
         origins = replace(origins, engine=factory, evaluation=origins.evaluation or factory)
         instance = self._record(EvaluationInstance(origins.evaluation, origins.engine_params, batch))
         self.tell(f"Starting evaluation instance ID: {instance.id}")
@@ -142,7 +142,7 @@ class MetricEvaluator:
             instance = self._record(instance.started())
             self._score_all(engine, candidates, scored)
             result = self._result(scored)
-            self._write(result, origins, instance.start)
+            self._write(result, origins, evaluation, instance.start)
         except BaseException as err:
             partial = {"engineParamsScores": scores_to_json(scored)}
             told = f"{Failure.of(err)}; {len(scored)} engine params were evaluated"
@@ -204,11 +204,13 @@ class MetricEvaluator:
             output_path=None if self.directory is None else BEST_FILE,
         )
 
-    def _write(self, result: MetricEvaluatorResult, origins: Origins, start: datetime) -> None:
+    def _write(
+        self, result: MetricEvaluatorResult, origins: Origins, evaluation: str, start: datetime
+    ) -> None:
         if self.directory is None:
             return
         best = variant(result.best_engine_params, origins.evaluation, origins.engine, start)
-        provenance = Provenance.of(result, origins.evaluation, self.seed, origins.stated)
+        provenance = Provenance.of(result, evaluation, self.seed, origins.stated)
         write_json(self.directory / BEST_FILE, {**best, "evaluation": provenance.to_json()})
         write_results(self.directory, result)
 

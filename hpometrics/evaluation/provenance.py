@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ..exceptions import RecordError
+from ..search.values import is_whole
 from ..versions import installed_versions
 from .result import MetricEvaluatorResult
 from .score import Number, finite
@@ -19,7 +20,7 @@ class Provenance:
     """Where the best engine params come from, and what they scored.
 
     Args:
-        evaluation: its class or the name of its object, `package.module:Name`.
+        evaluation: its class or the name of its object, `package.module:Name`; nothing where it has none.
         objective: which way the first score is better.
         scores: by the header of the metric, the optimised one first; None is a number that is not finite.
         seed: of what the stages draw, see `PrefixCache`.
@@ -71,11 +72,14 @@ class Provenance:
             RecordError: it is something else.
         """
         try:
+            scores, seed = dict(told["scores"]), told["seed"]
+            if not scores or not (seed is None or is_whole(seed)):
+                raise ValueError(f"scores {scores}, seed {seed!r}")
             return cls(
                 str(told["class"]),
                 told["objective"],
-                dict(told["scores"]),
-                told["seed"],
+                scores,
+                seed,
                 dict(told["versions"]),
                 dict(told[_STATED]) if _STATED in told else None,
             )

@@ -21,11 +21,15 @@ from .provenance import Provenance
 from .result import Failure
 from .score import Number, finite
 
+_OF_A_SWEEP = "sweep.resolved.yaml"
+"""What lies in the directory of a sweep, which is replayed by its trials."""
+
 
 def best_file(path: Path) -> Path | None:
     """Give the `best.json` that a path means: itself, or the one in the directory of an evaluation."""
     inside = path / BEST_FILE
-    if path.is_dir() and inside.is_file() and (path / INSTANCE_FILE).is_file():
+    evaluated = (path / INSTANCE_FILE).is_file() or not (path / _OF_A_SWEEP).is_file()
+    if path.is_dir() and inside.is_file() and evaluated:
         return inside
     return path if path.suffix == ".json" else None
 
@@ -54,7 +58,10 @@ class BestReplay:
         """
         told = _read(path)
         evaluation = told.get("evaluation")
-        provenance = None if evaluation is None else Provenance.from_json(evaluation)
+        try:
+            provenance = None if evaluation is None else Provenance.from_json(evaluation)
+        except RecordError as err:
+            raise RecordError(f"{path}: {err}") from err
         return cls(path, EngineParams.from_json(told), provenance)
 
     @property
@@ -72,7 +79,8 @@ class BestReplay:
         name = target or (self.provenance.evaluation if self.provenance else "")
         if not name:
             raise RecordError(f"{self.path}: does not say by which evaluation; {self._remedy}")
-        return name, import_evaluation(name)
+        beside = Path(str((self.stated or {}).get("file", "."))).parent
+        return name, import_evaluation(name, [str(beside)])
 
     def run(self, name: str, evaluation: Evaluation, tell: Tell) -> int:
         """Evaluate, tell whether the scores came out, and return the exit code that says the same.
@@ -91,7 +99,9 @@ class BestReplay:
         versions = told.versions if told else {}
         recorded = self._recorded(name, evaluation)
         try:
-            replayed = Replayed(recorded, self._scores(evaluation, seed), versions)
+            scores = self._scores(evaluation, seed)
+            again = {header: _as_kept(score, recorded.get(header)) for header, score in scores.items()}
+            replayed = Replayed(recorded, again, versions)
         except Exception as err:  # a stage may raise anything
             replayed = Replayed(recorded, {}, versions, str(Failure.of(err)))
         tell(str(replayed))
@@ -119,6 +129,11 @@ class BestReplay:
     @property
     def _remedy(self) -> str:
         return f"name the one that made it: hpometrics replay {self.path} module:Evaluation"
+
+
+def _as_kept(score: Number | None, recorded: Number | None) -> Number | None:
+    """A score as it was recorded: a sweep keeps whole numbers as floats."""
+    return float(score) if isinstance(recorded, float) and isinstance(score, int) else score
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -102,8 +102,8 @@ class Varied:
             EngineParamsError: a value has no form in JSON.
         """
         factory = origins.engine or location(type(self.evaluation.engine))
-        evaluation = origins.evaluation or self.evaluation.origin or factory
-        told = variant(self.engine_params(best.params), evaluation, factory, datetime.now(UTC))
+        evaluation = origins.evaluation or self.evaluation.origin
+        told = variant(self.engine_params(best.params), evaluation or factory, factory, datetime.now(UTC))
         path = Path(directory) / BEST_FILE
         provenance = replace(self._provenance(best, evaluation), stated=origins.stated)
         write_json(path, {**told, "evaluation": provenance.to_json()})

@@ -19,10 +19,11 @@ class Gradients:
         model: whose gradients are measured.
         max_norm: gradients are scaled down to this norm, as `torch.nn.utils.clip_grad_norm_` does; None
             leaves them as they are.
-        every: measure at the first of so many steps, and at each one where they are clipped or scaled.
+        every: measure at the first of so many steps that have gradients, and at each one where they are
+            clipped or scaled. What is not finite at another step is not seen.
     """
 
-    _steps: int
+    _wait: int
     _parameters: list[torch.nn.Parameter] | None
     _waiting: list[Tensor]
     _sums: Tensor | None
@@ -39,15 +40,15 @@ class Gradients:
         """
         scale: Any = getattr(optimizer, "grad_scale", None)
         found_inf: Any = getattr(optimizer, "found_inf", None)
-        due = self._steps % self._every == 0
-        self._steps += 1
-        if not due and self._max_norm is None and scale is None and found_inf is None:
+        self._wait -= 1
+        if self._wait > 0 and self._max_norm is None and scale is None and found_inf is None:
             return
         if self._parameters is None:
             self._parameters = list(self._model.parameters())
         grads = [p.grad for p in self._parameters if p.grad is not None]
         if not grads:
             return
+        self._wait = self._every
         norm = total_norm(grads)
         if scale is not None:
             norm = norm / scale.to(norm.device)
@@ -65,10 +66,11 @@ class Gradients:
         Both are means over the steps that were measured.
         """
         self._add_up()
-        if self._sums is None:
-            return {}, {}, 0
-        total, count, infinite, above, skipped = self._sums.tolist()
+        sums = self._sums
         self._forget()
+        if sums is None:
+            return {}, {}, 0
+        total, count, infinite, above, skipped = sums.tolist()
         values, reasons = {}, {}
         if count:
             values["gnorm"] = total / count if not infinite else torch.nan
@@ -79,7 +81,7 @@ class Gradients:
         return values, reasons, int(skipped)
 
     def _forget(self) -> None:
-        self._steps = 0
+        self._wait = 0  # steps until one is measured
         self._parameters = None  # listed anew: layers may be replaced between epochs
         self._waiting = []
         self._sums = None

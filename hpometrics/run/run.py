@@ -213,8 +213,9 @@ class Run(Closing):
             max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
                 does (do not call it too), and record `clip`; `gnorm` is that from before.
             name: of this watch, if it is not the only one: its values are `name.gnorm` ...
-            every: measure gradients at the first of so many steps; 1 measures each. To read them at each step
-                is several per cent of the shortest ones; where they are clipped, each step reads them anyway.
+            every: measure gradients at the first of so many steps; 1 measures each, and so sees each that is
+                not finite. To read them at each step is several per cent of the shortest ones; where they
+                are clipped, each step reads them anyway.
 
         Raises:
             RunError: a watch of that name is there already, or `max_norm` or `every` is out of range.

@@ -23,6 +23,7 @@ from ..metrics.names import parse_import_path
 from ..objective import Objective
 from ..run.spec import RunSpec
 from ..search.selection import Best
+from ..search.values import is_whole
 from ..target import Kind, import_target
 from .forms import Metric as MetricForm
 from .measures import Measure
@@ -35,13 +36,17 @@ Asked = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class Stated:
-    """What a sweep file says of an engine of stages; `seed` is of what the stages draw, `file` the file."""
+    """What a sweep file says of an engine of stages.
+
+    `seed` is of what the stages draw, `file` the sweep file, `given` how it was named.
+    """
 
     optimize: Asked | None = None
     track: tuple[Asked, ...] = ()
     output: str | None = None
     seed: int = 0
     file: str = ""
+    given: str = ""
 
     @classmethod
     def of(cls, plan: Plan) -> Stated:
@@ -57,7 +62,8 @@ class Stated:
             raise ConfigError("metrics.track stands beside metrics.optimize, which is missing")
         first = _asked(metrics.optimize[0]) if metrics.optimize else None
         track = [*map(_asked, metrics.track), *((name, None) for name in _bounded(plan) if first)]
-        return cls(first, tuple(track), engine.output, plan.engine_seed, str(plan.file.resolve()))
+        file, given = str(plan.file.resolve()), str(plan.file)
+        return cls(first, tuple(track), engine.output, plan.engine_seed, file, given)
 
 
 class StagedEngine:
@@ -155,16 +161,38 @@ def restated(told: Mapping[str, Any]) -> tuple[str, Evaluation]:
         RecordError: it says something else.
         ConfigError: the engine or a metric cannot be imported.
     """
-    facts = dict(told)
     try:
-        target = str(facts.pop("target"))
-        track = tuple((str(name), direction) for name, direction in facts.pop("track"))
-        optimize = facts.pop("optimize")
-        stated = Stated(optimize=optimize and (optimize[0], optimize[1]), track=track, **facts)
-    except (KeyError, TypeError, ValueError, IndexError) as err:
+        target, stated = _read_stated(told)
+    except (KeyError, TypeError, ValueError) as err:
         raise RecordError(f"evaluation.stated is not what a sweep file says ({err!r}): {told!r:.80}") from err
-    folders = (str(Path(stated.file).parent), str(Path.cwd()))
-    return f"{target} as {stated.file} states", StagedEngine(target, folders, stated).train.evaluation
+    here = Path.cwd()
+    copied = here / stated.given  # a project that was copied or moved is replayed with its own code
+    file = copied if copied.is_file() else Path(stated.file)
+    folders = (str(file.parent), str(here))
+    try:
+        return f"{target} as {file} states", StagedEngine(target, folders, stated).train.evaluation
+    except ConfigError as err:
+        raise ConfigError(f"{err} (looked for in {' and '.join(dict.fromkeys(folders))})") from err
+
+
+def _read_stated(told: Mapping[str, Any]) -> tuple[str, Stated]:
+    """Read the target and what `asdict` made of a `Stated`; whatever else raises one of three errors."""
+    texts = {name: told[name] for name in ("target", "file", "given")}
+    output, seed = told["output"], told["seed"]
+    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(output, str | None):
+        raise TypeError("a text is none")
+    if not is_whole(seed):
+        raise TypeError("the seed is none")
+    optimize = None if told["optimize"] is None else _read_asked(told["optimize"])
+    track = tuple(map(_read_asked, told["track"]))
+    return texts["target"], Stated(optimize, track, output, seed, texts["file"], texts["given"])
+
+
+def _read_asked(told: Any) -> Asked:
+    name, direction = told
+    if isinstance(told, str) or not isinstance(name, str) or not isinstance(direction, str | None):
+        raise TypeError("a metric is none")
+    return name, direction
 
 
 def is_staged(found: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+from ..exceptions import MetricNameError
+from ..messages import did_you_mean
 from ..metrics.draws import Draw
 from .laws import LAWS, LawBroken
 from .subjects import Subject, subjects_of
@@ -34,16 +36,30 @@ class MetricLaws:
 
     @classmethod
     def subjects(cls) -> tuple[Subject, ...]:
-        """Every use of the metric."""
-        return subjects_of(cls.metric, cls.feature_type, cls.source)
+        """Every use of the metric.
+
+        Raises:
+            MetricNameError: `metric` is no name.
+            LawBroken: `exempt` names what is no law.
+        """
+        metric = getattr(cls, "metric", None)
+        if not isinstance(metric, str):
+            raise MetricNameError(f"{cls.__name__}.metric is the name of a registered metric, got {metric!r}")
+        names = [law.__name__ for law in LAWS]
+        if unknown := sorted(cls.exempt.keys() - set(names)):
+            raise LawBroken(
+                f"{cls.__name__}.exempt: there is no law {unknown[0]}{did_you_mean(unknown[0], names)}"
+            )
+        return subjects_of(metric, cls.feature_type, cls.source)
 
 
 def _test_of(law: Law) -> Callable[[MetricLaws], None]:
     def test(self: MetricLaws) -> None:
+        subjects = self.subjects()
         if law.__name__ in self.exempt:
-            _require_broken(law, self.subjects())
+            _require_broken(law, subjects)
             return
-        for subject in self.subjects():
+        for subject in subjects:
             law(subject)
 
     test.__doc__ = law.__doc__

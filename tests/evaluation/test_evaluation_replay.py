@@ -10,7 +10,7 @@ from sample_evaluations import DOCUMENTED, Guess, PrecisionEvaluation
 
 from hpometrics import MAXIMIZE, Evaluation
 from hpometrics.cli import main
-from hpometrics.evaluation import AverageMetric, EngineParams
+from hpometrics.evaluation import AverageMetric, EngineParams, SumMetric
 
 
 class Drawn(Guess):
@@ -167,3 +167,36 @@ def test_options_of_a_sweep_are_refused(replay, tmp_path):
     written(tmp_path)
     result = replay("--trial", "0")
     assert (result.exit_code, "--trial and --seeds for a sweep" in result.stderr) == (2, True)
+
+
+class Whole(SumMetric):
+    """A whole number."""
+
+    objective = MAXIMIZE
+
+    def calculate(self, query, predicted, actual):
+        return 1
+
+
+def test_a_whole_number_that_a_search_has_kept_as_a_float(replay, tmp_path):
+    """Is the same number."""
+    written(tmp_path, Drawing, None, **{"class": "test_evaluation_replay:Counting"}, scores={"Whole": 4.0})
+    result = replay("test_evaluation_replay:Counting")
+    assert "Whole: 4.0  as recorded" in result.stdout, result.output
+
+
+class Counting(Evaluation):
+    """The same engine, whose answers are counted."""
+
+    engine_metric = (Drawn, Whole)
+
+
+def test_what_has_no_name_wants_one(replay, tmp_path):
+    """An evaluation that no other process can import is not named; the remedy is, also for a directory."""
+    made = Evaluation(Drawn, Guessed())
+    made.evaluate(Drawing.engine_params_list, directory=tmp_path / "home", tell=lambda line: None)
+    (tmp_path / "home" / "instance.json").unlink()
+    told = json.loads((tmp_path / "home" / "best.json").read_text())
+    assert told["evaluation"]["class"] == "" and told["engineFactory"] == "test_evaluation_replay:Drawn"
+    assert "does not say by which evaluation; name the one that made it" in replay(path="home").stderr
+    assert replay("test_evaluation_replay:Drawing", path="home").exit_code == 0

@@ -6,6 +6,7 @@ import pytest
 from sample_metrics import Gap
 
 from hpometrics import NUMBER
+from hpometrics.exceptions import MetricNameError
 from hpometrics.testing import LAWS, LawBroken, MetricLaws
 
 
@@ -41,6 +42,16 @@ def test_every_law_is_a_test():
     tests = {name for name in vars(MetricLaws) if name.startswith("test_")}
     assert tests == {law.__name__.replace("check_", "test_") for law in LAWS}
     assert all(vars(MetricLaws)[name].__doc__ for name in tests)
+
+
+def test_what_is_misspelt_is_said():
+    """An exemption from no law, a metric that is no name: neither lets anything pass."""
+    with pytest.raises(LawBroken, match="there is no law chek_pickle; did you mean 'check_pickle'"):
+        contract(metric="mae", exempt={"chek_pickle": "a typo"}).test_reset()
+    with pytest.raises(
+        MetricNameError, match=r"TestGap\.metric is the name of a registered metric, got None"
+    ):
+        contract(metric=None).test_reset()
 
 
 def test_a_broken_law_fails_its_test(registry):

@@ -71,6 +71,23 @@ def test_most_steps_are_left_alone_unless_asked():
     assert (run.values["gnorm"], run.values["total_train_updates"]) == (5.0, 10.0)
 
 
+def test_a_step_without_gradients_is_not_the_one_that_is_read():
+    """The next that has some is, in that epoch and in those behind it, with the layers there are then."""
+    run, model = Run(metric=LOSS), torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run.watch(model, optimizer)
+    for epoch in run.epochs(3):
+        if epoch == 1:
+            model[0] = torch.nn.Linear(1, 1, bias=False)
+        model.zero_grad()
+        optimizer.step()
+        if epoch:
+            step(model, optimizer, 4.0)
+            step(model, optimizer, 8.0)
+        run.log(loss=1.0)
+    assert [record.values.get("gnorm") for record in run.history] == [None, 4.0, 4.0]
+
+
 @pytest.mark.parametrize("max_norm", [None, 0.5])
 def test_a_step_on_a_device_is_not_waited_for(max_norm):
     """On `meta`, where there is nothing to read: only the end of the epoch asks for a value."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -264,6 +265,32 @@ def test_a_best_json_says_what_its_file_stated(sweep, folder):
     path.write_text(json.dumps(told))
     broken = replayed(str(path))
     assert (broken.exit_code, "evaluation.stated is not what a sweep file says" in broken.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["target", "file", "given", "optimize", "track", "output", "seed"])
+@pytest.mark.parametrize("value", [5, [], [5, 6], {"a": 1}, True])
+def test_a_damaged_statement_is_refused(sweep, folder, name, value):
+    """By one line, whatever stands in its place; only an empty track is one."""
+    sweep(STAGED, command="eval")
+    path = folder / "runs" / "sweep-eval" / "best.json"
+    told = json.loads(path.read_text())
+    told["evaluation"]["stated"][name] = value
+    path.write_text(json.dumps(told))
+    result = replayed(str(path))
+    harmless = (name, value) in [("track", []), ("seed", 5)]
+    assert harmless == (result.exit_code == 0), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_a_copied_project_is_replayed_with_its_own_code(sweep, folder, tmp_path_factory, monkeypatch):
+    """What lies under the same name in the current folder comes before what was run."""
+    sweep(STAGED, command="eval")
+    copy = tmp_path_factory.mktemp("copy")
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    monkeypatch.chdir(copy)
+    assert f"Guesser as {copy / 'sweep.yaml'} states" in replayed("runs/sweep-eval").stdout
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert f"Guesser as {folder / 'sweep.yaml'} states" in replayed(str(copy / "runs/sweep-eval")).stdout
 
 
 def test_running_twice_evaluates_nothing_the_second_time(sweep, folder):
