@@ -86,6 +86,7 @@ class Forked:
 def _called(folder: str, call: Callable[..., None], arguments: tuple[object, ...]) -> None:
     os.chdir(folder)
     os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as in a terminal, whatever started the tests
     for descriptor, name in ((1, "out"), (2, "err")):
         file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(file, descriptor)
