@@ -210,7 +210,7 @@ def test_the_file_follows_the_picked_epoch(at, epoch, tmp_path):
 
     run_trial(train, {}, spec, ListReporter(), directory=tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"epochs.jsonl", "trial.json", "examples.jsonl", ".trainstats"}
+    assert left == {"epochs.jsonl", "statistics.jsonl", "trial.json", "examples.jsonl", ".trainstats"}
     lines = read_examples(tmp_path / "examples.jsonl")
     first_wrong = [1, 0, 3, 2][epoch]
     assert [(line["epoch"], line["example"]) for line in lines] == [

@@ -19,6 +19,8 @@ SPEC = RunSpec("precision@1", output=Ranking(per_user=True), epochs=4)
 HITS = ([0, 0, 1], [1, 1, 0], [0, 1, 1], [0, 0, 0])
 """Of each epoch, which users get their item; epoch 1 is the best, epoch 2 as good."""
 
+RECORD = {"epochs.jsonl", "statistics.jsonl", "trial.json"}
+
 
 class Counter:
     """What is checkpointed."""
@@ -99,7 +101,7 @@ def test_nothing_is_kept_unless_the_output_says_so(tmp_path):
 
     record = run_trial(train, {}, spec, ListReporter(), directory=tmp_path)
     assert (record.state, record.epoch) == ("complete", 1)
-    assert {path.name for path in tmp_path.iterdir()} == {".trainstats", "epochs.jsonl", "trial.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {".trainstats", *RECORD}
 
 
 def test_an_ended_trial_leaves_one_file(tmp_path, monkeypatch):
@@ -110,11 +112,11 @@ def test_an_ended_trial_leaves_one_file(tmp_path, monkeypatch):
             epoch_of(run, epoch)
 
     run_trial(train, {}, SPEC, ListReporter(), directory=tmp_path)
-    assert {path.name for path in tmp_path.glob("[!.]*")} == {"epochs.jsonl", "trial.json", "per_user.csv"}
+    assert {path.name for path in tmp_path.glob("[!.]*")} == {*RECORD, "per_user.csv"}
     assert (tmp_path / "per_user.csv").read_text().split() == ["user,precision@1", "0,1.0", "1,1.0", "2,0.0"]
     monkeypatch.setattr(tables, "_MOST_CELLS", 2)
     run_trial(train, {}, SPEC, ListReporter(), directory=tmp_path)
-    assert {path.name for path in tmp_path.glob("[!.]*")} == {"epochs.jsonl", "trial.json", "per_user.npz"}
+    assert {path.name for path in tmp_path.glob("[!.]*")} == {*RECORD, "per_user.npz"}
     assert values(table_of(tmp_path, None)) == list(HITS[1])
 
 

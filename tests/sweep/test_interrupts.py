@@ -8,8 +8,10 @@ from hpometrics.sweep.interrupts import Interrupt, exit_code, raising_interrupts
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_is_an_interrupt_with_its_exit_code(number, code):
+def test_a_signal_is_an_interrupt_with_its_exit_code(number, code, request):
     """Also where compiled code raises a bare KeyboardInterrupt in its place, as Ray's does."""
+    before = signal.signal(number, signal.SIG_DFL)  # which `nohup` would have changed
+    request.addfinalizer(lambda: signal.signal(number, before))
     with raising_interrupts():
         with pytest.raises(Interrupt, match=number.name) as interrupt:
             signal.raise_signal(number)
