@@ -95,8 +95,8 @@ def span_of(value: float, draws: Values, level: float) -> Span:
     Raises:
         NotKeptError: the metric is undefined in too many of them.
 
-    >>> span_of(0.5, np.linspace(0, 1, 101), 0.9)
-    Span(value=0.5, low=0.05, high=0.95)
+    >>> span_of(0.5, np.linspace(0, 1, 101), 0.5)
+    Span(value=0.5, low=0.25, high=0.75)
     """
     finite = draws[np.isfinite(draws)]
     if len(finite) < _DEFINED * len(draws):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import ir_measures
+import plain_ranx
 import pytest
-import ranx.metrics
 import torchmetrics.retrieval
 
 from hpometrics.guide.elsewhere import LIBRARIES, page
@@ -20,7 +20,7 @@ RANX = {
 """Its functions whose metric is called otherwise, or that are none."""
 HAVE = {
     "ir_measures": set(ir_measures.measures.registry),
-    "ranx": {RANX.get(name, name) for name in ranx.metrics.__all__} - {None},
+    "ranx": {RANX.get(name, name) for name in plain_ranx.metrics.__all__} - {None},
     "torchmetrics": set(torchmetrics.retrieval.__all__),
 }
 COUNTS = {"RecBole": 16, "WarpRec": 45}

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from functools import cache
-from types import ModuleType
 
 import ir_measures
-import numba
 import numpy as np
+import plain_ranx
 import pytest
 import pytrec_eval
 import torch
@@ -130,16 +128,6 @@ def test_graded_measures_agree_with_gdeval(name, measure, seed):
     agree(case, {f"{name}@{k}": measured(f"{measure}@{k}", case) for k in (3, 10)}, tolerance=1e-5)
 
 
-@cache
-def ranx() -> ModuleType:
-    """The metrics of ranx as plain Python: compiling each of them takes longer than all of these tests."""
-    held, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, True
-    import ranx.metrics
-
-    numba.config.DISABLE_JIT = held
-    return ranx.metrics
-
-
 RANX = {
     "precision@3": ("precision", 3),
     "precision@10": ("precision", 10),
@@ -173,7 +161,7 @@ def ranked_by_ranx(name: str, case: Case) -> list[float]:
         worth = np.minimum(grades[best], 1) if name.startswith("rbp") else grades[best]  # it adds grades up
         qrels, run = np.stack([best, worth], 1), np.stack([order, -np.arange(len(order))], 1)
         known = len(best) and len(order)
-        values.append(getattr(ranx(), theirs)([qrels], [run], parameter)[0] if known else 0.0)
+        values.append(getattr(plain_ranx.metrics, theirs)([qrels], [run], parameter)[0] if known else 0.0)
     return values
 
 
