@@ -21,20 +21,12 @@ from optuna.trial import FrozenTrial, TrialState as OptunaState
 from ..exceptions import ConfigError, RecordError
 from ..importing.directions import known_direction
 from ..objective import Objective
-from ..search.optuna_study import PREFIX
-from ..search.record import TrialState
+from ..search.optuna_study import PREFIX, STATES
 from .search import Finding, Search, Tried
 
 SQLITE = b"SQLite format 3\0"
 _WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log
 _BESIDE = ("-wal", "-journal")
-_STATES = {
-    OptunaState.WAITING: TrialState.WAITING,
-    OptunaState.RUNNING: TrialState.RUNNING,
-    OptunaState.COMPLETE: TrialState.COMPLETE,
-    OptunaState.PRUNED: TrialState.PRUNED,
-    OptunaState.FAIL: TrialState.FAILED,
-}
 _METRIC_ATTRS = (f"{PREFIX}metric", "metric", "metric_name")
 
 
@@ -176,7 +168,7 @@ def _tried(trial: FrozenTrial, index: int, several: bool) -> Tried:
     return Tried(
         name=str(trial.number),
         params=dict(trial.params),
-        state=_STATES[trial.state],
+        state=STATES[trial.state],
         value=trial.values[index] if complete else None,
         epochs={} if several else dict(trial.intermediate_values),
         infeasible=any(excess > 0 for excess in trial.constraints.values()),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -132,9 +131,9 @@ class MetricEvaluator:
             KeyboardInterrupt: after what is done is recorded.
         """
         engine = engine_of(engine)
-        factory, evaluation = origins.engine or location(type(engine)), origins.evaluation
-        origins = replace(origins, engine=factory, evaluation=origins.evaluation or factory)
-        instance = self._record(EvaluationInstance(origins.evaluation, origins.engine_params, batch))
+        origins = replace(origins, engine=origins.engine or location(type(engine)))
+        judged = origins.evaluation or origins.engine
+        instance = self._record(EvaluationInstance(judged, origins.engine_params, batch))
         self.tell(f"Starting evaluation instance ID: {instance.id}")
         scored: Scored = []
         try:
@@ -142,7 +141,7 @@ class MetricEvaluator:
             instance = self._record(instance.started())
             self._score_all(engine, candidates, scored)
             result = self._result(scored)
-            self._write(result, origins, evaluation, instance.start)
+            self._write(result, origins, instance)
         except BaseException as err:
             partial = {"engineParamsScores": scores_to_json(scored)}
             told = f"{Failure.of(err)}; {len(scored)} engine params were evaluated"
@@ -204,13 +203,11 @@ class MetricEvaluator:
             output_path=None if self.directory is None else BEST_FILE,
         )
 
-    def _write(
-        self, result: MetricEvaluatorResult, origins: Origins, evaluation: str, start: datetime
-    ) -> None:
+    def _write(self, result: MetricEvaluatorResult, origins: Origins, instance: EvaluationInstance) -> None:
         if self.directory is None:
             return
-        best = variant(result.best_engine_params, origins.evaluation, origins.engine, start)
-        provenance = Provenance.of(result, evaluation, self.seed, origins.stated)
+        best = variant(result.best_engine_params, instance.evaluation_class, origins.engine, instance.start)
+        provenance = Provenance.of(result, origins.evaluation, self.seed, origins.stated)
         write_json(self.directory / BEST_FILE, {**best, "evaluation": provenance.to_json()})
         write_results(self.directory, result)
 

@@ -59,11 +59,7 @@ def _choice(path: str, given: Section, kind: str) -> tuple[str, Dimension]:
 
 
 def _bounds(given: Section) -> tuple[float, float]:
-    low, high = given.number("lower"), given.number("upper")
-    if low > high:
-        given.notes.refuse((*given.path, "lower"), f"lower {low} is above upper {high}")
-        return high, high
-    return low, high
+    return given.bounds("lower", "upper")
 
 
 def _positive(given: Section) -> tuple[float, float]:

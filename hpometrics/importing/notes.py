@@ -95,6 +95,14 @@ class Section:
             return 0
         return value
 
+    def bounds(self, lowest: str, highest: str) -> tuple[Number, Number]:
+        """Give two numbers in order; where they are not it is refused, and both are the lower one."""
+        low, high = self.number(lowest), self.number(highest)
+        if low > high:
+            self.notes.refuse((*self.path, lowest), f"{lowest} {low} is above {highest} {high}")
+            return high, high
+        return low, high
+
     def whole(self, key: str) -> int | None:
         """Give a positive whole number; None where there is none, or something else, which is noted."""
         value = self.given.get(key)

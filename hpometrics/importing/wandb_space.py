@@ -89,11 +89,7 @@ def _choice(name: str, given: Section) -> tuple[str, Dimension]:
 
 
 def _bounds(given: Section) -> tuple[float, float]:
-    low, high = given.number("min"), given.number("max")
-    if low > high:
-        given.notes.refuse((*given.path, "min"), f"min {low} is above max {high}")
-        return high, high
-    return low, high
+    return given.bounds("min", "max")
 
 
 def _uniform(given: Section) -> Dimension:

@@ -29,13 +29,14 @@ REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
 
 _SQLITE = "sqlite:///"
-_STATES = {
+STATES = {
     OptunaState.WAITING: TrialState.WAITING,
     OptunaState.RUNNING: TrialState.RUNNING,
     OptunaState.COMPLETE: TrialState.COMPLETE,
     OptunaState.PRUNED: TrialState.PRUNED,
     OptunaState.FAIL: TrialState.FAILED,
 }
+"""What each state of Optuna's is called here."""
 
 
 def open_storage(place: str | Path) -> BaseStorage:
@@ -250,7 +251,7 @@ def _record(trial: FrozenTrial, metric: str) -> TrialRecord:
     return TrialRecord(
         number=trial.number,
         params=dict(trial.params),
-        state=_STATES[trial.state],
+        state=STATES[trial.state],
         value=trial.value if trial.state is OptunaState.COMPLETE else None,
         epochs=epochs,
         reason=trial.user_attrs.get(REASON),

@@ -28,47 +28,34 @@ from ..metrics.names import MetricName
 from ..metrics.registry import MetricEntry, all_entries
 from ..objective import Objective
 from .laws import (
+    LAWS,
     LawBroken,
-    check_buffer,
+    check_company,
+    check_device,
     check_direction,
-    check_empty,
-    check_forward,
-    check_half,
-    check_inference_mode,
-    check_labels,
-    check_merge,
-    check_partition,
-    check_pickle,
-    check_refusal,
-    check_repetition,
-    check_reset,
-    check_row_order,
-    check_shapes,
-    check_single,
-    check_state_dict,
+    check_forms,
+    check_ignored,
+    check_inputs,
+    check_policy,
+    check_soft_labels,
+    check_weightless,
+    check_weights,
 )
 from .ordinary import ORDINARY
 from .subjects import Subject
 
-BARE_LAWS = (
-    check_direction,
-    check_partition,
-    check_merge,
-    check_reset,
-    check_pickle,
-    check_state_dict,
-    check_row_order,
-    check_repetition,
-    check_refusal,
-    check_empty,
-    check_half,
-    check_buffer,
-    check_forward,
-    check_inference_mode,
-    check_single,
-    check_labels,
-    check_shapes,
-)
+_OUR_WAYS = {
+    check_forms,
+    check_inputs,
+    check_company,
+    check_weights,
+    check_weightless,
+    check_soft_labels,
+    check_ignored,
+    check_policy,
+    check_device,
+}
+BARE_LAWS = tuple(law for law in LAWS if law not in _OUR_WAYS)
 """The laws that are about what any metric has: update, compute, reset, forward, merging and saving."""
 
 _FLOAT32 = 1e-5

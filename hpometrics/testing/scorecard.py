@@ -15,7 +15,7 @@ from ..metrics.registry import all_entries
 from .bare import BARE_LAWS, bare_subjects, check_stated_direction
 from .exemptions import EXEMPT
 from .laws import LAWS, check_device, check_direction
-from .subjects import Subject, subjects_of
+from .subjects import Subject, is_here, subjects_of
 
 Law = Callable[[Subject], None]
 T = TypeVar("T")
@@ -43,8 +43,8 @@ class Judged:
 
 
 def judge_ours(workers: int) -> list[Judged]:
-    """Try every use of every registered metric that needs no further package."""
-    names = [(entry.name, entry.feature_type) for entry in all_entries() if not entry.requires]
+    """Try every use of every registered metric whose packages are installed."""
+    names = [(entry.name, entry.feature_type) for entry in all_entries() if is_here(entry)]
     return _spread(_judge_entry, names, workers)
 
 

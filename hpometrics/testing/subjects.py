@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from ..metrics.features import FEATURES, OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.names import MetricName, Scalar
 from ..metrics.registry import MetricEntry, all_entries, find_metric, get_metric
+from .exemptions import UNTRIED
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,15 @@ def _settings(param: Param) -> Sequence[Scalar]:
     """The values that a parameter is tried with."""
     by_kind: dict[str, Sequence[Scalar]] = {"int": (2,), "float": (0.5,), "bool": (True, False)}
     return param.settings or by_kind.get(param.kind, ("a",))
+
+
+def is_here(entry: MetricEntry) -> bool:
+    """Whether everything is installed that a metric needs, and it downloads nothing."""
+    if not entry.requires:
+        return True
+    row = getattr(entry.load(), "row", None)  # of a torchmetrics class
+    packages = () if row is None else row.packages
+    return entry.name not in UNTRIED and all(map(find_spec, packages))
 
 
 def fed(metric: Metric, *batches: Batch) -> Metric:

@@ -6,7 +6,6 @@ from operator import attrgetter
 
 import pytest
 import torch
-from installed import is_here
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
 import hpometrics.metrics.catalogue  # noqa: F401  # registers the built-in metrics
@@ -55,6 +54,7 @@ from hpometrics.testing import (
     subjects_of,
 )
 from hpometrics.testing.exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION, UNTRIED
+from hpometrics.testing.subjects import is_here
 
 ENTRIES = all_entries()
 TRIED = [entry for entry in ENTRIES if is_here(entry)]

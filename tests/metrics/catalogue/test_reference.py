@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import torch
 import torchmetrics
-from installed import is_here
 from scipy.ndimage import binary_erosion
 from scipy.spatial.distance import cdist
 
@@ -30,6 +29,7 @@ from hpometrics.metrics.features import FEATURES, Mask
 from hpometrics.metrics.registry import get_metric
 from hpometrics.testing import OUTPUTS, draw
 from hpometrics.testing.exemptions import UNTRIED
+from hpometrics.testing.subjects import is_here
 
 OWN = [entry for entry in store.all_entries() if entry.path.startswith(f"{reference.__name__}:")]
 
