@@ -52,7 +52,7 @@ class TuneReporter:
 
     `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
     `epoch` counts from 1, `final` says that no epoch follows, `values` holds all values by name; under its
-    own name the metric is there for a Tuner of your own. Schedulers compare a nan with nothing: in an epoch
+    own name each metric is there for a Tuner of your own. Schedulers compare a nan with nothing: in an epoch
     that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
 
     Attributes:
@@ -65,17 +65,20 @@ class TuneReporter:
         self.stopped = False
         self._told = -1
         self._metric = VALUE
+        self._others: list[str] = []
         self._worst = -_WORST
 
-    def check(self, metric: str, objective: Objective) -> None:
-        """Note the metric's name; Tune tells a trial no direction that could be checked.
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Note the names of the metrics; Tune tells a trial no direction that could be checked.
 
         Raises:
             RunError: a report cannot carry a value of that name.
         """
-        if metric in TAKEN:
-            raise RunError(f"Ray Tune keeps the name {metric!r} for itself; log the value under another")
-        self._metric = metric
+        for name in optimised:
+            if name in TAKEN:
+                raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
+        self._metric, *self._others = optimised
+        objective = optimised[self._metric]
         self._worst = _WORST if objective is MINIMIZE else -_WORST
 
     def report(
@@ -94,7 +97,8 @@ class TuneReporter:
         void = not math.isfinite(value)
         told = {PICKED: picked, EPOCH: epoch + 1, FINAL: final, VALUES: dict(values), VOID: void}
         try:
-            tune.report({self._metric: value, VALUE: self._worst if void else value, **told})
+            others = {name: values.get(name, math.nan) for name in self._others}
+            tune.report({**others, self._metric: value, VALUE: self._worst if void else value, **told})
         except SystemExit as stop:
             self.stopped = True
             raise StoppedByTune(

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..search.picking import best_by
 from ..search.record import TrialRecord
-from ..search.selection import Best, best_of
+from ..search.selection import Best
 from ..search.verdict import Verdict
 from .directory import RunDirectory
 from .exports import best_facts, best_yaml
@@ -69,7 +70,7 @@ def best_text(
     """
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
-    best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+    best = best_by(records, resolved.optimised, resolved.pick)
     if metric is None and at is None:
         chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
     else:
@@ -105,7 +106,7 @@ def _chosen(
         asked, records, lacking = answer.asked, answer.records, answer.lacking
         told = by_metric(resolved, asked.name, asked.objective, at)
     picked = repicked(records, told)
-    best = best_of(picked, told.metric, told.objective)
+    best = best_by(picked, told.optimised)
     return Chosen(best, picked, told, _verdict(home, picked, told, level, asked), optimum, lacking)
 
 

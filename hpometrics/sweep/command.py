@@ -12,8 +12,8 @@ from ..exceptions import NoFiniteValueError
 from ..messages import printable
 from ..run.spec import RunSpec
 from ..run.trials import Trials
+from ..search.picking import best_by
 from ..search.record import TrialRecord, TrialState
-from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
 from .engine import check_space, import_engine, settle
@@ -137,7 +137,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     if (kind := job.plan.config.results.report) != "none" and not quiet:
         write_report(home.path, kind)
     try:
-        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+        best = best_by(records, resolved.optimised, resolved.pick)
     except NoFiniteValueError as err:
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)

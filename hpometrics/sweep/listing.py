@@ -10,9 +10,9 @@ from typing import Any
 
 from ..exceptions import ConfigError
 from ..messages import did_you_mean
+from ..search.picking import ranked_by
 from ..search.readings import to_json
 from ..search.record import TrialRecord
-from ..search.selection import ranked
 from .directory import RunDirectory
 from .exports import trials_csv
 from .held_out import held_out
@@ -60,20 +60,20 @@ def trials_text(
 
 def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list[TrialRecord]:
     if by in (BEST, resolved.metric):
-        return ranked(records, resolved.objective)
-    if by in resolved.track:
+        return ranked_by(records, resolved.optimised)
+    if by in resolved.beside:
         return sorted(records, key=lambda record: _goodness(record, by, resolved))
     if by in _FACTS:
         return _ascending(records, _FACTS[by])
     params = {name for record in records for name in record.params}
     if by in params:
         return _ascending(records, lambda record: record.params.get(by))
-    known = [*_FACTS, BEST, resolved.metric, *resolved.track, *sorted(params)]
+    known = [*_FACTS, BEST, resolved.metric, *resolved.beside, *sorted(params)]
     raise ConfigError(f"no column {by!r} to sort by{did_you_mean(by, known)}; there are {', '.join(known)}")
 
 
 def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
-    value, objective = record.picked_values.get(name), resolved.track[name]
+    value, objective = record.picked_values.get(name), resolved.beside[name]
     if value is None or isinstance(value, list):
         return math.inf
     return value if objective is None else objective.sort_key(value)

@@ -79,7 +79,7 @@ class Progress:
     def _line(self, record: TrialRecord, better: bool) -> str:
         name = self._resolved.metric
         values = [f"{name} {spread_of(record):>{_WIDTH}}"]
-        values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.track]
+        values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.beside]
         if record.state is TrialState.FAILED:
             values = [printable((record.reason or "").partition("\n")[0])[:100], *self._traceback(record)]
         epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"

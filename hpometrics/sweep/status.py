@@ -9,8 +9,8 @@ from typing import Any
 
 from ..exceptions import NoFiniteValueError
 from ..search.epoch_log import EPOCHS_FILE
+from ..search.picking import best_by, picked_trial
 from ..search.record import TRIAL_FILE, TrialRecord, TrialState
-from ..search.selection import best_of, picked_trial
 from .best import record_of
 from .directory import RunDirectory
 from .exports import best_facts
@@ -54,7 +54,7 @@ def status_facts(directory: Path) -> dict[str, Any]:
         "open": [_open_facts(home, record) for record in records if not record.state.finished],
     }
     try:
-        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+        best = best_by(records, resolved.optimised, resolved.pick)
     except NoFiniteValueError as err:
         return {**told, "best": None, "reason": str(err)}
     verdict = kept_verdict(home, records, resolved)
@@ -81,7 +81,7 @@ def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
-        best = picked_trial(records, resolved.objective, resolved.pick)
+        best = picked_trial(records, resolved.optimised, resolved.pick)
     except NoFiniteValueError as err:
         return str(err)
     where = f"trial {best.number}, epoch {best.epoch}"

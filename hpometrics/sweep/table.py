@@ -11,9 +11,10 @@ from typing import Any
 from ..messages import printable
 from ..objective import Objective
 from ..redaction import HIDDEN
+from ..search.picking import ranked_by
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
-from ..search.selection import Best, ranked
+from ..search.selection import Best
 from .held_out import held_out, values_shown
 from .resolved import Resolved
 from .scalars import is_text
@@ -95,7 +96,7 @@ def exact(value: Any) -> str:
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
     """Print the best trials, best first."""
-    order = ranked(records, resolved.objective)
+    order = ranked_by(records, resolved.optimised)
     more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
     return aligned(ranked_rows(order[:rows], resolved)) + more
 
@@ -168,7 +169,7 @@ def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
     if tested is not None:
         told.append((tested.name, number(tested.value), f"({tested.words})"))
     told_already = {name for name, *_ in told}
-    for name, objective in resolved.track.items():
+    for name, objective in resolved.beside.items():
         if name not in told_already:
             told.append((name, number(best.values.get(name)), _about(name, objective, resolved)))
     return told

@@ -11,8 +11,9 @@ from typing import Self
 
 from ...exceptions import NoFiniteValueError
 from ...messages import printable
+from ...search.picking import best_by, ranked_by
 from ...search.record import TrialRecord, TrialState
-from ...search.selection import Best, best_of, ranked
+from ...search.selection import Best
 from ...search.verdict import Verdict
 from ..best import record_of
 from ..directory import RunDirectory
@@ -81,7 +82,7 @@ class Report:
         home = RunDirectory(directory)
         resolved, records = home.read(), home.records()
         try:
-            best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+            best = best_by(records, resolved.optimised, resolved.pick)
         except NoFiniteValueError as err:
             return cls(directory, resolved, records, None, str(err))
         return cls(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
@@ -134,7 +135,7 @@ class Report:
     @property
     def table(self) -> list[list[str]]:
         """A head and a row for each of the best trials, best first."""
-        return ranked_rows(ranked(self.records, self.resolved.objective)[:_ROWS], self.resolved)
+        return ranked_rows(ranked_by(self.records, self.resolved.optimised)[:_ROWS], self.resolved)
 
     @property
     def picks(self) -> list[list[str]]:
