@@ -10,7 +10,7 @@ import pytest
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
-from hpometrics.exceptions import ConfigError, NoFeasibleTrialError, ObjectiveError, RecordError
+from hpometrics.exceptions import ConfigError, NoFeasibleTrialError, ObjectiveError
 from hpometrics.list_objective import ListObjective
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.optuna_objective import OptunaObjective

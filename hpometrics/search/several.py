@@ -27,10 +27,16 @@ def check_several(
     if len(optimised) < 2:
         return
     told = f"{', '.join(optimised)} are {len(optimised)} objectives"
-    if sampler is not None and (name := _name_of(sampler)) in _ONE_OBJECTIVE:
+    if searches_for_one(sampler):
+        name = _name_of(sampler)
         raise ConfigError(f"the sampler {name} searches for one objective; {told}. Choose tpe, gp or nsga2")
     if pruner is not None and (name := _name_of(pruner)) not in _NO_PRUNING:
         raise ConfigError(f"the {what} {name} judges one value; {told}. Leave it out")
+
+
+def searches_for_one(sampler: object) -> bool:
+    """Say whether a sampler knows one objective only."""
+    return sampler is not None and _name_of(sampler) in _ONE_OBJECTIVE
 
 
 def _name_of(spec: object) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..exceptions import ConfigError
 from ..messages import did_you_mean
+from ..search.pareto import front_trials
 from ..search.picking import ranked_by
 from ..search.readings import to_json
 from ..search.record import TrialRecord
@@ -53,7 +54,8 @@ def trials_text(
     if form == "csv":
         return trials_csv(chosen, resolved).rstrip("\n")
     if form == "json":
-        told = [_facts(record, directory, resolved) for record in chosen]
+        front = {record.number for record in front_trials(records, resolved.optimised)}
+        told = [_facts(record, directory, resolved, front) for record in chosen]
         return json.dumps(told, indent=1, allow_nan=False)
     return aligned(trial_rows(chosen, resolved))
 
@@ -93,7 +95,9 @@ def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any
     return sorted(records, key=key)
 
 
-def _facts(record: TrialRecord, directory: Path, resolved: Resolved) -> dict[str, Any]:
+def _facts(
+    record: TrialRecord, directory: Path, resolved: Resolved, front: Collection[int]
+) -> dict[str, Any]:
     """Give a trial as strict JSON, with the values of its picked epoch."""
     values = {name: to_json(value) for name, value in record.picked_values.items()}
     tested = held_out(record.picked_values, resolved.metric, resolved.objective, record.value)
@@ -103,4 +107,5 @@ def _facts(record: TrialRecord, directory: Path, resolved: Resolved) -> dict[str
         "test": None if tested is None else tested.to_json(),
         "params": resolved.ordered(record.params),
         "values": values,
+        **({"front": record.number in front} if resolved.others else {}),
     }

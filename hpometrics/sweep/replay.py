@@ -108,7 +108,8 @@ class TrialReplay:
         versions = {**self.resolved.versions, **self.record.versions}
         failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
         failure = printable(again.reason or "") if failed else None
-        return Replayed(self._facts(self.record), self._facts(again), versions, failure)
+        objectives = list(self.resolved.optimised)
+        return Replayed(self._facts(self.record), self._facts(again), versions, failure, objectives)
 
     def _facts(self, record: TrialRecord) -> dict[str, Any]:
         """The value, the epoch it is from and the tracked values there; of a failed trial the reason."""

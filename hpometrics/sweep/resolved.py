@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, RecordError
@@ -90,6 +90,15 @@ class Resolved:
         """Which trial is picked: see `Pick`; of several objectives the knee, unless the file says another."""
         asked: Pick = self.config["metrics"].get("pick", "best")
         return "knee" if self.others and asked == "best" else asked
+
+    @property
+    def is_picked(self) -> bool:
+        """Whether one trial is to be picked; of several objectives only if the file says how."""
+        return not self.others or self.config["metrics"].get("pick", "best") != "best"
+
+    def picked_by(self, pick: Pick) -> Resolved:
+        """The same with another way to pick."""
+        return replace(self, config={**self.config, "metrics": {**self.config["metrics"], "pick": pick}})
 
     def bounds_of(self, name: str) -> list[Constraint]:
         """The constraints on a value."""

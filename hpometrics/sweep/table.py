@@ -11,6 +11,7 @@ from typing import Any
 from ..messages import printable
 from ..objective import Objective
 from ..redaction import HIDDEN
+from ..search.pareto import front_trials
 from ..search.picking import ranked_by
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
@@ -102,8 +103,15 @@ def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int =
 
 
 def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
-    """Give the rows of the best trials, best first, with their ranks; only complete ones rank."""
+    """Give the rows of the best trials, best first, with their ranks; only complete ones rank.
+
+    Of several objectives those of the front come first and are marked; no trial ranks.
+    """
     head, *rows = trial_rows(order, resolved)
+    if resolved.others:
+        front = {record.number for record in front_trials(order, resolved.optimised)}
+        marks = ("*" if record.number in front else "" for record in order)
+        return [["front", *head], *([mark, *row] for mark, row in zip(marks, rows, strict=True))]
     ranks = (str(n) if record.state is TrialState.COMPLETE else "-" for n, record in enumerate(order, 1))
     return [["rank", *head], *([rank, *row] for rank, row in zip(ranks, rows, strict=True))]
 
@@ -149,6 +157,8 @@ def _where(best: Best, resolved: Resolved) -> str:
     """Say which trial and epoch it is; of several runs whose, and of several ways to pick by which."""
     run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
+    if resolved.others:
+        rule = ", the knee of the Pareto front" if resolved.pick == "knee" else ", on the Pareto front"
     return f"trial {best.trial}, epoch {best.epoch}{run}{rule}"
 
 
