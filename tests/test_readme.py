@@ -56,7 +56,7 @@ def test_the_search_of_engine_params_is_the_shipped_one():
 
 def test_the_front_is_that_of_the_shipped_sweep(tmp_path):
     """It is a front with its knee; its first trials have the params and the sizes that the sweep draws."""
-    row = r"  trial (\d+), epoch \d+: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
+    row = r"  trial (\d+), .*: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
     shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", README, re.DOTALL)[1])
     points, ways = [(float(accuracy), float(size)) for _, accuracy, size, *_ in shown], [MAXIMIZE, MINIMIZE]
     assert front_of(points, ways) == list(range(len(shown)))
