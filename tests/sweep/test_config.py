@@ -249,7 +249,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
         ("sampler: random", "pruner: pbt", "pbt"),
         ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {storage: journal}}", "a storage other than"),
         ("epochs: 3}", "epochs: 3}\nbackend: {ray: {address: auto}}", "a running Ray cluster"),
