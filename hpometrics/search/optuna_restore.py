@@ -76,6 +76,6 @@ def restore(
 def _point(record: TrialRecord, space: Space) -> dict[str, Any] | None:
     """The stored form of a trial's params; None where an extended sweep has made its space another one."""
     try:
-        return space.encode(record.params)
+        return space.encode(record.given)
     except SpaceError:
         return None

@@ -125,7 +125,8 @@ class StudySearcher(Searcher):
                     value=record.value,
                     epoch=record.epoch,
                     epochs=record.epochs,
-                    checkpoint=_checkpoint(directory, record.epoch),
+                    params=written.params_at(record.epoch),
+                    checkpoint=checkpoint_of(directory, record.epoch),
                 )
             )
         if error:
@@ -144,7 +145,7 @@ class StudySearcher(Searcher):
         return record
 
 
-def _checkpoint(directory: Path | None, epoch: int | None) -> Path | None:
+def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
     """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
     if directory is None or epoch is None:
         return None

@@ -19,6 +19,7 @@ from ..search.plugins import Table, find_class
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
+from .population import PBT
 from .problems import Path
 from .report.writing import missing_package
 
@@ -30,7 +31,7 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "percentile": ("optuna",),
     "patient": ("optuna",),
     "threshold": ("optuna",),
-    "pbt": (),
+    "pbt": ("ray",),
     "none": ("optuna", "ray", "list"),
 }
 NOT_YET = "is not carried out yet in this version"
@@ -89,6 +90,8 @@ def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
         from ..search.ray_backend import SCHEDULERS, make_scheduler  # a host is loaded only to be asked
 
         _check_types(kind, plugin, SCHEDULERS)
+        if plugin.name == PBT:
+            return  # it wants the space; its tuner is made before the first trial
         make_scheduler(plugin.spec, Objective.MINIMIZE, epochs)
         return
     from optuna.exceptions import ExperimentalWarning
@@ -161,8 +164,6 @@ def _pruner(sweep: Draft) -> Iterator[tuple[Path, str]]:
         return
     if pruner.name not in PRUNERS:
         yield path, _unknown(pruner, "pruner", PRUNERS)
-    elif not PRUNERS[pruner.name]:
-        yield path, f"{pruner.name} {NOT_YET}; asha and hyperband stop early too"
     elif backend not in PRUNERS[pruner.name] and backend != "list":
         fitting = [name for name, backends in PRUNERS.items() if backend in backends]
         where = " and ".join(PRUNERS[pruner.name])
