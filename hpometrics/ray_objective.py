@@ -143,7 +143,7 @@ class RayObjective:
         )
         shared = tune.with_parameters(train_one, trials=self.trials, space=self.space, interval=interval)
         trainable = tune.with_resources(shared, wanted)
-        settings = run_config or self._run_config()
+        settings = run_config or self._run_config(logged=interval is None)
         if interval is not None:
             settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
         return tune.Tuner(trainable, tune_config=config, run_config=settings)
@@ -225,10 +225,13 @@ class RayObjective:
             )
         return scheduler.interval
 
-    def _run_config(self) -> tune.RunConfig:
-        logger = JsonLoggerCallback()  # type: ignore[no-untyped-call]
+    def _run_config(self, logged: bool) -> tune.RunConfig:
+        """Give Tune's own settings; its logger takes no trial that is paused, and leaves files open."""
+        loggers: list[tune.Callback] = []
+        if logged:
+            loggers.append(JsonLoggerCallback())  # type: ignore[no-untyped-call]
         path = None if self.trials.directory is None else str(self.trials.directory / "ray")
-        return tune.RunConfig(storage_path=path, verbose=0, callbacks=[logger])
+        return tune.RunConfig(storage_path=path, verbose=0, callbacks=loggers)
 
 
 def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:

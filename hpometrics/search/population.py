@@ -14,7 +14,7 @@ from ray.tune.schedulers import PopulationBasedTraining
 from ..exceptions import ConfigError
 from .dimensions import Choice
 from .mutation import draws, mutable
-from .ray_keys import EPOCH, VALUE
+from .ray_keys import EPOCH, FINAL, VALUE
 from .seeds import derive_seed
 from .space import Space
 
@@ -59,6 +59,7 @@ class Population(PopulationBasedTraining):
             raise ConfigError(f"perturbation_interval is in epochs, at least 1, got {perturbation_interval}")
         self._changing = mutable(space, mutate)
         self._seed = seed
+        self._left: set[Trial] = set()
         super().__init__(
             time_attr=EPOCH,
             perturbation_interval=perturbation_interval,
@@ -80,6 +81,34 @@ class Population(PopulationBasedTraining):
         """Take a trial in, although a searcher drew it: ours is told which params a value is of."""
         unsearched: Any = SimpleNamespace(search_alg=None)  # Ray would refuse a searcher
         super().on_trial_add(unsearched, trial)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide after an epoch; after its last a trial is done, and goes on from nobody."""
+        if result.get(FINAL):
+            return self.CONTINUE
+        return super().on_trial_result(tune_controller, trial, result)
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """Let the others go on without a trial that has come to its end."""
+        self._leave(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Let the others go on without a trial that has failed."""
+        self._leave(tune_controller, trial)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """Let the others go on without a trial that is taken away."""
+        self._leave(tune_controller, trial)
+
+    def _leave(self, tune_controller: Any, trial: Trial) -> None:
+        """Take a trial out of the population; Ray would have the others wait for it for ever."""
+        state, sync = self._trial_state[trial], int(self._next_perturbation_sync)
+        state.last_train_time, state.last_score = max(state.last_train_time, sync), None
+        self._left.add(trial)
+        others = [other for other in tune_controller.get_live_trials() if other not in self._left]
+        if others and all(self._trial_state[other].last_train_time >= sync for other in others):
+            last_heard = self._trial_state[others[0]].last_result
+            super().on_trial_result(tune_controller, others[0], last_heard or {})
 
     def _checkpoint_or_exploit(self, trial: Trial, *arguments: Any) -> None:
         with self._seeded(trial):

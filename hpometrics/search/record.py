@@ -227,8 +227,9 @@ def write_trial(directory: Path, record: TrialRecord) -> None:
 def _relative(path: Path | None, home: Path | None) -> str | None:
     if path is None:
         return None
-    inside = home is not None and path.is_relative_to(home)
-    return str(path.relative_to(home)) if home is not None and inside else str(path)
+    if home is None or not path.absolute().is_relative_to(home.absolute()):
+        return str(path)
+    return str(path.absolute().relative_to(home.absolute()))
 
 
 def _dumps(told: Mapping[str, Any], indent: int | None = None) -> str:

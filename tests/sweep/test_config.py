@@ -250,7 +250,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
     ("old", "new", "what"),
     [
         ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
-        ("sampler: random", "pruner: pbt", "pbt"),
         ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {storage: journal}}", "a storage other than"),
         ("epochs: 3}", "epochs: 3}\nbackend: {ray: {address: auto}}", "a running Ray cluster"),
     ],
@@ -318,3 +317,25 @@ def test_no_file_ends_in_a_traceback(data):
     inner[path[-1]] = data.draw(ODD)
     with suppress(SweepFileError):
         make_plan(document)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, None),
+        ({"backend: ray": "backend: optuna"}, "search.pruner: pbt runs on ray only; on optuna choose"),
+        ({"[lr]": "[lrr]"}, "search.pruner: mutate: there is no param 'lrr'; did you mean 'lr'?"),
+        ({"[lr]": "[size]"}, "search.pruner: mutate: size is a bundle, which does not change"),
+        ({"{mutate: [lr]}": "{}"}, "search.pruner: mutate lists the params that change in training"),
+        ({"backend: ray": "backend: {ray: {workers: 2}}"}, "backend.ray.workers: the trials of pbt wait"),
+        ({"epochs: 3}": "epochs: 3, repeats: 2}"}, "budget.repeats: pbt changes params in training"),
+        ({"backend: ray": "backend: ray\nresults: {checkpoints: none}"}, "results.checkpoints: pbt hands on"),
+    ],
+)
+def test_a_population_is_checked_before_it_trains(changes, said):
+    """Without Ray, which `check` does not load: what params there are and what keeps trials apart."""
+    text = changed("seed: 3}", "seed: 3, pruner: {pbt: {mutate: [lr]}}}") + "backend: ray\n"
+    for old, new in changes.items():
+        text = changed(old, new, text)
+    found = problems_of(text)
+    assert (said is None and not found) or (len(found) == 1 and said in found[0]), found
