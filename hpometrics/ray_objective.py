@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,16 +16,21 @@ from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
 from .exceptions import ObjectiveError, RunError
-from .logs.loggers import LoggerLike
-from .objective import Objective
 from .redaction import redacted
+from .run.outcome import Outcome
 from .run.spec import Train
-from .run.trials import Trials, as_space, make_trials
+from .run.trials import Trials
 from .search.atomic import make_private
-from .search.epoch_log import Fsync, read_epochs
+from .search.epoch_log import read_epochs
 from .search.exploits import Exploit
-from .search.one_se import Pick
-from .search.optuna_backend import check_study, make_sampler, reserve, study_records
+from .search.optuna_backend import (
+    check_several,
+    check_study,
+    make_sampler,
+    own_pruner,
+    reserve,
+    study_records,
+)
 from .search.population import DONOR, GIVEN, NUMBER, PARAMS, SINCE, Population
 from .search.ray_backend import (
     HandedOn,
@@ -37,7 +42,7 @@ from .search.ray_backend import (
 )
 from .search.ray_search import checkpoint_of
 from .search.record import TrialRecord
-from .search.selection import At, Best, best_of
+from .search.selection import At
 from .search.space import Space
 from .search.study_origin import check_origin
 
@@ -49,44 +54,20 @@ _LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
 one trial would lose the next. A member has as long to end as Tune waits for a process."""
 
 
-class RayObjective:
+class RayObjective(Outcome):
     """Trains in Ray workers, reports every epoch, and lets a scheduler stop what is hopeless.
 
-    Args:
-        train: `train(params, run)`.
-        space: a `Space` or the mapping that makes one.
-        directory, seed, fsync, loggers, repeats, retries: see `Trials`; the workers must see the directory.
-        facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+    The workers must see its directory. See `Outcome` for the arguments.
 
     Raises:
         RunError: there are several repeats and no directory: Tune hears of the first alone.
     """
 
-    def __init__(
-        self,
-        train: Train,
-        space: Space | Mapping[str, Any],
-        *,
-        directory: Path | str | None = None,
-        seed: int | None = None,
-        fsync: Fsync = "epoch",
-        loggers: Sequence[LoggerLike] = (),
-        repeats: int = 1,
-        retries: int = 0,
-        **facts: Any,
-    ) -> None:
-        self.space = as_space(space)
-        self.trials = make_trials(
-            train, directory, seed, fsync, loggers, facts, self.space.params, repeats, retries
-        )
-        if repeats > 1 and directory is None:
+    def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
+        super().__init__(train, space, **settings)
+        if self.trials.repeats > 1 and self.trials.directory is None:
             raise RunError("repeats on Ray are told by the record of a trial; give directory=")
         self.study: optuna.Study | None = None
-
-    @property
-    def direction(self) -> Objective:
-        """The metric's own."""
-        return self.trials.spec.objective
 
     def tuner(
         self,
@@ -118,20 +99,23 @@ class RayObjective:
 
         Raises:
             ObjectiveError: a scheduler, a study or `mode` says another direction.
-            ConfigError: a scheduler, sampler or resource that does not exist.
+            ConfigError: a scheduler, sampler or resource that does not exist, or a scheduler or sampler that
+                knows one objective and is to search for several.
             RunError: the study has all its trials already.
         """
         for name in {"metric", "mode"} & tune_config.keys():
+            spec = self.trials.spec
             raise ObjectiveError(
-                f"{self.trials.spec.name} is to {self.direction.value}; leave {name}={tune_config[name]!r} "
+                f"{spec.name} is to {spec.objective.value}; leave {name}={tune_config[name]!r} "
                 "out: the scheduler is told the current value and the searcher the picked one"
             )
+        check_several(self.optimised, sampler, scheduler, "scheduler")
         start_ray()
         wanted = dict(resources or {"cpu": 1})
         check_resources(wanted)
         study = self._prepared(study, sampler, num_samples, points)
         scheduling = make_scheduler(
-            scheduler, self.direction, self.trials.spec.epochs, self.space, self.trials.seed
+            scheduler, self.directions[0], self.trials.spec.epochs, self.space, self.trials.seed
         )
         interval = self._interval(scheduling, max_concurrent)
         config = tune.TuneConfig(
@@ -148,11 +132,11 @@ class RayObjective:
             settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
         return tune.Tuner(trainable, tune_config=config, run_config=settings)
 
-    def records(self, results: Any = None) -> list[TrialRecord]:
+    def records(self, of: Any = None) -> list[TrialRecord]:
         """Return the record of every trial of the tuner's study.
 
         Args:
-            results: of `fit()`; only its trials, or all of the study if None.
+            of: the results of `fit()`; only their trials, or all of the study if None.
 
         Raises:
             RunError: there was no tuner.
@@ -160,33 +144,22 @@ class RayObjective:
         if self.study is None:
             raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
         found = study_records(self.study)
-        if results is not None:
-            numbers = {result.config["number"] for result in results}
+        if of is not None:
+            numbers = {result.config["number"] for result in of}
             found = [record for record in found if record.number in numbers]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
-
-    def best(self, results: Any = None, pick: Pick | str = Pick.BEST) -> Best:
-        """Return the best trial.
-
-        Args:
-            results: see `records`.
-            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`.
-
-        Raises:
-            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
-        """
-        return best_of(self.records(results), self.trials.spec.name, self.direction, pick)
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
     ) -> optuna.Study:
         if study is None:
             study = optuna.create_study(
-                direction=self.direction.value, sampler=make_sampler(sampler, self.trials.seed)
+                directions=[direction.value for direction in self.directions],
+                sampler=make_sampler(sampler, self.trials.seed),
             )
-        facts = {"constraints": self.trials.spec.bounded}
-        check_study(study, self.trials.spec.name, self.direction, facts)
-        check_origin(study, [self.trials.spec.name], self.space)
+        check_several(self.optimised, study.sampler, own_pruner(study))
+        check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
+        check_origin(study, list(self.optimised), self.space)
         reserve(study, total, [self.space.encode(point) for point in points])
         self.study = study
         return study
@@ -196,7 +169,7 @@ class RayObjective:
         return StudySearcher(
             study,
             self.space,
-            self.direction,
+            spec.optimised,
             At(spec.at),
             self.trials.directory_of,
             take,

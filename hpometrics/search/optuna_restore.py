@@ -12,7 +12,7 @@ import optuna
 
 from ..exceptions import SpaceError
 from .mending import put_aside
-from .optuna_study import METRIC, claim, tell
+from .optuna_study import claim, metrics_of, tell
 from .record import TrialRecord
 from .space import Space
 
@@ -67,8 +67,8 @@ def restore(
             continue
         if point is not None:
             space.suggest(trial)
-        metric = study.user_attrs[METRIC]
-        for epoch in record.epochs:
+        metric, *others = metrics_of(study)
+        for epoch in () if others else record.epochs:
             trial.report(epoch.number(metric), epoch.epoch)
         tell(study, trial, record)
 

@@ -98,7 +98,7 @@ class TuneReporter:
 
     `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
     `epoch` counts from 1, `final` says that no epoch follows, `values` holds all values by name; under its
-    own name the metric is there for a Tuner of your own. Schedulers compare a nan with nothing: in an epoch
+    own name each metric is there for a Tuner of your own. Schedulers compare a nan with nothing: in an epoch
     that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
 
     Args:
@@ -122,17 +122,20 @@ class TuneReporter:
         self.stopped = False
         self._told = -1 if handed_on is None else handed_on.told - 1
         self._metric = VALUE
+        self._others: list[str] = []
         self._worst = -_WORST
 
-    def check(self, metric: str, objective: Objective) -> None:
-        """Note the metric's name; Tune tells a trial no direction that could be checked.
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Note the names of the metrics; Tune tells a trial no direction that could be checked.
 
         Raises:
             RunError: a report cannot carry a value of that name.
         """
-        if metric in TAKEN:
-            raise RunError(f"Ray Tune keeps the name {metric!r} for itself; log the value under another")
-        self._metric = metric
+        for name in optimised:
+            if name in TAKEN:
+                raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
+        self._metric, *self._others = optimised
+        objective = optimised[self._metric]
         self._worst = _WORST if objective is MINIMIZE else -_WORST
 
     def report(
@@ -158,6 +161,7 @@ class TuneReporter:
             VALUES: dict(values),
             VOID: void,
         }
+        told |= {name: values.get(name, math.nan) for name in self._others}
         told |= {self._metric: value, VALUE: self._worst if void else value}
         handing = nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
         try:

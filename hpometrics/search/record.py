@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from typing import Any
 from ..exceptions import RecordError
 from .atomic import atomic_write, make_private
 from .exploits import Exploit
-from .readings import Reading, from_json, numbers_of, to_json
+from .readings import Reading, from_json, number_in, numbers_of, to_json
 from .repeats import Repeat, deviation, mean_values
 from .strict_json import read_json, real, whole
 
@@ -144,6 +144,12 @@ class TrialRecord:
         """All values of the picked epoch, by name; over repeats their means, a curve the first one's."""
         picked = next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
         return {**picked, **mean_values(self.repeats)}
+
+    def scores(self, names: Iterable[str]) -> tuple[float, ...]:
+        """The values of what is optimised, the metric first; nan where the picked epoch has none."""
+        first, others = math.nan if self.value is None else self.value, list(names)[1:]
+        values = self.picked_values if others else {}
+        return (first, *(number_in(values, name) for name in others))
 
     @property
     def deviation(self) -> float | None:
