@@ -15,12 +15,14 @@ from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..logs import loggers
 from ..messages import did_you_mean, one_line
 from ..objective import Objective
+from ..search.drivers import check_driver
 from ..search.plugins import Table, find_class
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
 from .problems import Path
 from .report.writing import missing_package
+from .study_place import known_url
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -33,6 +35,7 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "pbt": (),
     "none": ("optuna", "ray", "list"),
 }
+_STORAGE: Path = ("backend", "optuna", "storage")
 NOT_YET = "is not carried out yet in this version"
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _TYPES = {
@@ -43,11 +46,6 @@ _TYPES = {
     "None": "null",
 }
 _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
-
-_LATER: dict[str, tuple[tuple[Any, ...], str]] = {
-    "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
-    "backend.ray.address": ((None,), "a running Ray cluster"),
-}
 
 
 def check_support(sweep: Draft, document: Document, settle: bool = False) -> None:
@@ -133,13 +131,6 @@ def _fits(value: Any, word: str) -> bool:
 
 
 def _later(sweep: Draft) -> Iterator[tuple[Path, str]]:
-    for key, (supported, what) in _LATER.items():
-        path = tuple(key.split("."))
-        value: Any = sweep
-        for part in path:
-            value = getattr(value, part, supported[0])
-        if value not in supported:
-            yield path, f"{what} {NOT_YET}"
     if sweep.metrics is not None and len(sweep.metrics.optimize) > 1:
         yield ("metrics", "optimize"), f"a search for several objectives {NOT_YET}"
 
@@ -228,8 +219,16 @@ def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
 
 def _optuna_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     settings = sweep.backend.optuna
-    if settings is not None and settings.workers > 1 and settings.storage == "memory":
-        yield ("backend", "optuna", "storage"), "workers share a storage; memory is one process's own"
+    if settings is None:
+        return
+    if settings.workers > 1 and settings.storage == "memory":
+        yield _STORAGE, "workers share a storage; memory is one process's own"
+    url = known_url(settings.storage)
+    if url is not None:
+        try:
+            check_driver(url)
+        except HpometricsError as err:
+            yield _STORAGE, str(err)
 
 
 def _ray_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

@@ -251,8 +251,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
     [
         ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
         ("sampler: random", "pruner: pbt", "pbt"),
-        ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {storage: journal}}", "a storage other than"),
-        ("epochs: 3}", "epochs: 3}\nbackend: {ray: {address: auto}}", "a running Ray cluster"),
     ],
 )
 def test_what_is_not_built_yet_says_so(old, new, what):
