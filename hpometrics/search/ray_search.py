@@ -102,7 +102,8 @@ class StudySearcher(Searcher):
         """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": {}, "_take": None}  # live trials and locks belong to this process
+        # Live trials, locks and the study, whose URL may name a password, belong to this process.
+        return {**self.__dict__, "_live": {}, "_take": None, "study": None}
 
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())

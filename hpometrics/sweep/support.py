@@ -1,4 +1,4 @@
-"""Support: which sampler, pruner and setting runs on which backend, and what waits for a later version.
+"""Support: which sampler, pruner and setting runs on which backend.
 
 One table, so that a combination that cannot run is an error of `check` and never a surprise of `run`.
 """
@@ -15,6 +15,7 @@ from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..logs import loggers
 from ..messages import did_you_mean, one_line
 from ..objective import Objective
+from ..search.drivers import check_driver
 from ..search.plugins import Table, find_class
 from ..search.several import searches_for_one
 from .config import Draft
@@ -23,6 +24,7 @@ from .loader import Document
 from .population import PBT
 from .problems import Path
 from .report.writing import missing_package
+from .study_place import known_url
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -35,7 +37,7 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "pbt": ("ray",),
     "none": ("optuna", "ray", "list"),
 }
-NOT_YET = "is not carried out yet in this version"
+_STORAGE: Path = ("backend", "optuna", "storage")
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _TYPES = {
     "int": "a whole number",
@@ -45,11 +47,6 @@ _TYPES = {
     "None": "null",
 }
 _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
-
-_LATER: dict[str, tuple[tuple[Any, ...], str]] = {
-    "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
-    "backend.ray.address": ((None,), "a running Ray cluster"),
-}
 
 
 def check_support(sweep: Draft, document: Document, settle: bool = False) -> None:
@@ -62,7 +59,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     """
     before = len(document.problems)
     backends = (_program, _list_backend, _optuna_backend, _ray_backend)
-    for check in (_later, _sampler, _pruner, _pick, _objectives, _loggers, _report, *backends):
+    for check in (_sampler, _pruner, _pick, _objectives, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
     for path, text in _pruner_epochs(sweep, document):
@@ -134,16 +131,6 @@ def _fits(value: Any, word: str) -> bool:
     if word == "float":
         return isinstance(value, (int, float))
     return type(value).__name__.removesuffix("Type") == word
-
-
-def _later(sweep: Draft) -> Iterator[tuple[Path, str]]:
-    for key, (supported, what) in _LATER.items():
-        path = tuple(key.split("."))
-        value: Any = sweep
-        for part in path:
-            value = getattr(value, part, supported[0])
-        if value not in supported:
-            yield path, f"{what} {NOT_YET}"
 
 
 def _sampler(sweep: Draft) -> Iterator[tuple[Path, str]]:
@@ -252,8 +239,16 @@ def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
 
 def _optuna_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     settings = sweep.backend.optuna
-    if settings is not None and settings.workers > 1 and settings.storage == "memory":
-        yield ("backend", "optuna", "storage"), "workers share a storage; memory is one process's own"
+    if settings is None:
+        return
+    if settings.workers > 1 and settings.storage == "memory":
+        yield _STORAGE, "workers share a storage; memory is one process's own"
+    url = known_url(settings.storage)
+    if url is not None:
+        try:
+            check_driver(url)
+        except HpometricsError as err:
+            yield _STORAGE, str(err)
 
 
 def _ray_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

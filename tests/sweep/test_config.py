@@ -246,22 +246,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
     assert "the bundle 'large' sets the same params as another" in found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "what"),
-    [
-        ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
-        ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {storage: journal}}", "a storage other than"),
-        ("epochs: 3}", "epochs: 3}\nbackend: {ray: {address: auto}}", "a running Ray cluster"),
-    ],
-)
-def test_what_is_not_built_yet_says_so(old, new, what):
-    """A key of the schema that this version does not carry out is an error, never ignored."""
-    found = problems_of(changed(old, new))
-    assert len(found) == 1, found
-    assert f"{what}" in found[0]
-    assert "is not carried out yet in this version" in found[0]
-
-
 def test_short_and_long_forms_mean_the_same():
     """A bare name is a mapping of one key without options; a scalar is a value."""
     short = plan_of(changed("track: [accuracy]", "track: [f1]"))
