@@ -10,6 +10,7 @@ from injured import InjuredOnRay
 from hpometrics.search.record import TrialState
 
 pytestmark = [pytest.mark.ray, pytest.mark.thorough]
+TRIALS = 3
 HOSTS = pytest.mark.parametrize("host", [InjuredOnRay, BareRay])
 
 FAILING = ("exception", "sys.exit", "out of memory", "os._exit", "SIGKILL")
@@ -57,13 +58,13 @@ def test_bad_trials_of_bare_ray(tmp_path, card, kinds):
 @HOSTS
 def test_a_worker_of_a_trial_that_is_killed_is_replaced(tmp_path, card, host):
     """With one retry allowed its trial goes on, and is no failure."""
-    patient = host(tmp_path)
+    patient = host(tmp_path, trials=TRIALS)
     patient.harm("hang", trial=1)
     driver = patient.start()
     assert driver.waits_for(lambda: patient.noted("began", 1, 1)), patient.err()
     patient.heal()
     os.kill(patient.worker_of(1), signal.SIGKILL)
-    survived = driver.ended() == 0 and patient.whole() == set(range(6))
+    survived = driver.ended() == 0 and patient.whole() == set(range(TRIALS))
     card(patient.toll("SIGKILL of the worker of a trial", 1, survived))
 
 
@@ -75,35 +76,35 @@ def test_a_worker_of_a_trial_that_is_killed_is_replaced(tmp_path, card, host):
 )
 def test_a_driver_that_a_signal_ends_goes_on(tmp_path, card, host, number, code):
     """A trial of it hangs; what has finished is not run again, the trial goes on where it was."""
-    patient = host(tmp_path, trials=3)
+    patient = host(tmp_path, trials=TRIALS)
     ended = patient.interrupted(number, trial=1)
     assert ended == code or host is BareRay
-    survived = patient.run() == 0 and patient.whole() == {0, 1, 2}
+    survived = patient.run() == 0 and patient.whole() == set(range(TRIALS))
     card(patient.toll(f"{number.name} to a run", 1, survived))
 
 
 @HOSTS
 def test_a_driver_that_is_paused_goes_on(tmp_path, card, host):
     """Its workers wait for it."""
-    patient = host(tmp_path)
+    patient = host(tmp_path, trials=TRIALS)
     driver = patient.start()
     assert driver.waits_for(lambda: patient.noted("began", 0, 0)), patient.err()
     driver.send(signal.SIGSTOP)
     driver.lives(5.0)
     driver.send(signal.SIGCONT)
-    survived = driver.ended() == 0 and patient.whole() == set(range(6))
+    survived = driver.ended() == 0 and patient.whole() == set(range(TRIALS))
     card(patient.toll("SIGSTOP for 5 s, then SIGCONT", 1, survived))
 
 
 @HOSTS
 def test_a_disk_that_is_full_on_ray(small_disk, card, host):
     """No trial has failed for it; what was recorded stands, and all goes on when there is room."""
-    patient = host(small_disk)
-    patient.harm("full disk")
+    patient = host(small_disk, trials=TRIALS)
+    patient.harm("full disk", trial=1)
     code = patient.run()
     assert code == 5 or host is BareRay, patient.err()
     patient.note_finished()
     patient.heal()
     (small_disk / "runs/filler").unlink()
-    survived = patient.run() == 0 and patient.whole() == set(range(6))
+    survived = patient.run() == 0 and patient.whole() == set(range(TRIALS))
     card(patient.toll("a disk that is full, then freed", 1, survived))
