@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..search.optuna_backend import OptunaReporter, claim, tell
 from .job import Job
 from .reclaiming import take_up
-from .studies import TrialLocks, is_over, opened_study, reserve_slots
+from .studies import TrialLocks, is_over, opened_study
 
 
 def run_in_process(job: Job, verbose: bool = False) -> None:
@@ -20,14 +22,10 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
         DiskError: the record or the study cannot be written.
     """
     locks = TrialLocks(job.directory, job.plan.trials)
+    total = sys.maxsize if job.plan.trials is None else job.plan.trials
     with opened_study(job, locks, verbose) as study:
         while not is_over(study, job):
-            trial = take_up(study, job, locks)
-            if trial is None:
-                reserve_slots(study, job)
-                trial = claim(study, locks.take)
-            if trial is None and job.plan.trials is None:
-                continue  # another process was quicker to take the slot
+            trial = take_up(study, job, locks) or claim(study, locks.take, total, job.plan.points)
             if trial is None:
                 break
             record, error = job.trials.run(job.plan.space.suggest(trial), OptunaReporter(trial))
