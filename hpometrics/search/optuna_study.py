@@ -11,7 +11,7 @@ import optuna
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
-from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState, create_trial
 
 from ..exceptions import ObjectiveError, RecordError
 from ..objective import Objective
@@ -125,20 +125,38 @@ def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]]
         return max(0, total - present)
 
 
-def claim(study: optuna.Study, take: Callable[[int], bool] | None = None) -> Trial | None:
-    """Take the next waiting slot for this worker alone; None when there is none.
+def claim(
+    study: optuna.Study,
+    take: Callable[[int], bool] | None = None,
+    total: int = 0,
+    points: Sequence[Mapping[str, Any]] = (),
+) -> Trial | None:
+    """Take the next waiting slot for this worker alone, or else a new one; None when there is none.
+
+    Of a database Optuna reads each slot that waits anew whenever it looks at the trials, and a pruner looks
+    at them after every epoch; so a slot that none has to know of before is best added as it is taken.
 
     Args:
-        study: its slots come from `reserve`.
+        study: slots that wait there come from `reserve`.
         take: called with a trial's number before it is claimed; False leaves it to others. A worker locks the
             trial's directory here, so that nobody takes the trial for an orphan.
+        total: a study that has fewer trials gets a new one if no slot waits.
+        points: see `reserve`.
     """
     # On SQLite two processes can both turn a trial from waiting to running.
     with exclusive(study._storage, study.study_name):
-        for waiting in study.get_trials(deepcopy=False, states=(OptunaState.WAITING,)):
+        trials = study.get_trials(deepcopy=False)
+        for waiting in trials:
+            if waiting.state is not OptunaState.WAITING:
+                continue
             if (take is None or take(waiting.number)) and _claimed(study._storage, waiting):
-                return _live_trial(study, waiting)
-    return None
+                return _live_trial(study, waiting._trial_id)
+        number = len(trials)
+        if number >= total or not (take is None or take(number)):
+            return None
+        trial = _live_trial(study, _begun(study, points[number] if number < len(points) else None))
+        others = trial.number != number  # who does not lock the study may have added one
+        return None if others and take is not None and not take(trial.number) else trial
 
 
 def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
@@ -155,7 +173,7 @@ def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
                 running._trial_id
             )  # it may have finished just before its lock fell
             if now.state is OptunaState.RUNNING:
-                return _live_trial(study, running)
+                return _live_trial(study, running._trial_id)
     return None
 
 
@@ -243,6 +261,13 @@ def _claimed(storage: BaseStorage, waiting: FrozenTrial) -> bool:
         return False  # another worker claimed and finished it
 
 
-def _live_trial(study: optuna.Study, frozen: FrozenTrial) -> Trial:
+def _begun(study: optuna.Study, point: Mapping[str, Any] | None) -> int:
+    """Add a trial that runs, with the params of a point if there is one, and return its id."""
+    fixed = {} if point is None else {_FIXED: dict(point)}
+    template = create_trial(state=OptunaState.RUNNING, system_attrs=fixed) if fixed else None
+    return study._storage.create_new_trial(study._study_id, template)
+
+
+def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
     study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
-    return Trial(study, frozen._trial_id)
+    return Trial(study, trial_id)

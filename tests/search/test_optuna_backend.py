@@ -177,6 +177,32 @@ def test_a_slot_that_another_worker_holds_is_left_alone():
     assert claim(study, take=lambda number: number == 1) is None
 
 
+def test_a_new_slot_is_added_as_it_is_taken(storage):
+    """Slots that wait come first; then there are as many new ones as the total has room for, none waiting."""
+    study = open_study(storage, "s", "loss", MINIMIZE)
+    points = [{"lr": 0.01, "width": 8, "optimizer": "sgd"}, {"lr": 0.02, "width": 16, "optimizer": "adam"}]
+    reserve(study, 1, points)
+    claimed = [claim(study, total=3, points=points) for _ in range(4)]
+    assert [trial.number if trial else None for trial in claimed] == [0, 1, 2, None]
+    assert [SPACE.suggest(trial) for trial in claimed[:2]] == points
+    assert claim(study, take=lambda number: False, total=9) is None
+    assert len(study.trials) == 3 and all(t.state is OptunaState.RUNNING for t in study.trials)
+
+
+def test_a_new_slot_is_taken_under_its_own_number():
+    """Who adds trials without the study's lock may come between; the trial that was added is locked then."""
+    study, taken = optuna.create_study(), []
+
+    def take(number: int) -> bool:
+        taken.append(number)
+        if len(taken) == 1:
+            study.ask()
+        return True
+
+    assert claim(study, take, total=9).number == 1
+    assert taken == [0, 1]
+
+
 def test_a_sampler_sees_what_others_finished():
     """Each claim reads the study anew, as `study.ask` does."""
     study = optuna.create_study()
