@@ -261,7 +261,7 @@ class Run(Closing):
         stored, decision = self._ranks.from_first(self._resume)
         if decision is None:
             return 0
-        put_states(objects, stored.states)
+        put_states(objects, stored.states, stored.adopted)
         if not self._ranks.leads:
             for record in stored.done:
                 self._take_again(record)

@@ -15,18 +15,16 @@ from .optuna_study import (
     check_direction,
     check_study,
     claim,
-    close_storage,
-    open_storage,
     open_study,
     reclaim,
     reserve,
-    storing,
     study_records,
     tell,
     write_result,
 )
 from .seeds import derive_seed
 from .several import check_several
+from .storages import close_storage, open_storage, storing
 
 __all__ = [
     "PRUNERS",

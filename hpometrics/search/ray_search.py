@@ -102,7 +102,8 @@ class StudySearcher(Searcher):
         """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": {}, "_take": None}  # live trials and locks belong to this process
+        # Live trials, locks and the study, whose URL may name a password, belong to this process.
+        return {**self.__dict__, "_live": {}, "_take": None, "study": None}
 
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
@@ -129,7 +130,8 @@ class StudySearcher(Searcher):
                     value=record.value,
                     epoch=record.epoch,
                     epochs=record.epochs,
-                    checkpoint=_checkpoint(directory, record.epoch),
+                    params=written.params_at(record.epoch),
+                    checkpoint=checkpoint_of(directory, record.epoch),
                 )
             )
         if error:
@@ -148,7 +150,7 @@ class StudySearcher(Searcher):
         return record
 
 
-def _checkpoint(directory: Path | None, epoch: int | None) -> Path | None:
+def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
     """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
     if directory is None or epoch is None:
         return None

@@ -10,6 +10,7 @@ from functools import partial
 
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..messages import printable
+from ..redaction import redacted
 from ..run.spec import RunSpec
 from ..run.trials import Trials
 from ..search.picking import best_by
@@ -24,10 +25,12 @@ from .job import Job, spec_facts
 from .mending import mend
 from .plan import Plan
 from .progress import Progress
+from .publication import check_fresh
 from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
 from .status import status_facts
+from .study_place import storage_of, written
 from .table import evaluated, optimal, result_table
 from .verdicts import conclude, kept_verdict, verdict_lines
 from .writer import write_text
@@ -53,11 +56,11 @@ def run_command(plan: Plan, options: Options) -> int:
         HpometricsError: something is wrong, found before the first trial.
     """
     job = make_job(plan, options.extend)
+    job.leads = job.gathers = True
+    check_fresh(job, options.fresh)
     with (
         raising_interrupts(),
-        job.directory.opened(
-            job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
-        ),
+        job.directory.opened(_text(job), job.resolved, fresh=options.fresh, extend=options.extend),
     ):
         mended = list(mend(job))
         earlier = job.directory.records()
@@ -79,6 +82,12 @@ def run_command(plan: Plan, options: Options) -> int:
             return code
         progress.say(_why_failed(failed))
         return TOO_MANY_FAILED
+
+
+def _text(job: Job) -> str:
+    """Give the sweep file as it is kept: who logs in at a storage is left out."""
+    storage = storage_of(job.plan.config.backend)
+    return job.plan.document.text.replace(storage, written(storage))
 
 
 def make_job(plan: Plan, extend: bool = False) -> Job:
@@ -182,7 +191,7 @@ def _as_json(home: RunDirectory) -> str:
 
 def _saved(job: Job) -> str:
     home, report = job.directory, job.plan.config.results.report
-    kept = (home.best, home.engine_params, home.table, home.study, home.report(report))
+    kept = (home.best, home.engine_params, home.table, home.study, home.journal, home.report(report))
     return ", ".join(path.name for path in kept if path.exists())
 
 
@@ -190,4 +199,5 @@ def _interrupted(job: Job) -> str:
     done, total = sum(record.state.finished for record in job.directory.records()), job.plan.trials
     settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
-    return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
+    told = f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
+    return redacted(told)

@@ -71,6 +71,7 @@ def best_facts(
         "value": best.value,
         "deviation": best.deviation,
         "repeats": [{"seed": r.seed, "value": r.value, "epoch": r.epoch} for r in record.repeats],
+        "exploits": [one.to_json() for one in record.exploits],
         "test": None if tested is None else tested.to_json(),
         "at": resolved.at,
         "epoch": best.epoch,

@@ -34,6 +34,8 @@ class Job:
         facts: what it measures, as `RunSpec` takes it.
         tell: called with the record of every trial that ends.
         extend: a stored study of another space is accepted.
+        leads: it says what the sweep is about, and tells of trials that end elsewhere; a worker joins.
+        gathers: it takes the records of those trials into its directory.
         earlier: seconds that earlier invocations spent.
         reached: whether a trial has reached the target.
         failed: how many trials have failed, those of earlier invocations included.
@@ -47,6 +49,8 @@ class Job:
     facts: Mapping[str, Any]
     tell: Callable[[TrialRecord], None] = print
     extend: bool = False
+    leads: bool = False
+    gathers: bool = False
     earlier: float = 0.0
     began: float = field(default_factory=time.monotonic)
     reached: bool = False

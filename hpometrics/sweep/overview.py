@@ -15,6 +15,7 @@ from .outputs import plain, shown
 from .plan import Plan
 from .resolved import resolved_config
 from .searched import LIST
+from .study_place import written
 from .table import ARROWS, duration, exact
 
 _OPTIONS = 20
@@ -148,7 +149,8 @@ def _backend(plan: Plan) -> str:
         cpu = needs.cpu or plan.config.engine.threads or 1
         return f"ray   workers {workers}, each with {cpu:g} cpu and {needs.gpu:g} gpu"
     if chosen.optuna is not None:
-        return f"optuna   storage {chosen.optuna.storage}, {_plural(chosen.optuna.workers, 'worker')}"
+        storage = written(chosen.optuna.storage)
+        return f"optuna   storage {storage}, {_plural(chosen.optuna.workers, 'worker')}"
     return "list   one after the other"
 
 

@@ -18,6 +18,7 @@ from .loader import Document, read_document
 from .measures import OWN, Measure, outputs_of, read_measures
 from .outputs import UNSAID, Outputs, settled_output, types_of
 from .overrides import override
+from .population import check_population
 from .problems import Path
 from .searched import Points, first_points, read_space
 from .slugs import slug_of
@@ -133,6 +134,7 @@ def make_plan(
     bounds = _bounds(config, output, clear, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
+    check_population(config, space, document)
     document.raise_problems()
     whole = cast(Sweep, config)  # nothing is wrong, so nothing is missing
     count = max(1, len(whole.metrics.optimize))

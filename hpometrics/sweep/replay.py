@@ -156,6 +156,12 @@ def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> Trial
     if record is None:
         there = ", ".join(str(record.number) for record in records)
         raise ConfigError(f"{home.path}: has no trial {number}; there are {there or 'none'}")
+    if record.exploits:
+        last = record.exploits[-1]
+        raise ConfigError(
+            f"{home.path}: trial {number} went on from the state of trial {last.donor} at epoch {last.epoch} "
+            "(pbt), so its params alone do not give its value; its checkpoint has the state"
+        )
     if record.state is TrialState.PRUNED or not record.state.finished:
         raise ConfigError(
             f"{home.path}: trial {number} is {record.state.value}, and its end was not its own; a trial that "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.picking import Pick
 from ..versions import installed_versions
-from .loader import read_document
+from .loader import Document, parse_document, read_document
 from .outputs import plain
 from .writer import dump_yaml
 
@@ -138,8 +138,12 @@ class Resolved:
 
 def resolved_config(plan: Plan) -> dict[str, Any]:
     """Give the sweep file with every default spelled out."""
+    from .study_place import written  # with pydantic, which readers of results need not load
+
     told = plan.config.model_dump(by_alias=True, exclude_none=True)
     told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
+    if (settings := plan.config.backend.optuna) is not None:
+        told["backend"]["optuna"]["storage"] = written(settings.storage)
     if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
         told["search"].setdefault("sampler", plan.sampler)
         told["search"].setdefault("pruner", plan.pruner)
@@ -193,8 +197,21 @@ def read_resolved(path: pathlib.Path) -> Resolved:
     Raises:
         RecordError: it is damaged, or of another version.
     """
+    return _resolved(lambda: read_document(path), str(path))
+
+
+def parse_resolved(text: str, source: str) -> Resolved:
+    """Read the text of `sweep.resolved.yaml`.
+
+    Raises:
+        RecordError: it is damaged, or of another version.
+    """
+    return _resolved(lambda: parse_document(text, source), source)
+
+
+def _resolved(read: Callable[[], Document], source: str) -> Resolved:
     try:
-        document = read_document(path)
+        document = read()
         document.raise_problems()
         told = document.data
         _check_kinds(told)
@@ -204,7 +221,7 @@ def read_resolved(path: pathlib.Path) -> Resolved:
         objective = Objective.parse(told["objective"])
         return Resolved(**{**told, "objective": objective, "track": objectives, "others": others})
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
-        raise RecordError(f"{path}: does not read back as a resolved sweep: {err}") from err
+        raise RecordError(f"{source}: does not read back as a resolved sweep: {err}") from err
 
 
 def _check_kinds(told: Mapping[str, Any]) -> None:

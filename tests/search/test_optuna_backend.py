@@ -11,7 +11,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.exceptions import NotYetError, ObjectiveError, RecordError, RunError
+from hpometrics.exceptions import ObjectiveError, RecordError, RunError
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.optuna_backend import (
     OptunaReporter,
@@ -141,13 +141,11 @@ def test_a_stored_study_is_about_one_metric(storage):
 
 
 def test_the_storage_has_a_write_ahead_log(tmp_path, storage):
-    """Readers do not wait for writers; what is not built yet says so."""
+    """Readers do not wait for writers."""
     with sqlite3.connect(tmp_path / "study.db") as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
     assert isinstance(open_storage("memory"), optuna.storages.InMemoryStorage)
-    with pytest.raises(NotYetError, match="journal files and gRPC are not built yet"):
-        open_storage("journal:study.log")
 
 
 def test_a_file_that_is_no_study_is_named(tmp_path):
@@ -177,6 +175,32 @@ def test_a_slot_that_another_worker_holds_is_left_alone():
     reserve(study, 2)
     assert claim(study, take=lambda number: number == 1).number == 1
     assert claim(study, take=lambda number: number == 1) is None
+
+
+def test_a_new_slot_is_added_as_it_is_taken(storage):
+    """Slots that wait come first; then there are as many new ones as the total has room for, none waiting."""
+    study = open_study(storage, "s", "loss", MINIMIZE)
+    points = [{"lr": 0.01, "width": 8, "optimizer": "sgd"}, {"lr": 0.02, "width": 16, "optimizer": "adam"}]
+    reserve(study, 1, points)
+    claimed = [claim(study, total=3, points=points) for _ in range(4)]
+    assert [trial.number if trial else None for trial in claimed] == [0, 1, 2, None]
+    assert [SPACE.suggest(trial) for trial in claimed[:2]] == points
+    assert claim(study, take=lambda number: False, total=9) is None
+    assert len(study.trials) == 3 and all(t.state is OptunaState.RUNNING for t in study.trials)
+
+
+def test_a_new_slot_is_taken_under_its_own_number():
+    """Who adds trials without the study's lock may come between; the trial that was added is locked then."""
+    study, taken = optuna.create_study(), []
+
+    def take(number: int) -> bool:
+        taken.append(number)
+        if len(taken) == 1:
+            study.ask()
+        return True
+
+    assert claim(study, take, total=9).number == 1
+    assert taken == [0, 1]
 
 
 def test_a_sampler_sees_what_others_finished():

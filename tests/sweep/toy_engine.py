@@ -156,6 +156,25 @@ def meet(params, run):
     train(params, run)
 
 
+@engine(output=Binary())
+def meet_elsewhere(params, run):
+    """Wait, in the first trial of a run, until a worker elsewhere trains too."""
+    if not Path("met").exists():
+        if "run" in sys.argv:
+            Path("ready").write_text("")
+        with Path("meeting").open("r" if "run" in sys.argv else "w"):
+            Path("met").touch()
+    train(params, run)
+
+
+@engine(output=Binary())
+def place(params, run):
+    """Write where it is, and which GPU is its own."""
+    with Path("places").open("a") as file:
+        file.write(f"{Path.cwd()} {os.environ.get('CUDA_VISIBLE_DEVICES')}\n")
+    train(params, run)
+
+
 def interrupt(params, run):
     """Press Ctrl-C in the second epoch of the third trial, once."""
     for epoch in run.epochs():
