@@ -40,11 +40,15 @@ class Pick:
 
 
 def by_metric(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
-    """Give the sweep as if this metric had been optimised; the one that was is tracked."""
+    """Give the sweep as if this metric had been optimised, and the best trial by it were picked.
+
+    What was optimised is tracked.
+    """
     known = {**resolved.optimised, **resolved.track}
     track = {name: other for name, other in known.items() if name != metric}
     at = at or resolved.at
-    return replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
+    told = replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
+    return told.picked_by("best")
 
 
 def repicked(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:

@@ -123,6 +123,7 @@ def test_the_file_picks(sweep, folder):
     assert f"Optimal Engine Params: (trial {trials[0]}, epoch 1, on the Pareto front):" in result.stdout
     assert yaml.safe_load((HOME / "best.yaml").read_text())["pick"] == trials[0]
     assert "the knee of the Pareto front" in sweep(SWEEP.replace("track", "pick: knee, track")).stdout
+    assert ", epoch 0):" in called("best", str(HOME), "--metric", "cost").stdout
     beaten = next(number for number in range(9) if number not in trials)
     refused = sweep(SWEEP.replace("track", f"pick: {beaten}, track"))
     assert refused.exit_code == 2 and f"trial {beaten} is not on the front" in refused.stderr
