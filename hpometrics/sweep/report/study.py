@@ -28,7 +28,9 @@ def space_of(resolved: Resolved) -> Space | None:
     return None if space is None or LIST in space.dimensions else space
 
 
-def study_of(records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None) -> optuna.Study:
+def study_of(
+    records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None, infeasible: bool = False
+) -> optuna.Study:
     """Give a study whose complete trials have the numbers and values of the record.
 
     Args:
@@ -36,24 +38,32 @@ def study_of(records: Sequence[TrialRecord], resolved: Resolved, space: Space | 
         resolved: what it is about.
         space: gives the trials their params too; a complete trial whose params lie outside of it, as an
             earlier space allowed, is left out.
+        infeasible: whether trials that break a constraint are there too, as complete ones that break it.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction=resolved.objective.value, study_name=resolved.name)
     known = {record.number: record for record in records}
     numbers = range(max(known, default=-1) + 1)
-    study.add_trials([_trial(known.get(number), space) for number in numbers])
+    states = (TrialState.COMPLETE, TrialState.INFEASIBLE) if infeasible else (TrialState.COMPLETE,)
+    kept = {number: record for number, record in known.items() if record.state in states}
+    study.add_trials([_trial(kept.get(number), space) for number in numbers])
     return study
 
 
 def _trial(record: TrialRecord | None, space: Space | None) -> FrozenTrial:
     """Give the trial, or one that failed in the place of what is not drawn, so that numbers stay."""
-    if record is not None and record.state is TrialState.COMPLETE and record.value is not None:
-        try:
-            drawn = _with_params(record, space)
-        except SpaceError:
-            return create_trial(state=OptunaState.FAIL)
-        return create_trial(value=record.value, params=drawn.params, distributions=drawn.distributions)
-    return create_trial(state=OptunaState.FAIL)
+    if record is None or record.value is None:
+        return create_trial(state=OptunaState.FAIL)
+    try:
+        drawn = _with_params(record, space)
+    except SpaceError:
+        return create_trial(state=OptunaState.FAIL)
+    return create_trial(
+        value=record.value,
+        params=drawn.params,
+        distributions=drawn.distributions,
+        constraints=dict(record.constraints),
+    )
 
 
 def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:
