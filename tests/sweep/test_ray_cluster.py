@@ -16,9 +16,10 @@ from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@pytest.fixture
+def cluster(monkeypatch):
     """The address of a cluster of two CPUs and a GPU that only it believes in; started in another folder."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else a token would be left in the home directory
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
