@@ -13,7 +13,7 @@ import optuna
 
 from ..exceptions import SpaceError
 from .mending import put_aside
-from .optuna_study import METRIC, claim, tell
+from .optuna_study import claim, metrics_of, tell
 from .record import TrialRecord
 from .space import Space
 from .storages import JOURNAL
@@ -71,8 +71,8 @@ def restore(
             continue
         if point is not None:
             space.suggest(trial)
-        metric = study.user_attrs[METRIC]
-        for epoch in record.epochs:
+        metric, *others = metrics_of(study)
+        for epoch in () if others else record.epochs:
             trial.report(epoch.number(metric), epoch.epoch)
         tell(study, trial, record)
 
@@ -88,6 +88,6 @@ def _is_journal(path: Path) -> bool:
 def _point(record: TrialRecord, space: Space) -> dict[str, Any] | None:
     """The stored form of a trial's params; None where an extended sweep has made its space another one."""
     try:
-        return space.encode(record.params)
+        return space.encode(record.given)
     except SpaceError:
         return None

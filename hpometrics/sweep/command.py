@@ -8,17 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..exceptions import NoFiniteValueError
+from ..exceptions import ConfigError, NoFiniteValueError
 from ..messages import printable
 from ..redaction import redacted
 from ..run.spec import RunSpec
 from ..run.trials import Trials
+from ..search.picking import best_by
 from ..search.record import TrialRecord, TrialState
-from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
 from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
+from .front import front_text
 from .interrupts import exit_code, raising_interrupts
 from .job import Job, spec_facts
 from .mending import mend
@@ -31,10 +32,10 @@ from .staged import StagedEngine
 from .status import status_facts
 from .study_place import storage_of, written
 from .table import evaluated, optimal, result_table
-from .verdicts import conclude, kept_verdict
+from .verdicts import conclude, kept_verdict, verdict_lines
 from .writer import write_text
 
-OK, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 3, 4
+OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -146,14 +147,14 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     if (kind := job.plan.config.results.report) != "none" and not quiet:
         write_report(home.path, kind)
     try:
-        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
-    except NoFiniteValueError as err:
+        best = best_by(records, resolved.optimised, resolved.pick)
+    except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
             print(_as_json(home) if as_json else evaluated(records))
-        return NOTHING_COMPLETE
+        return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
     engine = job.trials.train
@@ -164,8 +165,11 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     if as_json:
         print(_as_json(home), flush=True)
     elif not quiet:
-        print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
-        print(*verdict.lines(), sep="\n")
+        if resolved.is_picked:
+            found = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict)])
+        else:
+            found = front_text(records, resolved, home.path)
+        print(result_table(records, resolved), found, sep="\n\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, model_validator
 
 from ..redaction import redacted
+from ..search.picking import RULES
 from . import secrets
 from .dimensions import SpaceForm
 from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong
@@ -91,6 +92,19 @@ ExamplesForm = Annotated[
 ]
 
 
+def _pick(value: Any) -> Any:
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if not number and value not in RULES:
+        raise wrong(f"wants best, one_se, knee or the number of a trial, got {value!r}")
+    return value
+
+
+_PickShape = Literal["best", "one_se", "knee"] | Annotated[int, Field(ge=0)]
+PickForm = Annotated[
+    Literal["best", "one_se", "knee"] | int, BeforeValidator(_pick, json_schema_input_type=_PickShape)
+]
+
+
 class Metrics(Strict):
     """What is good."""
 
@@ -99,7 +113,8 @@ class Metrics(Strict):
         BeforeValidator(_one_or_more, json_schema_input_type=MetricForm | list[MetricForm]),
         Field(min_length=1),
     ] = Field(default_factory=list)
-    """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one."""
+    """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one. Of a
+    list of several the Pareto front is searched for."""
     constraints: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
     """Conditions such as `ece <= 0.05`."""
     track: Annotated[list[MetricForm], Field(max_length=1000)] = Field(default_factory=list)
@@ -108,9 +123,10 @@ class Metrics(Strict):
     """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
     at: Literal["best", "last"] = "best"
     """Which epoch's value counts for a trial."""
-    pick: Literal["best", "one_se"] = "best"
-    """Which trial is picked: the best, or of those within one standard error of it, over repeats, the one of
-    the fewest epochs."""
+    pick: PickForm = "best"
+    """Which trial is picked: the best, or `one_se`, of those within one standard error of it, over repeats,
+    the one of the fewest epochs. Of several objectives `knee`, or a trial of the front by its number; without
+    it the front is named, and `best.yaml` holds the knee."""
     track_examples: ExamplesForm = None
     """Keep the worst and best examples of each trial's picked epoch: true, how many, or a mapping."""
 

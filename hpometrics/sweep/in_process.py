@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -60,10 +61,12 @@ def _locks(job: Job) -> Iterator[TrialLocks]:
 
 
 def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
+    points = job.plan.points
+    if not locks.shared:
+        return claim(study, locks.take, sys.maxsize if job.plan.trials is None else job.plan.trials, points)
     reserve_slots(study, job)
     trial = claim(study, locks.take)
-    points = job.plan.points
-    if trial is None or not locks.shared or trial.number >= len(points):
+    if trial is None or trial.number >= len(points):
         return trial
     return with_point(study, trial, points[trial.number])
 

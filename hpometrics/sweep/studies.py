@@ -133,19 +133,18 @@ def _knows(job: Job, records: Sequence[TrialRecord]) -> bool:
 
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
     plan, search = job.plan, job.plan.config.search
-    metric, objective = job.resolved.metric, job.resolved.objective
+    optimised = job.resolved.optimised
     on_ray = plan.config.backend.name == "ray"  # there a scheduler stops trials
     pruner = None if on_ray or search.pruner is None else search.pruner.spec
     study = open_study(
         storage,
         plan.name,
-        metric,
-        objective,
+        optimised,
         make_sampler(plan.sampler_spec, search.seed),
         make_pruner(pruner, plan.config.budget.epochs),
     )
-    check_study(study, metric, objective)
-    check_origin(study, [metric], plan.space, extend=job.extend)
+    check_study(study, optimised)
+    check_origin(study, list(optimised), plan.space, extend=job.extend)
     if is_shared(storage_of(plan.config.backend)):
         publish(study, job)
     return study

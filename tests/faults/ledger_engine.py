@@ -76,9 +76,10 @@ def _raise(cost):
 
 
 def _out_of_memory(cost):
-    """Ask for more than the process may have."""
+    """Ask for more than the process may have, which is a GiB more than it has: other threads need some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (2**30, hard))
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30, hard))
     try:
         return float(len(bytearray(2**31)))
     finally:
@@ -120,6 +121,9 @@ HARMS = {
     "sys.exit": lambda cost: sys.exit(3),
     "out of memory": _out_of_memory,
     "os._exit": lambda cost: os._exit(9),
+    "SIGKILL": lambda cost: os.kill(
+        os.getpid(), signal.SIGKILL
+    ),  # as the system does that has no memory left
     "nan": lambda cost: float("nan"),
     "no metric": lambda cost: None,
     "full disk": _fill_disk,

@@ -199,3 +199,13 @@ def _is_first(what, params):
 
 
 not_a_function = 3
+
+
+@engine(output=Binary())
+def trade(params, run):
+    """The larger `size`, the surer of the target and the dearer; the second epoch is the better one."""
+    target = torch.arange(64) % 2
+    for epoch in run.epochs():
+        noise = torch.linspace(-4, 4, 64)[torch.randperm(64, generator=torch.Generator().manual_seed(1))]
+        run.update(logits=(target * 2.0 - 1.0) * params["size"] * (epoch + 1) / 4 + noise, target=target)
+        run.log(cost=params["size"] ** 2 + epoch)
