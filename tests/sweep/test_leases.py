@@ -13,7 +13,7 @@ from hpometrics.sweep.leases import TrialLeases
 @pytest.fixture
 def study():
     """A study of two slots."""
-    study = open_study(open_storage("memory"), "s", "loss", MINIMIZE)
+    study = open_study(open_storage("memory"), "s", {"loss": MINIMIZE})
     reserve(study, 2)
     return study
 
