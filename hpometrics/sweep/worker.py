@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..exceptions import ConfigError
+from ..search.owners import check_own
 from ..search.record import TrialRecord
 from .command import OK, make_job
 from .directory import RunDirectory
@@ -45,6 +46,7 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
     """
     tell_number = _number_teller() if options.hired else None
     home = RunDirectory(path)
+    check_own(home.path)
     home.check_links()
     plan = planned_again(home, [f"results.dir={json.dumps(str(path))}"])
     settings = plan.config.backend.optuna
