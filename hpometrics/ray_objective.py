@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
-from .exceptions import ObjectiveError, RunError
+from .exceptions import DiskError, ObjectiveError, RunError
 from .logs.loggers import LoggerLike
 from .objective import Objective
 from .redaction import redacted
@@ -198,7 +199,12 @@ def train_one(config: dict[str, Any], trials: Trials, space: Space) -> None:
     number = config.get("number")
     params = config["params"] if number is not None else space.decode(config)
     reporter = TuneReporter(number, params)
-    _, error = trials.run(params, reporter)
+    try:
+        _, error = trials.run(params, reporter)
+    except DiskError as err:  # its record could not be written
+        error = err
+    if isinstance(error, DiskError):
+        reporter.give_up(redacted(str(error)))
     if reporter.stopped:
         raise SystemExit(0)
     if error is not None:
@@ -207,9 +213,8 @@ def train_one(config: dict[str, Any], trials: Trials, space: Space) -> None:
 
 def _without_secrets(error: BaseException) -> BaseException:
     """Give the error as Ray may write it to its files."""
-    text = str(error)
-    safe = redacted(text)
-    return error if safe == text else RunError(f"{type(error).__name__}: {safe}")
+    text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
+    return error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {error}"))
 
 
 def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:

@@ -13,11 +13,13 @@ import optuna
 from optuna.trial import Trial
 from ray.tune.search import Searcher
 
+from ..exceptions import RunError
 from ..objective import Objective
+from ..redaction import redacted
 from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
 from .optuna_study import claim, reclaim, tell
-from .ray_keys import EPOCH, FINAL, PICKED, VALUE, VALUES, VOID
+from .ray_keys import EPOCH, FINAL, FULL, PICKED, VALUE, VALUES, VOID
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
 from .selection import At, Picker
 from .space import Space
@@ -72,6 +74,7 @@ class StudySearcher(Searcher):
         live = self._live.get(trial_id)
         if live is not None:
             live.add(result)
+            live.full = result.get(FULL)
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
@@ -84,6 +87,9 @@ class StudySearcher(Searcher):
         live = self._live.pop(trial_id, None)
         if live is None:
             return
+        live.full = (result or {}).get(FULL, live.full)
+        if live.full is not None and self._take is not None:
+            return  # no fault of the trial: it stays open for whoever goes on with the search
         again = bool(result) and not live.add(result or {})
         complete = again or bool(result and result.get(FINAL))
         if not (error and self._is_tried_again(live)):
@@ -98,7 +104,18 @@ class StudySearcher(Searcher):
         """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": {}, "_take": None}  # live trials and locks belong to this process
+        ours: dict[str, Any] = {"_live": {}, "_take": None}  # live trials and locks belong to this process
+        if _has_password(self.study):
+            ours["study"] = None  # Tune pickles its searcher into files of its own
+        return {**self.__dict__, **ours}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["study"] is None:
+            raise RunError(
+                "the study of this searcher is opened with a password, which is not kept in Tune's files; "
+                "make the tuner anew, with study=, and it goes on with its trials"
+            )
+        self.__dict__.update(state)
 
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
@@ -129,7 +146,8 @@ class StudySearcher(Searcher):
                 )
             )
         if error:
-            reason = record.reason or "its process died or raised; see the error file of Ray's trial"
+            died = "its process died or raised; see the error file of Ray's trial"
+            reason = record.reason or live.full or died
             record = replace(record, state=TrialState.FAILED, reason=reason)
         elif not complete and live.epochs:
             reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
@@ -142,6 +160,12 @@ class StudySearcher(Searcher):
         if directory is not None and written is not None and record.state is not written.state:
             write_trial(directory, record)
         return record
+
+
+def _has_password(study: optuna.Study) -> bool:
+    storage = study._storage
+    url = str(getattr(getattr(storage, "_backend", storage), "url", ""))
+    return redacted(url) != url
 
 
 def _checkpoint(directory: Path | None, epoch: int | None) -> Path | None:
@@ -160,6 +184,7 @@ class _Live:
     ) -> None:
         self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
         self.epochs: list[EpochRecord] = []
+        self.full: str | None = None  # why its process can record no more
 
     def add(self, result: Mapping[str, Any]) -> bool:
         """Take an epoch in, and say whether it was a new one."""
