@@ -79,8 +79,8 @@ class RunDirectory:
             ConfigError: another run holds it, it is something else or another user's, or the sweep has
                 changed.
         """
-        check_own(self.path)
         self.check_links()
+        check_own(self.path)
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()

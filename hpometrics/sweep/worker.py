@@ -46,8 +46,8 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
     """
     tell_number = _number_teller() if options.hired else None
     home = RunDirectory(path)
-    check_own(home.path)
     home.check_links()
+    check_own(home.path)
     plan = planned_again(home, [f"results.dir={json.dumps(str(path))}"])
     settings = plan.config.backend.optuna
     if settings is not None and settings.storage == "memory":
