@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
@@ -26,6 +27,7 @@ class RunDirectory:
         self.given = path / "sweep.yaml"
         self.resolved = path / "sweep.resolved.yaml"
         self.study = path / "study.db"
+        self.journal = path / "study.journal"
         self.trials = path / "trials"
         self.locks = path / ".locks"
         self.table = path / "trials.csv"
@@ -64,6 +66,14 @@ class RunDirectory:
         if not self.resolved.is_file():
             raise ConfigError(f"{self.path}: is no run directory; it has no {self.resolved.name}")
         return read_resolved(self.resolved)
+
+    def home_id(self) -> str:
+        """Give the id by which workers that see the directory know each other in a storage; made once."""
+        path = self.path / ".home"
+        with FileLock(f"{path}.lock"):
+            if not path.exists():
+                write_text(path, uuid4().hex[:16])
+        return path.read_text(encoding="utf8")
 
     @contextmanager
     def opened(self, text: str, resolved: Resolved, *, fresh: bool, extend: bool) -> Iterator[None]:

@@ -49,7 +49,7 @@ def _drawn(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
-        study = open_study(open_storage("memory"), plan.name, "value", MINIMIZE, sampler)
+        study = open_study(open_storage("memory"), plan.name, {"value": MINIMIZE}, sampler)
         reserve(study, count, plan.points)
         while trial := claim(study):
             yield plan.space.suggest(trial)

@@ -1,4 +1,4 @@
-"""The laws of partition and merging, driven by Hypothesis: any metric, any data, any cuts in any order."""
+"""The laws of partition and merging, driven by Hypothesis: any metric, data, cuts and order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parts_of(batch: dict, cuts: list[int]) -> list[dict]:
 @BOUNDED
 @given(subject=st.sampled_from(SUBJECTS), data=DATA, cuts=CUTS, random=st.randoms(use_true_random=False))
 def test_parts_make_the_whole(subject: Subject, data, cuts, random):
-    """Updated with one after the other, or on their own and merged in any order, they are worth all rows."""
+    """Updated one after the other, or merged in any order, they give the value of all rows."""
     batch = subject.draw(*data)
     whole, parts = subject.measure(batch), parts_of(batch, cuts)
     require_same(subject, whole, subject.measure(*parts), f"cut at {cuts}", tolerance=1e-9)

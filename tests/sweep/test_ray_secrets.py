@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import stat
 import subprocess
 import sys
@@ -11,13 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import optuna
 import pytest
-
-from hpometrics.exceptions import RunError
-from hpometrics.objective import MINIMIZE
-from hpometrics.search.ray_search import StudySearcher
-from hpometrics.search.space import Float, Space
 
 pytestmark = pytest.mark.ray
 
@@ -47,7 +40,6 @@ budget: {epochs: 2}
 backend: {ray: {workers: 1}}
 """
 STUDY = """\
-import optuna
 from hpometrics import Float, RayObjective, Reported
 
 def train(params, run):
@@ -99,17 +91,6 @@ def test_a_secret_param_is_in_no_file_of_ray(folder, session, monkeypatch):
     private = session / f"hpometrics-{os.getuid()}"
     assert [path for path in session.iterdir() if (path / "ray").exists()] == [private]
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
-
-
-def test_a_searcher_is_pickled_without_a_password(folder):
-    """Where its study has none, all of it is; where it has one, whoever unpickles it is told what to do."""
-    for query, said in (("", "study.db"), (f"&password={PASSWORD}", "StudySearcher")):
-        study = optuna.create_study(storage=f"sqlite:///file:study.db?uri=true{query}", load_if_exists=True)
-        searcher = StudySearcher(study, Space({"x": Float(0, 1)}), MINIMIZE)
-        pickled = pickle.dumps(searcher)
-        assert said.encode() in pickled and PASSWORD.encode() not in pickled
-    with pytest.raises(RunError, match="is opened with a password, which is not kept in Tune's files"):
-        pickle.loads(pickled)
 
 
 def test_the_password_of_a_storage_is_in_no_file_of_ray(folder, session):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import optuna
 from optuna.trial import FixedTrial, FrozenTrial, TrialState as OptunaState, create_trial
 
 from ...exceptions import SpaceError
+from ...objective import Objective
 from ...search.record import TrialRecord, TrialState
 from ...search.space import Space
 from ..loader import Document
@@ -29,7 +32,7 @@ def space_of(resolved: Resolved) -> Space | None:
 
 
 def study_of(records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None) -> optuna.Study:
-    """Give a study whose complete trials have the numbers and values of the record.
+    """Give a study whose complete trials have the numbers and values of the record; of the first objective.
 
     Args:
         records: of the sweep.
@@ -37,22 +40,35 @@ def study_of(records: Sequence[TrialRecord], resolved: Resolved, space: Space | 
         space: gives the trials their params too; a complete trial whose params lie outside of it, as an
             earlier space allowed, is left out.
     """
+    return _study(records, {resolved.metric: resolved.objective}, resolved.name, space)
+
+
+def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
+    """Give a study of all objectives, without params."""
+    return _study(records, resolved.optimised, resolved.name, None)
+
+
+def _study(
+    records: Sequence[TrialRecord], optimised: Mapping[str, Objective], name: str, space: Space | None
+) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction=resolved.objective.value, study_name=resolved.name)
+    directions: Any = [objective.value for objective in optimised.values()]
+    study = optuna.create_study(directions=directions, study_name=name)
     known = {record.number: record for record in records}
     numbers = range(max(known, default=-1) + 1)
-    study.add_trials([_trial(known.get(number), space) for number in numbers])
+    study.add_trials([_trial(known.get(number), list(optimised), space) for number in numbers])
     return study
 
 
-def _trial(record: TrialRecord | None, space: Space | None) -> FrozenTrial:
+def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | None) -> FrozenTrial:
     """Give the trial, or one that failed in the place of what is not drawn, so that numbers stay."""
-    if record is not None and record.state is TrialState.COMPLETE and record.value is not None:
+    scores = () if record is None else record.scores(metrics)
+    if record is not None and record.state is TrialState.COMPLETE and all(map(math.isfinite, scores)):
         try:
             drawn = _with_params(record, space)
         except SpaceError:
             return create_trial(state=OptunaState.FAIL)
-        return create_trial(value=record.value, params=drawn.params, distributions=drawn.distributions)
+        return create_trial(values=scores, params=drawn.params, distributions=drawn.distributions)
     return create_trial(state=OptunaState.FAIL)
 
 
