@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
-from .exceptions import ObjectiveError, RunError
+from .exceptions import DiskError, ObjectiveError, RunError
 from .redaction import redacted
 from .run.outcome import Outcome
 from .run.spec import Train
@@ -257,7 +258,12 @@ def _alone(trials: Trials, number: int) -> Iterator[Path]:
 
 
 def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> None:
-    _, error = trials.run(params, reporter)
+    try:
+        _, error = trials.run(params, reporter)
+    except DiskError as err:  # its record could not be written
+        error = err
+    if isinstance(error, DiskError):
+        reporter.give_up(redacted(str(error)))
     if reporter.stopped:
         raise SystemExit(0)
     if error is not None:
@@ -266,9 +272,8 @@ def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> N
 
 def _without_secrets(error: BaseException) -> BaseException:
     """Give the error as Ray may write it to its files."""
-    text = str(error)
-    safe = redacted(text)
-    return error if safe == text else RunError(f"{type(error).__name__}: {safe}")
+    text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
+    return error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {error}"))
 
 
 def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +17,10 @@ from ray import tune
 
 from ..exceptions import ConfigError, RunError
 from ..objective import MINIMIZE, Objective
-from .ray_keys import EPOCH, FINAL, PICKED, TAKEN, VALUE, VALUES, VOID
+from .ray_keys import EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
 from .ray_schedulers import SCHEDULERS, make_scheduler
 from .ray_search import StudySearcher
+from .ray_session import session_arguments
 from .ray_space import ray_domain
 
 __all__ = [
@@ -176,16 +177,34 @@ class TuneReporter:
             return PausedByTune(f"Tune paused trial {self.number} {when}")
         return StoppedByTune(f"Tune stopped trial {self.number} {when}")
 
+    def give_up(self, reason: str) -> None:
+        """Say that this process can record no more: whoever runs the search then takes no further trial.
+
+        Tune wants all keys of every report; the epoch is one that it knows.
+        """
+        if self.stopped:
+            return
+        known: dict[str, Any] = dict.fromkeys(self._others, math.nan)
+        known |= {PICKED: self._worst, EPOCH: self._told + 1, FINAL: False, VALUES: {}, VOID: True}
+        with suppress(SystemExit):  # a scheduler may stop it just as well
+            tune.report({self._metric: self._worst, VALUE: self._worst, **known, FULL: reason})
+
 
 RayReporter = TuneReporter
 
 
 def start_ray(**arguments: Any) -> None:
-    """Start Ray unless it runs, without dashboard and usage statistics; `arguments` are `ray.init`'s."""
+    """Start Ray unless it runs, without dashboard and usage statistics; `arguments` are `ray.init`'s.
+
+    Raises:
+        ConfigError: it would be open to others; see `session_arguments`.
+    """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if not ray.is_initialized():
-        ray.init(**{"include_dashboard": False, "log_to_driver": False, **arguments})
+        address = arguments.get("address", os.environ.get("RAY_ADDRESS"))
+        ours = session_arguments() if address in (None, "local") else {}
+        ray.init(**{"include_dashboard": False, "log_to_driver": False, **ours, **arguments})
 
 
 def check_resources(resources: Mapping[str, float]) -> None:

@@ -17,7 +17,7 @@ from ..objective import Objective
 from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
 from .optuna_study import claim, reclaim, tell
-from .ray_keys import EPOCH, FINAL, PICKED, VALUE, VALUES, VOID
+from .ray_keys import EPOCH, FINAL, FULL, PICKED, VALUE, VALUES, VOID
 from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
 from .selection import At, Picker
@@ -76,6 +76,7 @@ class StudySearcher(Searcher):
         live = self._live.get(trial_id)
         if live is not None:
             live.add(result)
+            live.full = result.get(FULL)
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
@@ -88,6 +89,9 @@ class StudySearcher(Searcher):
         live = self._live.pop(trial_id, None)
         if live is None:
             return
+        live.full = (result or {}).get(FULL, live.full)
+        if live.full is not None and self._take is not None:
+            return  # no fault of the trial: it stays open for whoever goes on with the search
         again = bool(result) and not live.add(result or {})
         complete = again or bool(result and result.get(FINAL))
         if not (error and self._is_tried_again(live)):
@@ -135,7 +139,8 @@ class StudySearcher(Searcher):
                 )
             )
         if error:
-            reason = record.reason or "its process died or raised; see the error file of Ray's trial"
+            died = "its process died or raised; see the error file of Ray's trial"
+            reason = record.reason or live.full or died
             record = replace(record, state=TrialState.FAILED, reason=reason)
         elif not complete and live.epochs:
             reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
@@ -172,6 +177,7 @@ class _Live:
         self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
         self._others = others
         self.epochs: list[EpochRecord] = []
+        self.full: str | None = None  # why its process can record no more
 
     def add(self, result: Mapping[str, Any]) -> bool:
         """Take an epoch in, and say whether it was a new one."""

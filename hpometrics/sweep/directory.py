@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from ..exceptions import ConfigError
 from ..search.atomic import free_name, make_private
 from ..search.epoch_log import read_trial
+from ..search.owners import check_own
 from ..search.record import TrialRecord
 from .resolved import Change, Resolved, changes, read_resolved
 from .writer import write_text
@@ -85,9 +86,11 @@ class RunDirectory:
             extend: accept a changed space and engine.
 
         Raises:
-            ConfigError: another run holds it, it is something else, or the sweep has changed.
+            ConfigError: another run holds it, it is something else or another user's, or the sweep has
+                changed.
         """
         self.check_links()
+        check_own(self.path)
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()

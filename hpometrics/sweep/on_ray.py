@@ -15,12 +15,13 @@ import optuna
 import ray
 from ray import tune
 
-from ..exceptions import ConfigError, RunError
+from ..exceptions import ConfigError, DiskError, RunError
 from ..messages import one_line
 from ..ray_objective import RayObjective
 from ..search.epoch_log import read_trial
 from ..search.optuna_backend import reclaim, tell
 from ..search.ray_backend import start_ray
+from ..search.ray_keys import FULL
 from ..search.record import TrialRecord, TrialState, write_trial
 from .config import RayBackend
 from .job import Job
@@ -42,6 +43,7 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
 
     Raises:
         RunError: Ray ends again and again without a trial that ended.
+        DiskError: a worker could not write what it records.
         KeyboardInterrupt: once the trials at work are recorded as interrupted.
     """
     os.environ.update(_ENVIRONMENT)
@@ -105,6 +107,8 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
         before = _ended(study)
         objective, teller = _objective(job), Teller(job, locks)
         _tuner(job, objective, study, locks, teller).fit()
+        if teller.full is not None:
+            raise DiskError(teller.full)
         again = settle_lost(study, job, locks)
         for record in objective.records():  # a worker that Tune stopped may have had the last word on disk
             if record.state.finished:
@@ -153,11 +157,19 @@ class Teller(tune.Callback):
     """Passes the record of every trial that ends on to the job.
 
     `told` are the trials whose end it has passed on; one without an end on disk is left to `settle_lost`.
+    `full` says why a worker could record no more.
     """
 
     def __init__(self, job: Job, locks: TrialLocks) -> None:
         self._job, self._locks = job, locks
         self.told: set[int] = set()
+        self.full: str | None = None
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Take note of a worker that can record no more."""
+        self.full = result.get(FULL, self.full)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Take note of a trial that ended, by itself or by the scheduler."""
@@ -207,7 +219,7 @@ def _tuner(
         study=study,
         resources={"cpu": settings.resources.cpu or job.facts["threads"], "gpu": settings.resources.gpu},
         max_concurrent=settings.workers,
-        take=_taker(job, locks),
+        take=_taker(job, locks, teller),
         run_config=tune.RunConfig(
             storage_path=_storage(settings.storage, job),
             callbacks=[teller],
@@ -223,9 +235,9 @@ def _storage(place: str | None, job: Job) -> str:
     return place if "://" in place else str(Path(place).absolute())
 
 
-def _taker(job: Job, locks: TrialLocks) -> Callable[[int], bool]:
+def _taker(job: Job, locks: TrialLocks, teller: Teller) -> Callable[[int], bool]:
     def take(number: int) -> bool:
-        return not job.over and locks.take(number)
+        return not job.over and teller.full is None and locks.take(number)
 
     return take
 

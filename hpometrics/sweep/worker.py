@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..exceptions import ConfigError
+from ..search.owners import check_own
 from ..search.record import TrialRecord
 from .command import OK, make_job
 from .directory import RunDirectory
@@ -86,6 +87,7 @@ def _home(place: str, options: WorkerOptions) -> tuple[RunDirectory, list[str]]:
             raise ConfigError(f"{place}: a run directory is of one sweep; {flag} goes with a URL")
     home = RunDirectory(Path(place))
     home.check_links()
+    check_own(home.path)
     return home, [_assigned("results.dir", home.path)]
 
 

@@ -116,6 +116,14 @@ def _limit_files(cost):
     return cost
 
 
+def _fill_record(cost):
+    """Have no room for another line of the record."""
+    for handle in Path("/proc/self/fd").iterdir():
+        if handle.is_symlink() and os.readlink(handle).endswith("/epochs.jsonl"):
+            os.dup2(os.open("/dev/full", os.O_WRONLY), int(handle.name))
+    return cost
+
+
 HARMS = {
     "exception": _raise,
     "sys.exit": lambda cost: sys.exit(3),
@@ -128,6 +136,7 @@ HARMS = {
     "no metric": lambda cost: None,
     "full disk": _fill_disk,
     "file size limit": _limit_files,
+    "full record": _fill_record,
     "hang": _wait,
     "slow end": _clean_up_slowly,
 }

@@ -4,6 +4,8 @@ import pytest
 from bare_optuna import BareOptuna
 from injured import Injured
 
+from hpometrics.search.record import TrialState
+
 
 def test_a_sweep_whose_disk_is_full_stops_and_goes_on_when_there_is_room(small_disk, card):
     """The disk is named and no trial has failed; what was recorded stands."""
@@ -53,3 +55,16 @@ def test_bare_optuna_that_may_write_no_more(tmp_path, card):
     bare.heal()
     survived = bare.run() == 0 and 2 in bare.whole()
     card(bare.toll("a file size limit (for a full disk)", 1, survived))
+
+
+def test_a_record_that_cannot_be_written_is_no_fault_of_its_trial(tmp_path, card):
+    """The file is named; what was written of the trial stands, and it goes on from there."""
+    injured = Injured(tmp_path)
+    injured.harm("full record")
+    assert injured.run() == 5, injured.err()
+    assert "epochs.jsonl: cannot be written: No space left on device" in injured.err()
+    assert injured.records()[2].state is TrialState.INTERRUPTED
+    injured.note_finished()
+    injured.heal()
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    card(injured.toll("a record that cannot be written", 1, survived))

@@ -108,3 +108,17 @@ def test_a_disk_that_is_full_on_ray(small_disk, card, host):
     (small_disk / "runs/filler").unlink()
     survived = patient.run() == 0 and patient.whole() == set(range(TRIALS))
     card(patient.toll("a disk that is full, then freed", 1, survived))
+
+
+def test_a_worker_that_has_no_room_for_its_record(tmp_path, card):
+    """The disk of its machine, say: the sweep stops; it is no fault of the trial and no reason to retry."""
+    injured = InjuredOnRay(tmp_path, trials=TRIALS)
+    injured.harm("full record", trial=1)
+    assert injured.run() == 5, injured.err()
+    assert "epochs.jsonl: cannot be written: No space left on device" in injured.err()
+    record = injured.records()[1]
+    assert (record.state, record.failed_attempts) == (TrialState.INTERRUPTED, ())
+    injured.note_finished()
+    injured.heal()
+    survived = injured.run() == 0 and injured.whole() == set(range(TRIALS))
+    card(injured.toll("a record that cannot be written", 1, survived))
