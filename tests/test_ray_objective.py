@@ -380,7 +380,7 @@ def test_a_value_that_is_not_finite_has_failed():
 def test_schedulers_get_a_number_for_a_nan(objective, worst, monkeypatch):
     """Under `value` what is worse than all, under the metric's own name the nan; the study gets the nan."""
     reports = []
-    monkeypatch.setattr(tune, "report", reports.append)
+    monkeypatch.setattr(tune, "report", lambda report, checkpoint: reports.append(report))
     run = Run(TuneReporter(), metric=Reported("loss", objective))
     for epoch in run.epochs(2):
         run.log(loss=[0.5, math.nan][epoch])

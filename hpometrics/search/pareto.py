@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
-from ..objective import MINIMIZE, Objective
+from ..objective import MINIMIZE, Objective, nowhere_worse
 from .record import TrialRecord, TrialState
 
 Objectives = Sequence[Objective]
 Point = Sequence[float]
-
-
-def dominates(one: Point, other: Point, objectives: Objectives) -> bool:
-    """Say whether a point is better in one objective and worse in none.
-
-    >>> dominates([0.9, 3.0], [0.9, 4.0], [Objective.MAXIMIZE, Objective.MINIMIZE])
-    True
-    """
-    gains = any(o.better(a, b) for a, b, o in zip(one, other, objectives, strict=True))
-    return gains and not any(o.better(b, a) for a, b, o in zip(one, other, objectives, strict=True))
 
 
 def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:
@@ -31,11 +23,14 @@ def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:
     [1, 0, 3]
     """
     finite = [place for place, point in enumerate(points) if all(map(math.isfinite, point))]
+    ordered = sorted((_keys(points[place], objectives), place) for place in finite)
     front: list[int] = []
-    for place in sorted(finite, key=lambda place: (*_keys(points[place], objectives), place)):
-        rivals = front[-1:] if len(objectives) == 2 else front  # of two, the last has the best second value
-        if not any(dominates(points[rival], points[place], objectives) for rival in rivals):
-            front.append(place)
+    rivals: list[tuple[float, ...]] = []  # who is dominated is so by a different point that comes before
+    for keys, equal in groupby(ordered, key=itemgetter(0)):
+        nearest = rivals[-1:] if len(objectives) < 3 else rivals  # of two, the last has the best second value
+        if not any(nowhere_worse(rival, keys) for rival in nearest):
+            rivals.append(keys)
+            front += [place for _, place in equal]
     return front
 
 
@@ -75,8 +70,8 @@ def knee_of(front: Sequence[Point], objectives: Objectives) -> int:
     return MINIMIZE.best_index(math.fsum(point) for point in zip(*columns, strict=True))
 
 
-def _keys(point: Point, objectives: Objectives) -> list[float]:
-    return [objective.sort_key(value) for value, objective in zip(point, objectives, strict=True)]
+def _keys(point: Point, objectives: Objectives) -> tuple[float, ...]:
+    return tuple(objective.sort_key(value) for value, objective in zip(point, objectives, strict=True))
 
 
 def _scaled(values: Sequence[float], objective: Objective) -> list[float]:

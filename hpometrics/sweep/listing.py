@@ -54,8 +54,9 @@ def trials_text(
     if form == "csv":
         return trials_csv(chosen, resolved).rstrip("\n")
     if form == "json":
-        front = {record.number for record in front_trials(records, resolved.optimised)}
-        told = [_facts(record, directory, resolved, front) for record in chosen]
+        front = front_trials(records, resolved.optimised) if resolved.others else []
+        there = {record.number for record in front}
+        told = [_facts(record, directory, resolved, there) for record in chosen]
         return json.dumps(told, indent=1, allow_nan=False)
     return aligned(trial_rows(chosen, resolved))
 

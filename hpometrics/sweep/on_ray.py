@@ -84,7 +84,8 @@ def _start(job: Job, verbose: bool, level: int) -> None:
         if settings.address is None:
             raise
         raise ConfigError(
-            f"backend.ray.address: no Ray cluster answers at {settings.address}: {one_line(err)}"
+            f"backend.ray.address: no Ray cluster answers at {settings.address}: {one_line(err)}; one that "
+            "asks for a token needs RAY_AUTH_MODE=token in the environment"
         ) from err
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)

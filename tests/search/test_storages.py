@@ -21,7 +21,7 @@ from hpometrics.search.storages import JournalLock, exclusive
 
 def study_in(path):
     """The study of a journal, opened as another process would."""
-    return open_study(open_storage(path), "s", "loss", MINIMIZE)
+    return open_study(open_storage(path), "s", {"loss": MINIMIZE})
 
 
 def hold(path, told):
@@ -112,7 +112,7 @@ def test_only_one_adds_slots_to_a_database_at_a_time():
 
 def test_a_point_belongs_to_its_number():
     """Where two processes have added slots at once, whoever claims a slot puts its own point right."""
-    study = open_study(open_storage("memory"), "s", "loss", MINIMIZE)
+    study = open_study(open_storage("memory"), "s", {"loss": MINIMIZE})
     study.enqueue_trial({"lr": 0.2})
     trial = with_point(study, claim(study), {"lr": 0.1})
     assert trial.suggest_float("lr", 0.0, 1.0) == 0.1

@@ -190,6 +190,10 @@ def test_repeats_have_means_of_each_objective(sweep, folder):
     ("change", "problem"),
     [
         (("sampler: nsga2", "sampler: nsga2, pruner: median"), "search.pruner: median judges one value"),
+        (
+            ("sampler: nsga2, seed: 3}", "pruner: {pbt: {mutate: [size]}}}\nbackend: {ray: {}}"),
+            "search.pruner: pbt judges one value",
+        ),
         (("sampler: nsga2", "sampler: cmaes"), "search.sampler: cmaes searches for one objective"),
         (("epochs: 2", "epochs: 2, target: 0.9"), "budget.target: is in the unit of one metric"),
         (("track", "pick: one_se, track"), "metrics.pick: one_se is for one objective"),
@@ -231,6 +235,35 @@ def test_check_says_what_is_searched(sweep, folder):
     assert "pick        no trial; the Pareto front is named, and best.yaml holds its knee" in told
     facts = json.loads(sweep(SWEEP, "--json", command="check").stdout)
     assert [one["name"] for one in facts["plan"]["others"]] == ["cost"]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
+def test_check_draws_the_params_that_run_draws(sweep, folder, sampler):
+    """Of the first trials, at which no sampler looks at values."""
+    text = SWEEP.replace("nsga2", sampler).replace("trials: 9", "trials: 4")
+    drawn = json.loads(sweep(text, "--sample", "4", "--json", command="check").stdout)["sample"]["params"]
+    sweep(text)
+    assert drawn == [dict(record.params) for record in RunDirectory(HOME).records()]
+
+
+def test_damage_leaves_the_front(sweep, folder):
+    """A trial whose epochs are damaged keeps the values that its study knows, all of its picked epoch."""
+    sweep(SWEEP)
+    before = front()
+    epochs = HOME / "trials" / f"{before[0]:04d}" / "epochs.jsonl"
+    epochs.write_bytes(b"{}\n" * 2)
+    result = sweep(SWEEP)
+    assert result.exit_code == 0 and "no epoch record" in result.stderr
+    assert front() == before
+
+
+def test_workers_share_the_front(sweep, folder):
+    """Two processes on one study: every trial has all values in it."""
+    result = sweep(SWEEP + "backend: {optuna: {workers: 2}}\n")
+    assert result.exit_code == 0, result.stderr
+    study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{HOME / 'study.db'}")
+    assert len(study.trials) == 9 and all(len(trial.values) == 2 for trial in study.trials)
+    assert sorted(front()) == [trial.number for trial in study.best_trials]
 
 
 def test_an_evaluation_has_one_objective(sweep, folder):

@@ -16,9 +16,10 @@ from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@pytest.fixture
+def cluster(monkeypatch):
     """The address of a cluster of two CPUs and a GPU that only it believes in; started in another folder."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else a token would be left in the home directory
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -56,7 +57,7 @@ def test_a_sweep_runs_on_a_cluster_that_is_there(folder, cluster):
     assert {one.state for one in rays} == {TrialState.COMPLETE}
     places = (folder / "places").read_text().splitlines()
     assert len(places) == 8 and places[4:] == [f"{folder} 0"] * 4  # where Ray's workers were, and their GPU
-    assert list((folder / "kept").rglob("params.json"))
+    assert list((folder / "kept").rglob("tuner.pkl"))
     assert not (folder / "runs/on_ray/ray").exists()
 
 
