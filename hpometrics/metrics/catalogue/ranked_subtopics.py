@@ -117,7 +117,7 @@ class AlphaNDCG(OverIdeal, AlphaDCG):
         MetricInputError: alpha lies outside [0, 1], or features are not given.
     Formula: `alpha_dcg` over that of a list that takes, at each rank, the relevant item that adds the most
     Deviates: the best list is hard to find, so that it is the greedy one here and in ndeval; where items add
-        as much as each other, the first is taken.
+        as much as each other, the one of the lowest number is taken.
     Source: Clarke et al. 2008, SIGIR.
 
     >>> import torch
@@ -174,7 +174,7 @@ class NormalisedIntentAwareERR(OverIdeal, IntentAwareERR):
     Raises:
         MetricInputError: alpha lies outside [0, 1], or features are not given.
     Formula: `err_ia` over that of a list that takes, at each rank, the relevant item that adds the most
-    Deviates: the ideal list is the greedy one, as in ndeval.
+    Deviates: the ideal list is the greedy one, as in ndeval; of equals the lowest number is taken.
     Source: Clarke et al. 2011, WSDM.
 
     >>> import torch
@@ -237,7 +237,7 @@ class NormalisedNoveltyRankBiasedPrecision(OverIdeal, NoveltyRankBiasedPrecision
     Raises:
         MetricInputError: alpha or beta lies outside [0, 1], or features are not given.
     Formula: `nrbp` over that of a list that takes, at each rank, the relevant item that adds the most
-    Deviates: the ideal list is the greedy one, as in ndeval.
+    Deviates: the ideal list is the greedy one, as in ndeval; of equals the lowest number is taken.
     Source: Clarke, Kolla & Vechtomova 2009, ICTIR.
 
     >>> import torch
@@ -259,8 +259,9 @@ def _added(own: Tensor, alpha: float) -> Tensor:
 def _ideal(batch: RankingBatch, alpha: float, depth: int) -> Tensor:
     """What each place of a greedy list adds, (rows, depth) float64."""
     has, relevant = batch.item_features > 0, batch.relevant_items
-    items = relevant.side_by_side(relevant.items, 0)
-    held = relevant.side_by_side(torch.ones_like(relevant.items), 0) > 0
+    items = relevant.side_by_side(relevant.items, len(has)).sort(dim=1).values
+    held = items < len(has)
+    items = items.masked_fill(~held, 0)
     step = max(1, _TILE // max(1, items.shape[1] * has.shape[1]))
     parts = [torch.zeros(0, depth, dtype=torch.float64, device=has.device)]
     for start in range(0, len(items), step):

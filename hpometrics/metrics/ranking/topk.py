@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-_GROUP = 16  # columns in a group; from 6 to 16 the time is the same
+_GROUP = 16  # columns in a group at least; from 6 to 16 the time is the same
 _LONG = 8  # a row with more candidates than so many times k is sorted on its own
 _LOWEST = np.finfo(np.float32).min
 _LAST = np.iinfo(np.int64).max
@@ -76,8 +76,9 @@ def _bounds(scores: Tensor, k: int) -> Floats:
     groups = width // _GROUP
     if groups <= k:
         return np.full(rows, _LOWEST)
-    whole = groups * _GROUP
-    maxima = scores[:, :whole].view(rows, _GROUP, groups).amax(1)
+    height = width // groups  # so that fewer columns remain than there are groups
+    whole = groups * height
+    maxima = scores[:, :whole].view(rows, height, groups).amax(1)
     if (rest := width - whole) > 0:
         torch.maximum(maxima[:, :rest], scores[:, whole:], out=maxima[:, :rest])
     found: Floats = maxima.numpy()

@@ -18,6 +18,7 @@ from .numbered import Ints, Numbered, Texts, bits_of, numbered
 
 _BITS = 62
 _ORDER_BITS = 5  # of a key, to tell orders apart that are counted at once
+_ROOM = 3  # a table of rows of unequal length may be so many times as large as what it holds
 _MANY = 1 << 14  # tokens from which the keys of all orders at once outgrow the processor's cache
 
 
@@ -118,10 +119,7 @@ class NgramMatches:
         found = np.empty((longest, self.pairs))
         for order in range(1, longest + 1):
             rest = (longest - order) * self._id_bits + 1
-            key = _not_alone(
-                key, rest
-            )  # what is alone matches nothing, nor does anything longer that it begins
-            bounds = _bounds(key, rest)
+            key, bounds = _runs(key, rest)  # what is alone matches nothing, nor does what it begins
             right = _sums(key & 1, bounds)  # how many are of references
             matched = np.minimum(right, bounds[1:] - bounds[:-1] - right)
             grams = key.take(bounds[:-1]) >> rest
@@ -138,8 +136,7 @@ class NgramMatches:
             key[:-place] |= np.where(self._left[:-place] > place, self._ids[place:], 0)
         key <<= 1
         key |= self._sources
-        key.sort()
-        return key
+        return _sorted_by_owner(key, self.predicted_lengths, self.reference_lengths)
 
     def _matched(self, orders: Sequence[int]) -> Ints:
         bits = max(self._of_order(order).bits for order in orders)
@@ -188,18 +185,35 @@ class NgramMatches:
         return Grams((numbers[:-1] << self._id_bits) | self._ids[order:], bits + self._id_bits)
 
 
-def _not_alone(ordered: Ints, bits: int) -> Ints:
-    """The values of which there are several that are equal but for their last bits."""
-    same = np.zeros(len(ordered) + 1, np.bool_)
+def _sorted_by_owner(key: Ints, first: Ints, second: Ints) -> Ints:
+    """Sort keys that begin with their owner: so many of each owner, then so many more of each.
+
+    Owners that have about as many are rows of a table, each sorted on its own in a fraction of the time.
+    """
+    width, more = int(first.max(initial=0)), int(second.max(initial=0))
+    if len(first) != len(second) or len(first) * (width + more) > _ROOM * len(key):
+        key.sort()
+        return key
+    places, split = np.arange(width + more), int(first.sum())
+    table = np.full((len(first), len(places)), np.iinfo(np.int64).max)
+    table[:, :width][places[:width] < first[:, None]] = key[:split]
+    table[:, width:][places[:more] < second[:, None]] = key[split:]
+    table.sort(axis=1)
+    ordered: Ints = table[places < (first + second)[:, None]]
+    return ordered
+
+
+def _runs(ordered: Ints, bits: int) -> tuple[Ints, Ints]:
+    """The values of which there are several that are equal but for their last bits; where each run begins.
+
+    Behind the beginnings of the runs stands where the last one ends.
+    """
+    same = np.zeros(len(ordered) + 1, np.bool_)  # as the one before
     np.less(ordered[1:] ^ ordered[:-1], 1 << bits, out=same[1:-1])
-    return ordered.compress(same[1:] | same[:-1])
-
-
-def _bounds(ordered: Ints, bits: int) -> Ints:
-    """Where each run of values begins that are equal but for their last bits, and where the last one ends."""
-    changes = np.ones(len(ordered) + 1, np.bool_)
-    np.greater_equal(ordered[1:] ^ ordered[:-1], 1 << bits, out=changes[1:-1])
-    return np.flatnonzero(changes)
+    several = np.flatnonzero(same[1:] | same[:-1])
+    begins = np.ones(len(several) + 1, np.bool_)
+    np.logical_not(same.take(several), out=begins[:-1])
+    return ordered.take(several), np.flatnonzero(begins)
 
 
 def _sums(values: Ints, bounds: Ints) -> Ints:

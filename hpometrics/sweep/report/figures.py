@@ -16,12 +16,13 @@ from ...search.record import TrialRecord
 from ..resolved import Resolved
 from .curves import curves_figure
 from .figure import Figure, drawing
-from .study import space_of, study_of
+from .study import space_of, study_of, study_of_several
 
 _ENOUGH = 30
 """Importances of fewer complete trials swing from one run to the next."""
 
 _MOST_PARAMS = 12
+_DRAWN_TOGETHER = 3
 _CROSSED = 3
 _MOST_LINES = 200
 _COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
@@ -30,7 +31,8 @@ _COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
 def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> list[Figure]:
     """Give all figures of a sweep, in the order of the page."""
     everything = study_of(records, resolved, infeasible=True)
-    found = [_history(everything, resolved.metric), curves_figure(records, resolved, best)]
+    found = [_front(records, resolved)] if resolved.others else []
+    found += [_history(everything, resolved.metric), curves_figure(records, resolved, best)]
     space = space_of(resolved)
     if space is None:
         return [
@@ -92,6 +94,19 @@ def _importances(study: optuna.Study, params: Sequence[str]) -> Mapping[str, flo
     return optuna.importance.get_param_importances(
         study, evaluator=PedAnovaImportanceEvaluator(), params=weighed
     )
+
+
+def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
+    """Draw the front of two or three objectives; the figures after it are of the first alone."""
+    title, names = "Pareto front", list(resolved.optimised)
+    study = study_of_several(records, resolved)
+    if not _complete(study):
+        return Figure("front", title, "No trial is complete.")
+    if len(names) > _DRAWN_TOGETHER:
+        return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
+    figure = visualization.plot_pareto_front(study, target_names=names)
+    caption = "A dot is a complete trial; those of the front are dominated by no other one."
+    return Figure("front", title, f"{caption} The figures below are of {names[0]}.", (drawing(figure, 420),))
 
 
 def _history(study: optuna.Study, metric: str) -> Figure:

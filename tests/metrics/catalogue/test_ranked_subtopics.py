@@ -164,3 +164,13 @@ def test_users_without_a_subtopic_are_left_out():
     metric.update(torch.tensor([[0.9, 0.5]]), [[1]])
     assert metric.compute().isnan()
     assert metric.undefined_reason == "no user has a relevant item that has a feature"
+
+
+def test_the_ideal_list_does_not_depend_on_the_order_of_what_is_relevant():
+    """Of items that add as much, it takes that of the lowest number, however they are listed."""
+    random = np.random.default_rng(0)
+    features = torch.from_numpy(random.random((40, 4)) < 0.4)
+    scores = torch.from_numpy(random.permuted(np.tile(np.arange(40.0), (30, 1)), axis=1))
+    relevant = [np.flatnonzero(row).tolist() for row in random.integers(0, 2, (30, 40))]
+    rising = measured(DISCOUNTS, features, scores, relevant)
+    assert measured(DISCOUNTS, features, scores, [row[::-1] for row in relevant]) == rising

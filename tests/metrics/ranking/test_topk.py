@@ -67,6 +67,13 @@ def test_any_shape(seed):
     assert agrees((scores * 2**seed).round() / 2**seed, k)
 
 
+@pytest.mark.parametrize("k", [1, 2, 5, 12])
+def test_any_width(k):
+    """However many columns remain beside groups of equal size, in rows with few groups too."""
+    random = torch.Generator().manual_seed(k)
+    assert all(agrees(torch.randn(3, width, generator=random), k) for width in range(1, 300))
+
+
 def test_half_precision_is_ranked_as_it_is():
     """Many scores are equal in half precision; they rank by column."""
     torch.manual_seed(0)

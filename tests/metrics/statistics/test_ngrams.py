@@ -53,6 +53,22 @@ def test_by_counters(seed, shape):
     assert together.matched_up_to(4).tolist() == [together.matched(order).tolist() for order in (1, 2, 3, 4)]
 
 
+@pytest.mark.parametrize("long", [0, 400])
+def test_texts_of_uneven_length(long):
+    """One long text among short ones, and none: all orders at once are what each is by counters."""
+    texts, references = draw(1, 40, 5, 12, 1)
+    texts[7] = [*texts[7], *range(1, long)]
+    references[9] = [[*references[9][0], *[2, 3] * long]]
+    expected = [
+        [
+            (counted(text, order) & counted(one, order)).total()
+            for text, (one,) in zip(texts, references, strict=True)
+        ]
+        for order in (1, 2, 3, 4)
+    ]
+    assert NgramMatches(texts, references).matched_up_to(4).tolist() == expected
+
+
 def test_long_ngrams_are_numbered_anew(monkeypatch):
     """Where the bits do not suffice, n-grams are numbered by those there are: the counts stay."""
     texts, references = draw(0, 20, 40, 30, 2)
