@@ -36,6 +36,8 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/ranking_memory.py
 	$(BIN)/python benchmarks/sync.py
 	$(BIN)/python benchmarks/adapter_overhead.py
+	$(BIN)/python benchmarks/sweep_overhead.py
+	$(BIN)/python benchmarks/sweep_overhead.py --ray
 	$(BIN)/python benchmarks/diagnostics.py
 	$(BIN)/python benchmarks/prefix_cache.py
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from operator import le
 
 from .exceptions import NoFiniteValueError, ObjectiveError
 
@@ -96,6 +97,16 @@ class Objective(StrEnum):
         if not math.isfinite(value):
             return math.inf
         return value if self is Objective.MINIMIZE else -value
+
+
+def nowhere_worse(keys: Sequence[float], others: Sequence[float]) -> bool:
+    """Say of the sort keys of several values whether none is worse than the other of its place.
+
+    >>> keys = [Objective.MAXIMIZE.sort_key(0.9), Objective.MINIMIZE.sort_key(3.0)]
+    >>> nowhere_worse(keys, [Objective.MAXIMIZE.sort_key(0.9), Objective.MINIMIZE.sort_key(4.0)])
+    True
+    """
+    return all(map(le, keys, others))
 
 
 MINIMIZE = Objective.MINIMIZE

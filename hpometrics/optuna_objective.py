@@ -3,93 +3,69 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import optuna
 from optuna.trial import BaseTrial
 
-from .exceptions import NoFiniteValueError, NotYetError, ObjectiveError, RunError
-from .logs.loggers import LoggerLike
+from .exceptions import NoFiniteValueError, ObjectiveError, RunError
 from .objective import Objective
+from .run.outcome import Outcome
 from .run.ranks import Ranks
-from .run.spec import Train
-from .run.trials import as_space, make_trials
-from .search.epoch_log import Fsync
-from .search.one_se import Pick
 from .search.optuna_backend import (
     OptunaReporter,
+    check_several,
     check_study,
     make_pruner,
     make_sampler,
+    own_pruner,
     study_records,
     write_result,
 )
 from .search.record import TrialRecord, TrialState
 from .search.reporter import ListReporter
-from .search.selection import Best, best_of
-from .search.space import Space
 from .search.study_origin import check_origin
 
 
-class OptunaObjective:
+class OptunaObjective(Outcome):
     """Draws params, trains, reports every epoch and returns the value of the picked one.
 
-    Args:
-        train: `train(params, run)`.
-        space: a `Space` or the mapping that makes one.
-        directory, seed, fsync, loggers, repeats, retries: see `Trials`.
-        facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+    Of several objectives nothing is reported, as Optuna prunes by one value alone; the values of the picked
+    epoch are returned. See `Outcome` for the arguments.
     """
 
-    def __init__(
-        self,
-        train: Train,
-        space: Space | Mapping[str, Any],
-        *,
-        directory: Path | str | None = None,
-        seed: int | None = None,
-        fsync: Fsync = "epoch",
-        loggers: Sequence[LoggerLike] = (),
-        repeats: int = 1,
-        retries: int = 0,
-        **facts: Any,
-    ) -> None:
-        self.space = as_space(space)
-        self.trials = make_trials(
-            train, directory, seed, fsync, loggers, facts, self.space.params, repeats, retries
-        )
-        self._study: optuna.Study | None = None
-
-    @property
-    def direction(self) -> Objective:
-        """The metric's own; Optuna takes it as it is."""
-        return self.trials.spec.objective
+    _study: optuna.Study | None = None
 
     def create_study(self, **arguments: Any) -> optuna.Study:
-        """Create a study in the metric's direction.
+        """Create a study in the direction of each metric.
 
         Args:
             arguments: those of `optuna.create_study`; `sampler` and `pruner` may be names (see
                 `make_sampler` and `make_pruner`). A sampler made here has this objective's seed.
 
         Raises:
-            ObjectiveError: `direction` says otherwise.
+            ObjectiveError: `direction` or `directions` says otherwise.
+            ConfigError: a sampler or pruner that knows one objective is to search for several.
         """
-        self._check_direction(arguments)
+        self._check_directions(arguments)
         sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)
+        check_several(self.optimised, sampler, pruner)
         sampler = make_sampler("tpe" if sampler is None else sampler, self.trials.seed)
+        if pruner is None and len(self.optimised) > 1:
+            pruner = "none"
         if pruner is not None:
             pruner = make_pruner(pruner, self.trials.spec.epochs)
-        study = optuna.create_study(
-            **{**arguments, "direction": self.direction.value}, sampler=sampler, pruner=pruner
-        )
+        told = {name: value for name, value in arguments.items() if name not in ("direction", "directions")}
+        directions: Any = [direction.value for direction in self.directions]
+        study = optuna.create_study(**told, directions=directions, sampler=sampler, pruner=pruner)
         self._check(study)
         return study
 
-    def __call__(self, trial: BaseTrial) -> float:
+    def __call__(self, trial: BaseTrial) -> float | tuple[float, ...]:
         """Run one trial and return its value; a run without a finite value returns nan, which Optuna fails.
+
+        Of several objectives these are the values in their order.
 
         Raises:
             optuna.TrialPruned: the pruner stopped it.
@@ -102,11 +78,11 @@ class OptunaObjective:
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
         record, error = self.trials.run(params, OptunaReporter(trial), keep=live)
         write_result(trial, record)
-        if isinstance(error, NoFiniteValueError):
-            return math.nan
-        if error is not None:
+        if error is not None and not isinstance(error, NoFiniteValueError):
             raise error
-        return math.nan if record.value is None else record.value
+        scores = record.scores(self.optimised)
+        whole = scores if error is None else (math.nan,) * len(scores)
+        return whole if len(whole) > 1 else whole[0]
 
     def optimize(self, study: optuna.Study | None = None, **arguments: Any) -> None:
         """Run `study.optimize` on the first rank of a process group, and each of its trials on all.
@@ -137,7 +113,7 @@ class OptunaObjective:
         if study is None:
             raise RunError("the first rank optimises a study; objective.create_study() makes one")
 
-        def led(trial: optuna.Trial) -> float:
+        def led(trial: optuna.Trial) -> float | tuple[float, ...]:
             ranks.from_first(lambda: (trial.number, self.space.suggest(trial)))
             return self(trial)
 
@@ -151,38 +127,31 @@ class OptunaObjective:
         if error is not None and not shared:
             raise error
 
-    def records(self, study: optuna.Study) -> list[TrialRecord]:
-        """Return the record of every trial of a study, with all its epochs where they are on disk."""
-        return [
-            self.trials.with_epochs(record) if record.state.finished else record
-            for record in study_records(study)
-        ]
-
-    def best(self, study: optuna.Study, pick: Pick | str = Pick.BEST) -> Best:
-        """Return the best trial of a study.
+    def records(self, of: optuna.Study) -> list[TrialRecord]:
+        """Return the record of every trial of a study, with all its epochs where they are on disk.
 
         Args:
-            study: with its trials.
-            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`.
-
-        Raises:
-            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
+            of: the study.
         """
-        return best_of(self.records(study), self.trials.spec.name, self.direction, pick)
+        return [
+            self.trials.with_epochs(record) if record.state.finished else record
+            for record in study_records(of)
+        ]
 
-    def _check_direction(self, arguments: Mapping[str, Any]) -> None:
-        if arguments.get("directions") is not None:
-            raise NotYetError("several objectives are not built yet; leave directions= out")
-        stated = arguments.get("direction")
-        if stated is not None and Objective.parse(getattr(stated, "name", stated)) is not self.direction:
-            raise ObjectiveError(
-                f"{self.trials.spec.name} is to {self.direction.value}, but direction= says {stated}"
-            )
+    def _check_directions(self, arguments: Mapping[str, Any]) -> None:
+        given, one = arguments.get("directions"), arguments.get("direction")
+        if given is None and one is None:
+            return
+        stated: list[Any] = [one] if given is None else list(given)
+        if [Objective.parse(getattr(one, "name", one)) for one in stated] != self.directions:
+            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimised.items())
+            word = "direction" if given is None else "directions"
+            raise ObjectiveError(f"{told}, but {word}= says {', '.join(map(str, stated))}")
 
     def _check(self, study: optuna.Study) -> None:
-        facts = {"constraints": self.trials.spec.bounded}
-        check_study(study, self.trials.spec.name, self.direction, facts)
-        check_origin(study, [self.trials.spec.name], self.space)
+        check_several(self.optimised, study.sampler, own_pruner(study))
+        check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
+        check_origin(study, list(self.optimised), self.space)
         self._study = study
 
 

@@ -2,69 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import optuna
+from filelock import FileLock
 from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
-from .exceptions import ObjectiveError, RunError
-from .logs.loggers import LoggerLike
-from .objective import Objective
+from .exceptions import DiskError, ObjectiveError, RunError
 from .redaction import redacted
+from .run.outcome import Outcome
 from .run.spec import Train
-from .run.trials import Trials, as_space, make_trials
-from .search.epoch_log import Fsync
-from .search.one_se import Pick
-from .search.optuna_backend import check_study, make_sampler, reserve, study_records
-from .search.ray_backend import StudySearcher, TuneReporter, check_resources, make_scheduler, start_ray
+from .run.trials import Trials
+from .search.atomic import make_private
+from .search.epoch_log import read_epochs
+from .search.exploits import Exploit
+from .search.optuna_backend import (
+    check_several,
+    check_study,
+    make_sampler,
+    own_pruner,
+    reserve,
+    study_records,
+)
+from .search.population import DONOR, GIVEN, NUMBER, PARAMS, SINCE, Population
+from .search.ray_backend import (
+    HandedOn,
+    StudySearcher,
+    TuneReporter,
+    check_resources,
+    make_scheduler,
+    start_ray,
+)
+from .search.ray_search import checkpoint_of
 from .search.record import TrialRecord
-from .search.selection import At, Best, best_of
+from .search.selection import At
 from .search.space import Space
 from .search.study_origin import check_origin
 
+_KEPT_BY_TUNE = 4
+"""States of a member that Tune keeps: others may go on from one that is not the newest."""
 
-class RayObjective:
+_LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
+"""A process is used again by members of a population alone, each time one was paused; elsewhere a slow end of
+one trial would lose the next. A member has as long to end as Tune waits for a process."""
+
+
+class RayObjective(Outcome):
     """Trains in Ray workers, reports every epoch, and lets a scheduler stop what is hopeless.
 
-    Args:
-        train: `train(params, run)`.
-        space: a `Space` or the mapping that makes one.
-        directory, seed, fsync, loggers, repeats, retries: see `Trials`; the workers must see the directory.
-        facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+    The workers must see its directory. See `Outcome` for the arguments.
 
     Raises:
         RunError: there are several repeats and no directory: Tune hears of the first alone.
     """
 
-    def __init__(
-        self,
-        train: Train,
-        space: Space | Mapping[str, Any],
-        *,
-        directory: Path | str | None = None,
-        seed: int | None = None,
-        fsync: Fsync = "epoch",
-        loggers: Sequence[LoggerLike] = (),
-        repeats: int = 1,
-        retries: int = 0,
-        **facts: Any,
-    ) -> None:
-        self.space = as_space(space)
-        self.trials = make_trials(
-            train, directory, seed, fsync, loggers, facts, self.space.params, repeats, retries
-        )
-        if repeats > 1 and directory is None:
+    def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
+        super().__init__(train, space, **settings)
+        if self.trials.repeats > 1 and self.trials.directory is None:
             raise RunError("repeats on Ray are told by the record of a trial; give directory=")
         self.study: optuna.Study | None = None
-
-    @property
-    def direction(self) -> Objective:
-        """The metric's own."""
-        return self.trials.spec.objective
 
     def tuner(
         self,
@@ -96,34 +100,44 @@ class RayObjective:
 
         Raises:
             ObjectiveError: a scheduler, a study or `mode` says another direction.
-            ConfigError: a scheduler, sampler or resource that does not exist.
+            ConfigError: a scheduler, sampler or resource that does not exist, or a scheduler or sampler that
+                knows one objective and is to search for several.
             RunError: the study has all its trials already.
         """
         for name in {"metric", "mode"} & tune_config.keys():
+            spec = self.trials.spec
             raise ObjectiveError(
-                f"{self.trials.spec.name} is to {self.direction.value}; leave {name}={tune_config[name]!r} "
+                f"{spec.name} is to {spec.objective.value}; leave {name}={tune_config[name]!r} "
                 "out: the scheduler is told the current value and the searcher the picked one"
             )
+        check_several(self.optimised, sampler, scheduler, "scheduler")
         start_ray()
         wanted = dict(resources or {"cpu": 1})
         check_resources(wanted)
         study = self._prepared(study, sampler, num_samples, points)
+        scheduling = make_scheduler(
+            scheduler, self.directions[0], self.trials.spec.epochs, self.space, self.trials.seed
+        )
+        interval = self._interval(scheduling, max_concurrent)
         config = tune.TuneConfig(
             search_alg=self._searcher(study, take),
-            scheduler=make_scheduler(scheduler, self.direction, self.trials.spec.epochs),
+            scheduler=scheduling,
             num_samples=_left(study, take),
             max_concurrent_trials=max_concurrent,
-            **{"reuse_actors": False, **tune_config},  # a slow end of one trial would lose the next
+            **{"reuse_actors": interval is not None, **tune_config},  # see `_LET_END`
         )
-        shared = tune.with_parameters(train_one, trials=self.trials, space=self.space)
+        shared = tune.with_parameters(train_one, trials=self.trials, space=self.space, interval=interval)
         trainable = tune.with_resources(shared, wanted)
-        return tune.Tuner(trainable, tune_config=config, run_config=run_config or self._run_config())
+        settings = run_config or self._run_config(logged=interval is None)
+        if interval is not None:
+            settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
+        return tune.Tuner(trainable, tune_config=config, run_config=settings)
 
-    def records(self, results: Any = None) -> list[TrialRecord]:
+    def records(self, of: Any = None) -> list[TrialRecord]:
         """Return the record of every trial of the tuner's study.
 
         Args:
-            results: of `fit()`; only its trials, or all of the study if None.
+            of: the results of `fit()`; only their trials, or all of the study if None.
 
         Raises:
             RunError: there was no tuner.
@@ -131,33 +145,22 @@ class RayObjective:
         if self.study is None:
             raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
         found = study_records(self.study)
-        if results is not None:
-            numbers = {result.config["number"] for result in results}
+        if of is not None:
+            numbers = {result.config["number"] for result in of}
             found = [record for record in found if record.number in numbers]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
-
-    def best(self, results: Any = None, pick: Pick | str = Pick.BEST) -> Best:
-        """Return the best trial.
-
-        Args:
-            results: see `records`.
-            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`.
-
-        Raises:
-            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
-        """
-        return best_of(self.records(results), self.trials.spec.name, self.direction, pick)
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
     ) -> optuna.Study:
         if study is None:
             study = optuna.create_study(
-                direction=self.direction.value, sampler=make_sampler(sampler, self.trials.seed)
+                directions=[direction.value for direction in self.directions],
+                sampler=make_sampler(sampler, self.trials.seed),
             )
-        facts = {"constraints": self.trials.spec.bounded}
-        check_study(study, self.trials.spec.name, self.direction, facts)
-        check_origin(study, [self.trials.spec.name], self.space)
+        check_several(self.optimised, study.sampler, own_pruner(study))
+        check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
+        check_origin(study, list(self.optimised), self.space)
         reserve(study, total, [self.space.encode(point) for point in points])
         self.study = study
         return study
@@ -167,7 +170,7 @@ class RayObjective:
         return StudySearcher(
             study,
             self.space,
-            self.direction,
+            spec.optimised,
             At(spec.at),
             self.trials.directory_of,
             take,
@@ -175,10 +178,34 @@ class RayObjective:
             0 if take is None else self.trials.retries,
         )
 
-    def _run_config(self) -> tune.RunConfig:
-        logger = JsonLoggerCallback()  # type: ignore[no-untyped-call]
+    def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
+        """The epochs after which members of a population hand on their states; None of other trials.
+
+        Raises:
+            RunError: they could not.
+        """
+        if not isinstance(scheduler, Population):
+            return None
+        if self.trials.directory is None:
+            raise RunError("pbt hands on states and records who got whose; give directory=")
+        if self.trials.repeats > 1:
+            raise RunError(
+                "pbt changes params in training, and no other seed would repeat that; leave repeats out"
+            )
+        if max_concurrent is not None:
+            raise RunError(
+                "the trials of pbt wait for each other, so all are at work; leave max_concurrent out: "
+                "how many train at a time is a matter of resources"
+            )
+        return scheduler.interval
+
+    def _run_config(self, logged: bool) -> tune.RunConfig:
+        """Give Tune's own settings; its logger takes no trial that is paused, and leaves files open."""
+        loggers: list[tune.Callback] = []
+        if logged:
+            loggers.append(JsonLoggerCallback())  # type: ignore[no-untyped-call]
         path = None if self.trials.directory is None else str(self.trials.directory / "ray")
-        return tune.RunConfig(storage_path=path, verbose=0, callbacks=[logger])
+        return tune.RunConfig(storage_path=path, verbose=0, callbacks=loggers)
 
 
 def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
@@ -193,12 +220,50 @@ def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], N
     return trainable
 
 
-def train_one(config: dict[str, Any], trials: Trials, space: Space) -> None:
-    """Run the trial of a config; what all trials share reaches a worker by Ray's object store."""
-    number = config.get("number")
-    params = config["params"] if number is not None else space.decode(config)
-    reporter = TuneReporter(number, params)
-    _, error = trials.run(params, reporter)
+def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: int | None = None) -> None:
+    """Run the trial of a config; what all trials share reaches a worker by Ray's object store.
+
+    A member of a population hands on its state every `interval` epochs, and may have got that of another.
+    """
+    number = config.get(NUMBER)
+    params = config.get(GIVEN, config[PARAMS]) if number is not None else space.decode(config)
+    if interval is None or number is None:
+        _run(TuneReporter(number, params), params, trials)
+        return
+    os.environ.update(_LET_END)
+    with _alone(trials, number) as home:
+        if DONOR in config:
+            _exploit(config, params, trials)
+        handed_on = HandedOn(interval, partial(checkpoint_of, home), len(read_epochs(home)))
+        _run(TuneReporter(number, params, handed_on), params, trials)
+
+
+def _exploit(config: Mapping[str, Any], given: Mapping[str, Any], trials: Trials) -> None:
+    handed = tune.get_checkpoint()
+    if handed is not None:
+        with handed.as_directory() as donated:
+            change = Exploit(config[SINCE], config[DONOR], config[PARAMS])
+            trials.exploit(config[NUMBER], given, change, Path(donated))
+
+
+@contextmanager
+def _alone(trials: Trials, number: int) -> Iterator[Path]:
+    """Wait until the process that Tune has paused the trial in has written its last word."""
+    home = trials.directory_of(number)
+    if home is None:
+        raise RunError("a member of a population has a record; give directory=")
+    make_private(home)
+    with FileLock(home / ".at-work"):
+        yield home
+
+
+def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> None:
+    try:
+        _, error = trials.run(params, reporter)
+    except DiskError as err:  # its record could not be written
+        error = err
+    if isinstance(error, DiskError):
+        reporter.give_up(redacted(str(error)))
     if reporter.stopped:
         raise SystemExit(0)
     if error is not None:
@@ -207,9 +272,8 @@ def train_one(config: dict[str, Any], trials: Trials, space: Space) -> None:
 
 def _without_secrets(error: BaseException) -> BaseException:
     """Give the error as Ray may write it to its files."""
-    text = str(error)
-    safe = redacted(text)
-    return error if safe == text else RunError(f"{type(error).__name__}: {safe}")
+    text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
+    return error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {error}"))
 
 
 def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:

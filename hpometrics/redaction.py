@@ -24,9 +24,14 @@ def reveal(variable: str) -> str:
     value = os.environ.get(variable)
     if not value:
         raise ConfigError(f"the environment has no {variable}, from which a secret is to be read; export it")
-    if len(value) >= _LEAST:
-        _revealed.add(value)
+    hide(value)
     return value
+
+
+def hide(secret: str) -> None:
+    """Let `redacted` hide a text from now on in this process."""
+    if len(secret) >= _LEAST:
+        _revealed.add(secret)
 
 
 def redacted(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ class Replayed:
         again: as they came out; what was not recorded is shown and compares with nothing.
         versions: those of the record.
         failure: why nothing came out.
+        objectives: names of the values that count; the first one recorded unless given.
 
     >>> print(Replayed({"rmse": 0.1, "mae": 0.3}, {"rmse": 0.1, "mae": 0.30000000000000004}, {}))
       rmse: 0.1  as recorded
@@ -32,12 +33,12 @@ class Replayed:
     again: Mapping[str, Any]
     versions: Mapping[str, str]
     failure: str | None = None
+    objectives: Sequence[str] = ()
 
     @property
     def same(self) -> bool:
-        """Whether the value that counts came out; true where none is recorded."""
-        counts = next(iter(self.recorded), None)
-        return counts is None or self._came_out(counts)
+        """Whether the values that count came out; true where none is recorded."""
+        return all(map(self._came_out, self._counts))
 
     @property
     def code(self) -> int:
@@ -46,6 +47,11 @@ class Replayed:
 
     def __str__(self) -> str:
         return "\n".join([*self._lines(), *self._verdict()])
+
+    @property
+    def _counts(self) -> list[str]:
+        there = [name for name in self.objectives if name in self.recorded]
+        return there or list(self.recorded)[:1]
 
     def _came_out(self, name: str) -> bool:
         return name in self.again and repr(self.again[name]) == repr(self.recorded[name])
@@ -63,13 +69,12 @@ class Replayed:
                 yield f"{value}  recorded {_shown(self.recorded[name])}"
 
     def _verdict(self) -> Iterator[str]:
-        counts = next(iter(self.recorded), None)
-        if counts is None:
+        if not self._counts:
             yield "nothing is recorded to compare this with"
-        elif self.same:
-            yield f"{counts} came out as recorded, to the last digit"
-        else:
-            yield f"{counts} did not come out as recorded"
+        for name in self._counts:
+            came = "came out as recorded, to the last digit"
+            yield f"{name} {came if self._came_out(name) else 'did not come out as recorded'}"
+        if not self.same:
             changed = version_changes(self.versions)
             yield f"versions that differ: {', '.join(changed)}" if changed else _NO_VERSION
 

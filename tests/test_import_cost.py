@@ -56,12 +56,24 @@ def test_the_package_itself_loads_none_of_its_hosts():
         ("metrics", "show", "f1"),
         ("schema",),
         ("report", "--help"),
+        ("worker", "--help"),
+        ("dashboard", "--help"),
     ],
     ids=" ".join,
 )
 def test_light_commands_load_neither_torch_nor_a_host(arguments):
     """The registry's index and the model of the file are enough."""
     assert not loaded(*arguments) & {*HEAVY, "optuna"}
+
+
+def test_a_first_sweep_is_laid_down_without_torch_or_a_host(tmp_path):
+    """`init` copies two files, and prints the schema from the model of the file."""
+    assert not loaded("init", str(tmp_path / "digits")) & {*HEAVY, "optuna"}
+
+
+def test_what_is_no_run_directory_is_refused_before_a_host_is_loaded(tmp_path):
+    """`dashboard` loads Optuna's once there is a sweep to show."""
+    assert not loaded("dashboard", str(tmp_path)) & {"torch", "ray", "optuna"}
 
 
 def test_options_are_checked_by_their_host(tmp_path):

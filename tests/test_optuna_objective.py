@@ -7,7 +7,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.exceptions import NoFiniteValueError, NotYetError, ObjectiveError, RecordError, RunError
+from hpometrics.exceptions import NoFiniteValueError, ObjectiveError, RecordError, RunError
 from hpometrics.list_objective import ListObjective
 from hpometrics.metrics.features import Binary
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -49,7 +49,7 @@ def test_another_direction_is_refused_with_both_facts():
     objective = objective_of()
     with pytest.raises(ObjectiveError, match="loss is to minimize, but direction= says maximize"):
         objective.create_study(direction="maximize")
-    with pytest.raises(NotYetError, match="several objectives"):
+    with pytest.raises(ObjectiveError, match="directions= says minimize, minimize"):
         objective.create_study(directions=["minimize", "minimize"])
     study = optuna.create_study(direction="maximize", study_name="digits")
     with pytest.raises(

@@ -312,7 +312,7 @@ def searcher(total: int = 3) -> StudySearcher:
     """A searcher over a study with waiting slots."""
     study = optuna.create_study()
     reserve(study, total)
-    return StudySearcher(study, Space({"x": Int(1, 3)}), MINIMIZE)
+    return StudySearcher(study, Space({"x": Int(1, 3)}), {"loss": MINIMIZE})
 
 
 def told(epoch: int, value: float, picked: float, **facts: Any) -> dict[str, Any]:
@@ -359,7 +359,7 @@ def test_a_worker_that_tune_ended_too_soon_has_its_end_and_its_checkpoint(tmp_pa
     study = optuna.create_study()
     reserve(study, 1)
     space = Space({"x": Int(1, 3)})
-    search = StudySearcher(study, space, MINIMIZE, directory_of=lambda number: tmp_path)
+    search = StudySearcher(study, space, {"loss": MINIMIZE}, directory_of=lambda number: tmp_path)
     params = search.suggest("a")["params"]
     write_trial(tmp_path, TrialRecord(0, params, TrialState.RUNNING, seed=3))
     search.on_trial_complete("a", told(1, 0.5, 0.5, final=True))
@@ -380,7 +380,7 @@ def test_a_value_that_is_not_finite_has_failed():
 def test_schedulers_get_a_number_for_a_nan(objective, worst, monkeypatch):
     """Under `value` what is worse than all, under the metric's own name the nan; the study gets the nan."""
     reports = []
-    monkeypatch.setattr(tune, "report", reports.append)
+    monkeypatch.setattr(tune, "report", lambda report, checkpoint: reports.append(report))
     run = Run(TuneReporter(), metric=Reported("loss", objective))
     for epoch in run.epochs(2):
         run.log(loss=[0.5, math.nan][epoch])
@@ -417,7 +417,7 @@ def test_trials_of_dead_workers_go_on_first():
     reserve(study, 2)
     space = Space({"x": Int(1, 100)})
     params = space.suggest(claim(study))
-    search = StudySearcher(study, space, MINIMIZE, take=lambda number: True)
+    search = StudySearcher(study, space, {"loss": MINIMIZE}, take=lambda number: True)
     assert search.suggest("a") == {"number": 0, "params": params}
     assert search.suggest("b")["number"] == 1  # what runs here is no orphan
 

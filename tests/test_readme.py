@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from hpometrics.guide.markdown import with_table
+from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.search.pareto import front_of, knee_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf8")
@@ -50,6 +52,22 @@ def test_the_search_of_engine_params_is_the_shipped_one():
     shown = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
     shipped = (ROOT / "configs/engine_params.yaml").read_text(encoding="utf8")
     assert yaml.safe_load(shown) == yaml.safe_load(shipped)
+
+
+def test_the_front_is_that_of_the_shipped_sweep(tmp_path):
+    """It is a front with its knee; its first trials have the params and the sizes that the sweep draws."""
+    row = r"  trial (\d+), .*: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
+    shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", README, re.DOTALL)[1])
+    points, ways = [(float(accuracy), float(size)) for _, accuracy, size, *_ in shown], [MAXIMIZE, MINIMIZE]
+    assert front_of(points, ways) == list(range(len(shown)))
+    assert [bool(mark) for *_, mark in shown].index(True) == knee_of(points, ways)
+    fewer = ["--set", "budget.trials=2", "--set", "budget.epochs=1", "--set", f"results.dir={tmp_path}"]
+    command = [sys.executable, "-m", "hpometrics", "run", "configs/small_digits.yaml", *fewer]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    drawn = {int(number): (size, params) for number, _, size, params, _ in re.findall(row, ran.stdout)}
+    assert len(drawn) == 2
+    assert drawn.items() <= {int(number): (size, params) for number, _, size, params, _ in shown}.items()
 
 
 def test_the_table_is_printed_from_the_registry():

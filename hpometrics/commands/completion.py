@@ -15,8 +15,8 @@ Names = Callable[[], Mapping[str, str]]
 class RunDirectory(click.Path):
     """The path of a run directory: the shell offers directories; what stands there, the command reads."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
+    def __init__(self, path_type: type[Path] | type[str] = Path) -> None:
+        super().__init__(path_type=path_type)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -75,5 +75,6 @@ def _features() -> dict[str, str]:
 
 
 RUN_DIRECTORY = RunDirectory()
+RUN_DIRECTORY_OR_URL = RunDirectory(str)
 METRIC, METRICS = Named(_metrics), Named(_lists, several=True)
 FAMILY, FEATURE = Named(_families), Named(_features)

@@ -29,17 +29,26 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
     metavar="LEVEL",
     help="Draw the intervals of winner and runner-up anew, as in 0.95.",
 )
-def best(directory: Path, form: str, metric: str | None, at: str | None, level: float | None) -> None:
+@click.option(
+    "--pick", metavar="RULE|TRIAL", help="Of several objectives: knee, or a trial of the front by its number."
+)
+def best(
+    directory: Path, form: str, metric: str | None, at: str | None, level: float | None, pick: str | None
+) -> None:
     """Print the optimal engine params of a run directory, from its record; epochs count from 0.
+
+    Of several objectives it names the trials of the Pareto front, unless --pick says which is wanted: knee is
+    the one farthest from the line, or plane, through the extremes of the front.
 
     --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
     mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
     any metric of the rows, and any threshold: f1(threshold=0.3).
     """
     with reported():
+        from ..search.picking import read_pick
         from ..sweep.best import best_text
 
-        click.echo(best_text(directory, form, metric, at, level))
+        click.echo(best_text(directory, form, metric, at, level, None if pick is None else read_pick(pick)))
 
 
 @click.command()

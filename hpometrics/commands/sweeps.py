@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..exceptions import ConfigError
-from .completion import RUN_DIRECTORY
+from .completion import RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
 
@@ -158,18 +158,30 @@ def evaluate(
 
 
 @click.command()
-@click.argument("directory", type=RUN_DIRECTORY)
+@click.argument("place", type=RUN_DIRECTORY_OR_URL, metavar="DIRECTORY|URL")
+@click.option("--study", metavar="NAME", help="Of several sweeps in the storage at a URL, this one.")
+@click.option("--dir", "directory", type=FILE, help="Where a worker at a URL writes.  [runs/NAME]")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
 @click.option("--since", type=float, hidden=True)
-def worker(directory: Path, quiet: bool, verbose: bool, hired: bool, since: float | None) -> None:
-    """Join a sweep from another process, or another machine that sees its directory.
+def worker(
+    place: str,
+    study: str | None,
+    directory: Path | None,
+    quiet: bool,
+    verbose: bool,
+    hired: bool,
+    since: float | None,
+) -> None:
+    """Join a sweep from another process, or another machine.
 
+    A machine that sees the run directory names it; one that sees the storage alone names its URL, and has
+    the engine's code in the current folder. '${NAME}' in a URL is read from the environment.
     Works on its trials beside all others until none is left; what a worker that died has left is taken up.
     `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
     """
     with reported(verbose):
         from ..sweep.worker import WorkerOptions, worker_command
 
-        sys.exit(worker_command(directory, WorkerOptions(quiet, verbose, hired, since)))
+        sys.exit(worker_command(place, WorkerOptions(quiet, verbose, hired, since, study, directory)))

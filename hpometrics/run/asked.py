@@ -9,7 +9,6 @@ from typing import Any
 from ..exceptions import (
     ConstraintError,
     MetricNameError,
-    NotYetError,
     ObjectiveError,
     RunError,
     UnknownMetricError,
@@ -68,6 +67,11 @@ class Asked:
     combined: SettledCombined | None = None
 
     @property
+    def reported(self) -> bool:
+        """Whether the engine reports the value itself."""
+        return self.measured is None and self.combined is None
+
+    @property
     def key(self) -> str:
         """What the collection of its output calls it; its own name where it is not measured."""
         if isinstance(self.measured, Metric):
@@ -75,16 +79,36 @@ class Asked:
         return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
 
 
-def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
-    """Say what a search is to optimise.
+def settle_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[Asked, ...]:
+    """Say what a search is to optimise; of a list each of its metrics.
 
     Raises:
-        ObjectiveError, UnknownMetricError, MetricNameError, RunError, NotYetError: see `RunSpec`.
+        ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
+    """
+    if not isinstance(metric, (list, tuple)):
+        return (settle(metric, features, direction),)
+    if direction is not None and len(metric) > 1:
+        raise ObjectiveError(
+            f"direction= is of one metric, got {len(metric)}; state it where a metric has none of its own, "
+            "as in {'metric': 'latency_ms', 'direction': 'minimize'}"
+        )
+    found = tuple(settle(one, features, direction) for one in metric)
+    if not found:
+        raise RunError("what is optimised? metric= is a list without a metric")
+    names = [asked.name for asked in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise RunError(f"{twice[0]} is among the objectives twice; each is there once, got {names}")
+    return found
+
+
+def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
+    """Say what one metric is that a search is to optimise.
+
+    Raises:
+        ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
     """
     if isinstance(metric, Mapping):
         metric, direction = _read_mapping(metric, direction)
-    if isinstance(metric, (list, tuple)):
-        raise NotYetError(f"several objectives are not built yet, got {len(metric)}: {metric!r}")
     stated = None if direction is None else Objective.parse(direction)
     if isinstance(metric, Reported):
         stated = _agreed(metric.name, metric.objective, stated)

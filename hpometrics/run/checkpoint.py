@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -61,16 +62,51 @@ class Checkpoints:
     def save(self, epoch: int, states: Mapping[str, Any], random: Sequence[Any]) -> None:
         """Write copied states together with the random states of every rank, whole or not at all."""
         make_private(self.directory)
-        own, *others = random
-        content = {"version": _VERSION, "epoch": epoch, "random": own, "states": dict(states)}
-        with atomic_write(self._path(epoch)) as file:
-            torch.save({**content, "random_of_others": others} if others else content, file)
+        self._write(self._path(epoch), epoch, states, random)
+
+    def adopt(self, epoch: int, donated: Path, seed: int | None) -> None:
+        """Take the state of another trial in place of the own one at the end of an epoch, to go on from.
+
+        The own one stays, as its epoch may be the picked one. Random streams start anew: two trials never
+        share one.
+
+        Args:
+            epoch: the last of the own ones.
+            donated: a directory with the other's checkpoint; of several the newest counts.
+            seed: of the random streams.
+
+        Raises:
+            RecordError: there is none, or it is damaged.
+        """
+        other = Checkpoints(donated)
+        newest = other.latest(before=sys.maxsize)
+        if newest is None:
+            raise RecordError(f"{donated}: holds no checkpoint that a trial could go on from")
+        states = other.load(newest)["states"]
+        if seed is not None:
+            seed_all(seed)
+        make_private(self.directory)
+        self._write(self._adopted(epoch), epoch, states, [random_states()], adopted=True)
+
+    def check_taken(self, epoch: int) -> None:
+        """Refuse an epoch that comes before the end of one whose state was adopted.
+
+        Raises:
+            RunError: it does.
+        """
+        if any(adopted >= epoch for adopted in self._epochs("adopted")):
+            raise RunError(
+                "this trial goes on from the state of another, which train has not taken: call "
+                "run.restore(model=model, ...) before the loop over run.epochs()"
+            )
 
     def keep(self, *epochs: int | None) -> None:
         """Delete all checkpoints but those of these epochs."""
         for epoch in self._epochs():
             if epoch not in epochs:
                 self._path(epoch).unlink()
+        for path in self.directory.glob("adopted-*.pt"):
+            path.unlink()
 
     def drop(self, start: int) -> None:
         """Delete those of this epoch and of later ones."""
@@ -83,18 +119,34 @@ class Checkpoints:
         return max((epoch for epoch in self._epochs() if epoch < before), default=None)
 
     def load(self, epoch: int) -> Mapping[str, Any]:
-        """Read a checkpoint; only plain data and tensors are accepted.
+        """Read a checkpoint, or what was adopted in its place; only plain data and tensors are accepted.
 
         Raises:
             RecordError: the file is damaged or not ours.
         """
-        return load_checkpoint(self._path(epoch))
+        adopted = self._adopted(epoch)
+        return load_checkpoint(adopted if adopted.exists() else self._path(epoch))
+
+    def _write(
+        self, path: Path, epoch: int, states: Mapping[str, Any], random: Sequence[Any], adopted: bool = False
+    ) -> None:
+        own, *others = random
+        content = {"version": _VERSION, "epoch": epoch, "random": own, "states": dict(states)}
+        if others:
+            content["random_of_others"] = others
+        if adopted:
+            content["adopted"] = True
+        with atomic_write(path) as file:
+            torch.save(content, file)
 
     def _path(self, epoch: int) -> Path:
         return self.directory / f"epoch-{epoch:04d}.pt"
 
-    def _epochs(self) -> list[int]:
-        names = [path.stem.removeprefix("epoch-") for path in self.directory.glob("epoch-*.pt")]
+    def _adopted(self, epoch: int) -> Path:
+        return self.directory / f"adopted-{epoch:04d}.pt"
+
+    def _epochs(self, kind: str = "epoch") -> list[int]:
+        names = [path.stem.removeprefix(f"{kind}-") for path in self.directory.glob(f"{kind}-*.pt")]
         return [int(name) for name in names if name.isdigit()]
 
 
@@ -134,8 +186,13 @@ def copy_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
     return states
 
 
-def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any]) -> None:
+def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any], adopted: bool = False) -> None:
     """Give each object its state back.
+
+    Args:
+        objects: by the names they were checkpointed under.
+        states: of the checkpoint.
+        adopted: it is another trial's: an optimizer keeps its own options, which come from the params now.
 
     Raises:
         RunError: the checkpoint has no state of that name.
@@ -143,7 +200,10 @@ def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any]) -> No
     for name, thing in objects.items():
         if name not in states:
             raise RunError(f"restore({name}=...): the checkpoint holds {', '.join(states) or 'no state'}")
+        groups = [dict(group) for group in getattr(thing, "param_groups", ())] if adopted else []
         thing.load_state_dict(states[name])
+        for group, own in zip(getattr(thing, "param_groups", ()), groups, strict=False):
+            group.update({option: value for option, value in own.items() if option != "params"})
 
 
 def random_states() -> dict[str, Any]:

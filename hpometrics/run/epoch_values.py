@@ -9,6 +9,7 @@ from ..exceptions import RunError
 from ..metrics.diagnostics import diagnostic
 from ..metrics.places import ALL_TASKS
 from ..search.readings import Reading, shape_of
+from .asked import Asked
 from .spec import RunSpec
 
 Values = dict[str, Reading]
@@ -25,7 +26,7 @@ class EpochValues:
 
     def __init__(self, spec: RunSpec, tasks: Iterable[str]) -> None:
         self._spec = spec
-        self._tasks = sorted({*tasks, *_task_of(spec)})
+        self._tasks = sorted({*tasks, *_tasks_of(spec)})
         self._kinds: dict[str, str] = {}
         self.values: Values = {}
         self.reasons: Reasons = {}
@@ -60,24 +61,23 @@ class EpochValues:
         self.take("combined", found, why)
 
     def settle(self) -> None:
-        """See to it that the optimised value is there, and that what is not finite is nan."""
-        name = self._spec.name
-        if name not in self.values:
-            self.values[name], self.reasons[name] = math.nan, self._why_missing()
+        """See to it that what is optimised is there, and that what is not finite is nan."""
+        for asked in self._spec.objectives:
+            if asked.name not in self.values:
+                self.values[asked.name], self.reasons[asked.name] = math.nan, self._why_missing(asked)
         for name, value in self.values.items():
-            if isinstance(value, list) and name == self._spec.name:
+            if isinstance(value, list) and name in self._spec.optimised:
                 self.values[name] = math.nan
                 self.reasons[name] = f"a search optimises one number, and this is {shape_of(value)}"
             elif not isinstance(value, list) and not math.isfinite(value):
                 self.values[name] = math.nan
                 self.reasons.setdefault(name, f"the value is {value}")
 
-    def _why_missing(self) -> str:
-        asked = self._spec.asked
+    def _why_missing(self, asked: Asked) -> str:
         if asked.task not in (None, ALL_TASKS) and not self._met(f"{asked.task}/"):
             return f"no update of this epoch names the task {asked.task!r}"
         if asked.combined is None:
-            return _why_not_there(asked.name, self._spec.reported)
+            return _why_not_there(asked.name, asked.reported)
         term = asked.combined.lacking(self.values, self._tasks)
         if term is None:
             return "no task has a value of its own"
@@ -103,6 +103,7 @@ def _why_not_there(name: str, recorded: bool) -> str:
     return "was not logged in this epoch" if recorded else "was not measured"
 
 
-def _task_of(spec: RunSpec) -> set[str]:
-    task = spec.asked.task
-    return set() if task in (None, ALL_TASKS) else {str(task)}
+def _tasks_of(spec: RunSpec) -> set[str]:
+    """The tasks that are optimised."""
+    tasks = {asked.task for asked in spec.objectives}
+    return {str(task) for task in tasks if task not in (None, ALL_TASKS)}

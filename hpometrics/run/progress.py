@@ -21,19 +21,21 @@ class End(StrEnum):
 
 
 class Progress:
-    """Follows the optimised value from epoch to epoch.
+    """Follows the optimised values from epoch to epoch.
 
     Attributes:
         history: every closed epoch, in order.
         picks: for each of them, the epoch whose value counted by then; None where none had a finite value.
-        impatience: epochs since the last improvement by more than the spec's `tol`.
+        impatience: epochs since the last improvement, of any optimised metric, by more than the spec's `tol`.
         ended_by: what has ended the run, if anything has.
     """
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
-        self._picker = Picker(spec.objective, At(spec.at))
-        self._gains = Picker(spec.objective, tol=spec.tol)
+        self._others = list(spec.optimised)[1:]
+        directions = list(spec.optimised.values())
+        self._picker = Picker(spec.objective, At(spec.at), others=directions[1:])
+        self._gains = {name: Picker(way, tol=spec.tol) for name, way in spec.optimised.items()}
         self.history: list[EpochRecord] = []
         self.picks: list[int | None] = []
         self.impatience = 0
@@ -54,10 +56,10 @@ class Progress:
         spec, value = self._spec, record.number(self._spec.name)
         self.history.append(record)
         exceeds = violation_of(spec.bounds, record.values)
-        self._picker.add(value, exceeds)
+        self._picker.add(value, exceeds, [record.number(name) for name in self._others])
         self.picks.append(self._picker.index)
-        self._gains.add(value, exceeds)
-        self.impatience = record.epoch - (-1 if self._gains.index is None else self._gains.index)
+        gained = [gains.add(record.number(name), exceeds) for name, gains in self._gains.items()]
+        self.impatience = 0 if any(gained) else self.impatience + 1
         if spec.target is not None and math.isfinite(value) and exceeds == 0:
             if not spec.objective.better(spec.target, value):
                 self.ended_by = End.TARGET
@@ -74,10 +76,17 @@ class Progress:
 
     def why_no_value(self) -> str:
         """Say why the picked epoch has no finite value."""
-        name, count = self._spec.name, len(self.history)
+        count, names = len(self.history), list(self._spec.optimised)
+        name = next((one for one in names if not self._has_value(one)), None)
+        if name is None:
+            return f"none of {count} epochs has a finite value of each of {', '.join(names)}"
         which = "not the last" if self._picker.at is At.LAST and count else "none"
         reason = _last_reason(name, self.history)
         return f"{name}: {which} of {count} epochs has a finite value{f': {reason}' if reason else ''}"
+
+    def _has_value(self, name: str) -> bool:
+        epochs = self.history[-1:] if self._picker.at is At.LAST else self.history
+        return any(math.isfinite(record.number(name)) for record in epochs)
 
 
 def _last_reason(name: str, history: Sequence[EpochRecord]) -> str:

@@ -15,7 +15,7 @@ from ..logs.loggers import LoggerLike
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import Fsync
-from ..search.readings import Reading
+from ..search.readings import Reading, number_in
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
 from .checkpoint import Stateful, put_states, set_random_states
@@ -69,7 +69,7 @@ class Run(Closing):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
         settled = spec or RunSpec(**facts)
         reporter = as_reporter(host)
-        reporter.check(settled.name, settled.objective)
+        reporter.check(settled.optimised)
         home = None if directory is None else Path(directory)
         super().__init__(settled, reporter, params, home, fsync, loggers)
 
@@ -95,6 +95,8 @@ class Run(Closing):
     def value(self) -> float:
         """The metric's value at the picked epoch. Outside the loop an epoch still open is closed first.
 
+        Of several metrics it is that of the first; `scores` has all.
+
         Raises:
             NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last one has none).
         """
@@ -103,6 +105,16 @@ class Run(Closing):
         if not math.isfinite(self._progress.value):
             raise NoFiniteValueError(self._progress.why_no_value())
         return self._progress.value
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The value of each optimised metric at the picked epoch, as Optuna takes several objectives.
+
+        Raises:
+            NoFiniteValueError: see `value`.
+        """
+        others = list(self.spec.optimised)[1:]
+        return (self.value, *(number_in(self.values, name) for name in others))
 
     @property
     def best_epoch(self) -> int | None:
@@ -249,7 +261,7 @@ class Run(Closing):
         stored, decision = self._ranks.from_first(self._resume)
         if decision is None:
             return 0
-        put_states(objects, stored.states)
+        put_states(objects, stored.states, stored.adopted)
         if not self._ranks.leads:
             for record in stored.done:
                 self._take_again(record)

@@ -15,7 +15,7 @@ from ..metrics.task_collections import TaskCollection, Unasked
 from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.selection import At
-from .asked import Asked, Features, Reported, constrained, settle, tracked
+from .asked import Asked, Features, Reported, constrained, settle_all, tracked
 from .checkpoint import Keep
 from .defaults import defaults_of
 from .examples.plan import settle_examples
@@ -43,7 +43,7 @@ class RunSpec:
         metric: what is optimised: a name, a metric object or class, `Reported(name, objective)`, or
             `{"metric": name, "direction": ..., **params}`, or a combination (`Combined`, `combined.loss`,
             `{"combine": {name: weight, ...}}`). A name that is not registered is reported by the engine if
-            its `direction` is given.
+            its `direction` is given. Of a list of these the Pareto front is searched for.
         output: the output feature, or a function that gives it (see `engine`); of several outputs a mapping
             of each by name, as in `{"intent": Category(5), "reply": Sequence()}`; may be left out when the
             metrics know theirs.
@@ -54,9 +54,11 @@ class RunSpec:
         constraints: bounds such as `"ece <= 0.05"` on values that are measured, or that the engine reports.
             A run whose picked epoch breaks one, or has no such value, is infeasible and never the best; the
             best epoch is one that keeps them, if any does.
-        at: whose value counts for the run, that of its `best` epoch or its `last`.
+        at: whose value counts for the run, that of its `best` epoch or its `last`. Of several metrics all
+            values are those of one epoch, and `best` is by the first metric, then by the next ones.
         epochs: the most epochs a run can have.
-        patience: epochs without an improvement by more than `tol` after which a run ends.
+        patience: epochs without an improvement by more than `tol` after which a run ends; of several metrics
+            an improvement of any is one, and there is no `tol` and no `target`.
         target: a value (in the metric's own unit) at which a run ends.
         tol: what is no improvement, in the metric's own unit.
         trial_time: seconds after which a run ends, with the epoch in which they are up. They count from when
@@ -74,7 +76,6 @@ class RunSpec:
         ConstraintError: a constraint is not well formed, or is about no single value of validation data.
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
-        NotYetError: several metrics are to be optimised.
         RunError: a number makes no sense, the metric has one value per class, or none per example while
             examples are to be ranked by it.
     """
@@ -97,22 +98,26 @@ class RunSpec:
     statistics: Keeping = "small"
     name: str = field(init=False)
     objective: Objective = field(init=False)
+    optimised: Mapping[str, Objective] = field(init=False)
     features: Features = field(init=False, repr=False, compare=False)
-    asked: Asked = field(init=False, repr=False, compare=False)
+    objectives: tuple[Asked, ...] = field(init=False, repr=False, compare=False)
     bounds: tuple[Constraint, ...] = field(init=False, repr=False, compare=False)
     combined: tuple[SettledCombined, ...] = field(init=False, repr=False, compare=False)
     collections: Mapping[str, Collections] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         features = _features(self.output)
-        asked = settle(self.metric, features, self.direction)
-        named = [asked, *tracked(tuple(self.track), features)]
-        reported = {one.name for one in named if one.measured is None and one.combined is None}
+        objectives = settle_all(self.metric, features, self.direction)
+        asked = objectives[0]
+        named = [*objectives, *tracked(tuple(self.track), features)]
+        reported = {one.name for one in named if one.reported}
         bounded = dict(constrained(tuple(self.constraints), features, reported))
         every = [*named, *bounded.values()]
         self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
         self._set(output=_named(features), track=tuple(self.track), features=features)
-        self._set(asked=asked, name=asked.name, objective=asked.objective, combined=_combined(every))
+        self._set(objectives=objectives, combined=_combined(every))
+        self._set(optimised={one.name: one.objective for one in objectives})
+        self._set(name=asked.name, objective=asked.objective)
         self._set(collections=_collections(every, features, self._unasked))
         try:
             self._set(at=At(self.at))
@@ -135,9 +140,14 @@ class RunSpec:
         return "; ".join(self.constraints)
 
     @property
+    def asked(self) -> Asked:
+        """The metric that is optimised; of several the first."""
+        return self.objectives[0]
+
+    @property
     def reported(self) -> bool:
-        """Whether the engine reports the value itself."""
-        return self.asked.measured is None and self.asked.combined is None
+        """Whether the engine reports its value."""
+        return self.asked.reported
 
     @property
     def recorded(self) -> tuple[str, ...]:
@@ -147,8 +157,8 @@ class RunSpec:
 
     @property
     def steering(self) -> tuple[str, ...]:
-        """The value that is optimised, and those that constraints bound."""
-        return self.name, *(bound.name for bound in self.bounds)
+        """The values that are optimised, and those that constraints bound."""
+        return *self.optimised, *(bound.name for bound in self.bounds)
 
     def _unasked(self, output: OutputFeature) -> tuple[Unasked, ...]:
         """What is measured of an output, as far as its updates can be read by it, without being asked for."""
@@ -170,6 +180,9 @@ class RunSpec:
             raise RunError(f"trial_time must be a number of seconds above 0, got {self.trial_time!r}")
         if not (math.isfinite(self.tol) and self.tol >= 0):
             raise RunError(f"tol must be a finite number of at least 0, got {self.tol!r}")
+        if len(self.optimised) > 1 and (self.tol or self.target is not None):
+            word = "tol" if self.tol else "target"
+            raise RunError(f"{word} is in the unit of one metric; leave it out, as several are optimised")
 
 
 def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]:

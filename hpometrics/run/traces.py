@@ -21,11 +21,15 @@ CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True)
 class Stored:
-    """What a run can go on from: its epochs, the state of each object, the random states of every rank."""
+    """What a run can go on from: its epochs, the state of each object, the random states of every rank.
+
+    `adopted`: the states are another trial's.
+    """
 
     done: tuple[EpochRecord, ...] = ()
     states: Mapping[str, Any] = field(default_factory=dict)
     random: Sequence[Any] = ()
+    adopted: bool = False
 
 
 class Traces:
@@ -52,8 +56,12 @@ class Traces:
         """Write what is kept of an epoch, then the epoch into the record; return it as written.
 
         The first epoch voids the checkpoints of an earlier attempt that lie behind it.
+
+        Raises:
+            RunError: the run was to go on from the state of another trial, and has not taken it.
         """
         if self._checkpoints is not None and not self._begun:
+            self._checkpoints.check_taken(record.epoch)
             self._checkpoints.drop(record.epoch)
         self._begun = True
         if self._log is None or self._statistics is None:
@@ -103,7 +111,8 @@ class Traces:
         if latest is None:
             return Stored()
         content = self._checkpoints.load(latest)
-        return Stored(written[: latest + 1], content["states"], random_of_ranks(content))
+        adopted = bool(content.get("adopted"))
+        return Stored(written[: latest + 1], content["states"], random_of_ranks(content), adopted)
 
     def go_on(self, picked: int | None) -> None:
         """Go on from the checkpoint at which this epoch was the picked one."""

@@ -20,6 +20,7 @@ from ..metrics.ranks import process
 from ..redaction import redacted
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
+from ..search.exploits import Exploit
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import Reporter
 from ..search.values import check_json
@@ -80,18 +81,21 @@ def attempt(
     loggers: Sequence[LoggerLike] = (),
     trial: TrialRecord | None = None,
     stands: Callable[[TrialRecord], TrialRecord] | None = None,
+    exploits: Sequence[Exploit] = (),
 ) -> tuple[TrialRecord, BaseException | None]:
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
 
     Where the trial may be more than this run, `trial` is what it was before, and `stands` gives what it is
-    after the run; its record is written in the place of that of the run.
+    after the run; its record is written in the place of that of the run. `exploits` have changed its params.
 
     Raises:
         RecordError, SpaceError: as `run_trial`.
     """
     record = TrialRecord(
         number=reporter.number or 0,
-        params=deepcopy(dict(params)),
+        params=deepcopy(dict(params if not exploits else exploits[-1].params)),
+        first_params=deepcopy(dict(params)) if exploits else None,
+        exploits=tuple(exploits),
         state=TrialState.RUNNING,
         seed=seed,
         threads=spec.threads or torch.get_num_threads(),
@@ -106,11 +110,12 @@ def attempt(
         Run, reporter, spec=spec, directory=directory, params=record.params, fsync=fsync, loggers=loggers
     )
     with conditions(seed, spec.threads):
-        run, error = _trained(train, deepcopy(dict(params)), make_run)
+        run, error = _trained(train, deepcopy(dict(record.params)), make_run)
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - began, 6)
     ended = replace(record, seconds=seconds, **_ending(run, failure, stops))
+    ended = replace(ended, params=ended.params_at(ended.epoch))
     record = judged(ended, spec.bounds)
     if directory is not None:
         write_trial(directory, record if stands is None else stands(record))
@@ -126,7 +131,7 @@ def _begin(directory: Path | None, record: TrialRecord) -> None:
     if directory is None:
         return
     check_json(record.params)
-    earlier_trial(directory, record.params)
+    earlier_trial(directory, record.given)
     write_trial(directory, record)
 
 
@@ -137,8 +142,8 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
         RecordError: it is one with other params.
     """
     earlier = read_trial(directory)
-    if earlier is not None and earlier.params != params:
-        raise RecordError(f"{directory} is the trial with {dict(earlier.params)}, not {dict(params)}")
+    if earlier is not None and earlier.given != params:
+        raise RecordError(f"{directory} is the trial with {dict(earlier.given)}, not {dict(params)}")
     return earlier
 
 

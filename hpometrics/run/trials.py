@@ -13,12 +13,15 @@ from ..logs.loggers import LoggerLike, check_logger
 from ..metrics.ranks import process
 from ..search.course import Course
 from ..search.epoch_log import Fsync, read_trial
+from ..search.exploits import Exploit
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import HoldsLast, ListReporter, Reporter, last_report
 from ..search.seeds import derive_seed
 from ..search.space import Space
+from .checkpoint import Checkpoints
 from .ranks import Ranks
 from .spec import RunSpec, Train, engine_facts
+from .traces import CHECKPOINTS
 from .trial import attempt, earlier_trial
 
 REPEATS = "repeats"
@@ -71,7 +74,7 @@ class Trials:
     ) -> tuple[TrialRecord, BaseException | None]:
         """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept.
 
-        A trial that was interrupted goes on with the repeat that it was at.
+        A trial that was interrupted goes on with the repeat that it was at, and under the params in force.
         """
         home = self.directory_of(reporter.number) if keep and reporter.number is not None else None
         trial = None if home is None else Ranks().from_first(lambda: _unfinished(home, params))
@@ -105,7 +108,33 @@ class Trials:
             loggers=() if home is None else self.loggers,
             trial=trial if first else None,
             stands=partial(self.course.after, trial) if first else None,
+            exploits=() if trial is None else trial.exploits,
         )
+
+    def exploit(self, number: int, given: Mapping[str, Any], change: Exploit, donated: Path) -> None:
+        """Let a trial go on from the state of another, under other params; once for each change.
+
+        Args:
+            number: of the trial.
+            given: the params that it began with.
+            change: what changes.
+            donated: see `Checkpoints.adopt`.
+
+        Raises:
+            RunError: the search has no directory.
+            RecordError: the trial has not begun, or nothing was donated.
+        """
+        home = self.directory_of(number)
+        trial = None if home is None else earlier_trial(home, given)
+        if home is None or trial is None:
+            raise RunError(f"trial {number} has no record, so it cannot go on from another; give directory=")
+        if any(one.epoch >= change.epoch for one in trial.exploits):
+            return
+        seed = self.seed_of(number)
+        stream = None if seed is None else derive_seed(seed, number, name=f"exploit at {change.epoch}")
+        Checkpoints(home / CHECKPOINTS).adopt(change.epoch - 1, donated, stream)
+        changed = replace(trial, first_params=given, exploits=(*trial.exploits, change), params=change.params)
+        write_trial(home, replace(changed, state=TrialState.INTERRUPTED, reason=None))
 
     def with_epochs(self, record: TrialRecord) -> TrialRecord:
         """Return a host's record completed by what the trial itself wrote on disk."""

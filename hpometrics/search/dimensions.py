@@ -66,6 +66,17 @@ class Float:
         _check_within(number, self.low, self.high, self.step)
         return number
 
+    def nearest(self, value: float) -> float:
+        """The value of this dimension that is nearest to a number.
+
+        >>> Float(0.0, 1.0).nearest(1.2), Float(0.0, 1.0, step=0.25).nearest(0.4)
+        (1.0, 0.5)
+        """
+        inside = min(max(value, self.low), self.high)
+        if self.step is None:
+            return inside
+        return self.take(self.points()[round((inside - self.low) / self.step)])
+
     def points(self) -> list[Scalar]:
         """List every value, smallest first.
 
@@ -110,6 +121,15 @@ class Int:
             raise SpaceError(f"must be a whole number, got {shown(value)}")
         _check_within(value, self.low, self.high, self.step)
         return value
+
+    def nearest(self, value: float) -> int:
+        """The value of this dimension that is nearest to a number.
+
+        >>> Int(1, 9, step=4).nearest(6.4), Int(1, 9).nearest(12)
+        (5, 9)
+        """
+        inside = min(max(value, self.low), self.high)
+        return self.low + round((inside - self.low) / self.step) * self.step
 
     def points(self) -> range:
         """List every value, smallest first."""

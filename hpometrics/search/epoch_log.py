@@ -59,7 +59,7 @@ class EpochLog:
 
     def read(self) -> tuple[EpochRecord, ...]:
         """Return the epochs that count, in order: see `read_epochs`."""
-        return _current(_read_all(self.path))
+        return current_epochs(_read_all(self.path))
 
     def close(self) -> None:
         """Force what was written to the disk and close the file.
@@ -82,7 +82,7 @@ def read_epochs(directory: Path) -> tuple[EpochRecord, ...]:
     Raises:
         RecordError: a line is damaged.
     """
-    return _current(_read_all(directory / EPOCHS_FILE))
+    return current_epochs(_read_all(directory / EPOCHS_FILE))
 
 
 def read_trial(directory: Path) -> TrialRecord | None:
@@ -105,7 +105,8 @@ def read_trial(directory: Path) -> TrialRecord | None:
         raise RecordError(f"{path}: {err}") from err
 
 
-def _current(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
+def current_epochs(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
+    """Return the epochs that count of those of all attempts, in order; see `read_epochs`."""
     first: dict[int, int] = {}  # of each attempt, the epoch at which it began
     for record in records:
         first.setdefault(record.attempt, record.epoch)

@@ -13,9 +13,9 @@ from .record import TRIAL_FILE, EpochRecord, TrialRecord, write_trial
 from .strict_json import read_json
 
 
-def put_aside(path: Path) -> Path:
-    """Rename what is damaged, a file or a directory, and return its new name."""
-    aside = free_name(path, "damaged")
+def put_aside(path: Path, why: str = "damaged") -> Path:
+    """Rename what is damaged, or lost to another process, a file or a directory; return its new name."""
+    aside = free_name(path, why)
     path.rename(aside)
     sync_directory(path.parent)
     return aside

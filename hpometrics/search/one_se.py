@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from enum import StrEnum
 
 from ..exceptions import NoFiniteValueError
 from ..objective import Objective
 from .record import TrialRecord, TrialState
 from .repeats import mean
-
-
-class Pick(StrEnum):
-    """Which trial is picked: the best, or the simplest within one standard error of the best."""
-
-    BEST = "best"
-    ONE_SE = "one_se"
 
 
 def standard_error(record: TrialRecord) -> float:

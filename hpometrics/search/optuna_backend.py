@@ -9,23 +9,22 @@ import optuna
 from optuna.trial import BaseTrial
 
 from ..objective import Objective
-from .optuna_samplers import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler
+from .optuna_samplers import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler, own_pruner
 from .optuna_study import (
     PRUNED,
     check_direction,
     check_study,
     claim,
-    close_storage,
-    open_storage,
     open_study,
     reclaim,
     reserve,
-    storing,
     study_records,
     tell,
     write_result,
 )
 from .seeds import derive_seed
+from .several import check_several
+from .storages import close_storage, open_storage, storing
 
 __all__ = [
     "PRUNERS",
@@ -33,6 +32,7 @@ __all__ = [
     "OptunaReporter",
     "SeededSampler",
     "check_direction",
+    "check_several",
     "check_study",
     "claim",
     "close_storage",
@@ -41,6 +41,7 @@ __all__ = [
     "make_sampler",
     "open_storage",
     "open_study",
+    "own_pruner",
     "reclaim",
     "reserve",
     "storing",
@@ -69,33 +70,36 @@ class OptunaReporter:
         self._known: set[int] = set(getattr(known, "intermediate_values", ()))
         self._newest = max(self._known, default=-1)
         self._pruned: int | None = known.user_attrs.get(PRUNED)
+        self._silent = False
 
     @property
     def params(self) -> Mapping[str, Any] | None:
         """What the trial has drawn so far, in its stored form."""
         return dict(self.trial.params)
 
-    def check(self, metric: str, objective: Objective) -> None:
-        """Refuse a metric whose objective is not the direction of the trial's study.
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Refuse metrics whose objectives are not the directions of the trial's study.
 
         Raises:
             ObjectiveError: they differ; both are named.
-            NotYetError: the study has several objectives.
         """
+        self._silent = len(optimised) > 1  # Optuna takes no reports of several objectives
         study = getattr(self.trial, "study", None)
         if study is not None:
-            check_direction(study, metric, objective)
+            check_direction(study, optimised)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
         """Report the current value of an epoch and let the pruner stop the trial.
 
+        Of several objectives nothing is reported.
+
         Raises:
             optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        if epoch in self._known and epoch < self._newest:
+        if self._silent or (epoch in self._known and epoch < self._newest):
             return
         with storing():
             if epoch not in self._known:

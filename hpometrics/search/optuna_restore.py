@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -12,13 +13,16 @@ import optuna
 
 from ..exceptions import SpaceError
 from .mending import put_aside
-from .optuna_study import METRIC, claim, tell
+from .optuna_study import claim, metrics_of, tell
 from .record import TrialRecord
 from .space import Space
+from .storages import JOURNAL
 
 
 def is_sound(path: Path) -> bool:
-    """Say whether an SQLite file reads from end to end; an empty one does."""
+    """Say whether the file of a study, SQLite's or a journal, reads from end to end; an empty one does."""
+    if path.suffix == JOURNAL:
+        return _is_journal(path)
     try:
         with closing(sqlite3.connect(path, timeout=60)) as connection:
             return bool(connection.execute("PRAGMA quick_check").fetchall() == [("ok",)])
@@ -29,7 +33,7 @@ def is_sound(path: Path) -> bool:
 
 
 def put_aside_study(path: Path) -> Path:
-    """Rename an SQLite file and what SQLite keeps beside it; return its new name."""
+    """Rename the file of a study, and what SQLite keeps beside one; return its new name."""
     aside = put_aside(path)
     for end in ("-wal", "-shm"):
         beside = path.with_name(f"{path.name}{end}")
@@ -67,15 +71,23 @@ def restore(
             continue
         if point is not None:
             space.suggest(trial)
-        metric = study.user_attrs[METRIC]
-        for epoch in record.epochs:
+        metric, *others = metrics_of(study)
+        for epoch in () if others else record.epochs:
             trial.report(epoch.number(metric), epoch.epoch)
         tell(study, trial, record)
+
+
+def _is_journal(path: Path) -> bool:
+    lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last one is cut off when it is opened
+    try:
+        return all("op_code" in json.loads(line) for line in lines)
+    except (ValueError, TypeError, RecursionError):
+        return False
 
 
 def _point(record: TrialRecord, space: Space) -> dict[str, Any] | None:
     """The stored form of a trial's params; None where an extended sweep has made its space another one."""
     try:
-        return space.encode(record.params)
+        return space.encode(record.given)
     except SpaceError:
         return None

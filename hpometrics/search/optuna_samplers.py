@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.pruners import BasePruner, NopPruner
+from optuna.pruners import BasePruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -60,6 +60,11 @@ class SeededSampler(BaseSampler):
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
         self._make, self._seed = make, seed
         self._by_trial: dict[int, BaseSampler] = {}
+
+    @property
+    def kind(self) -> str:
+        """The name of the class that draws."""
+        return type(_quiet(partial(self._make, self._seed))).__name__
 
     def of(self, trial: FrozenTrial) -> BaseSampler:
         """Return the sampler of a trial."""
@@ -145,6 +150,11 @@ def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
         arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
     make: Callable[..., BasePruner] = partial(found, **arguments)
     return _built("pruner", make)
+
+
+def own_pruner(study: optuna.Study) -> BasePruner | None:
+    """Return the pruner that somebody gave a study; None of the one that Optuna gives to every other."""
+    return None if type(study.pruner) is MedianPruner else study.pruner
 
 
 def _built(what: str, make: Callable[[], T]) -> T:

@@ -6,6 +6,7 @@ EPOCH = "epoch"
 FINAL = "final"
 VALUES = "values"
 VOID = "void"
+FULL = "full"
 TAKEN = frozenset(
-    {VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, "done", "config", "trial_id", "training_iteration"}
+    {VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, FULL, "done", "config", "trial_id", "training_iteration"}
 )

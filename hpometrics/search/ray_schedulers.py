@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 
-from ray.tune.schedulers import TrialScheduler
+from ray.tune.schedulers import PopulationBasedTraining, TrialScheduler
 
 from ..exceptions import ConfigError, ObjectiveError
 from ..objective import Objective
 from .plugins import PlugIn, find_class, read_spec
+from .population import Population
 from .ray_keys import EPOCH, VALUE
+from .space import Space
 
 _OURS = ("metric", "mode", "time_attr", "max_t")
 _HALVING = {"min_epochs": "grace_period", "eta": "reduction_factor"}
@@ -25,10 +27,17 @@ SCHEDULERS: Mapping[str, PlugIn] = {
         {"warmup": "grace_period", "min_trials": "min_samples_required"},
         hidden=_OURS,
     ),
+    "pbt": PlugIn("hpometrics.search.population:Population", hidden=("space", "seed")),
 }
 
 
-def make_scheduler(spec: object, objective: Objective, epochs: int | None = None) -> TrialScheduler:
+def make_scheduler(
+    spec: object,
+    objective: Objective,
+    epochs: int | None = None,
+    space: Space | None = None,
+    seed: int | None = None,
+) -> TrialScheduler:
     """Build a scheduler that judges the current value in the metric's direction; a fresh one for every fit.
 
     Args:
@@ -36,11 +45,18 @@ def make_scheduler(spec: object, objective: Objective, epochs: int | None = None
             copied) or None for no scheduling.
         objective: the metric's.
         epochs: the most epochs a run can have; halving needs them.
+        space: what trials draw; `pbt` needs it.
+        seed: of what `pbt` changes.
 
     Raises:
         ObjectiveError: an object states another metric or mode.
         ConfigError: no such scheduler or argument, or halving without `epochs`.
     """
+    if isinstance(spec, PopulationBasedTraining) and not isinstance(spec, Population):
+        kind = type(spec).__name__
+        raise ConfigError(
+            f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
+        )
     if isinstance(spec, TrialScheduler):
         return _adopted(deepcopy(spec), objective)
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
@@ -57,6 +73,10 @@ def make_scheduler(spec: object, objective: Objective, epochs: int | None = None
     if name == "median":
         grace = arguments.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
         arguments = {"min_samples_required": 5, **arguments, "grace_period": grace, "time_attr": EPOCH}
+    if name == "pbt":
+        if space is None:
+            raise ConfigError("pbt changes params within their space; make its tuner by RayObjective.tuner")
+        arguments = {"space": space, "seed": seed, "mutate": (), **arguments}
     try:
         return _adopted(found(**arguments), objective)
     except (AssertionError, TypeError, ValueError) as err:

@@ -17,7 +17,8 @@ from ..objective import Objective
 from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
 from .optuna_study import claim, reclaim, tell
-from .ray_keys import EPOCH, FINAL, PICKED, VALUE, VALUES, VOID
+from .ray_keys import EPOCH, FINAL, FULL, PICKED, VALUE, VALUES, VOID
+from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
 from .selection import At, Picker
 from .space import Space
@@ -31,7 +32,7 @@ class StudySearcher(Searcher):
     Args:
         study: with waiting slots (see `reserve`).
         space: what a trial draws.
-        objective: the metric's.
+        optimised: the direction of each metric that is optimised, by name.
         at: whose value counts for a run.
         directory_of: where a trial keeps its record, if it keeps one that this process can see.
         take: see `claim` and `reclaim`; with it, trials of dead workers go on first.
@@ -44,15 +45,16 @@ class StudySearcher(Searcher):
         self,
         study: optuna.Study,
         space: Space,
-        objective: Objective,
+        optimised: Mapping[str, Objective],
         at: At = At.BEST,
         directory_of: Callable[[int], Path | None] | None = None,
         take: Callable[[int], bool] | None = None,
         constraints: Sequence[Constraint] = (),
         retries: int = 0,
     ) -> None:
-        super().__init__(metric=PICKED, mode=objective.mode)
-        self.study, self.space, self.objective, self.at = study, space, objective, at
+        self.objective, *self._others = optimised.values()
+        super().__init__(metric=PICKED, mode=self.objective.mode)
+        self.study, self.space, self.optimised, self.at = study, space, optimised, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._retries = retries
         self._live: dict[str, _Live] = {}
@@ -64,7 +66,9 @@ class StudySearcher(Searcher):
         if trial is None:
             return Searcher.FINISHED
         params = self.space.suggest(trial)
-        self._live[trial_id] = _Live(trial, params, Picker(self.objective, self.at), self._constraints)
+        picker = Picker(self.objective, self.at, others=self._others)
+        others = list(self.optimised)[1:]
+        self._live[trial_id] = _Live(trial, params, picker, self._constraints, others)
         return {"number": trial.number, "params": params}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
@@ -72,6 +76,7 @@ class StudySearcher(Searcher):
         live = self._live.get(trial_id)
         if live is not None:
             live.add(result)
+            live.full = result.get(FULL)
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
@@ -84,6 +89,9 @@ class StudySearcher(Searcher):
         live = self._live.pop(trial_id, None)
         if live is None:
             return
+        live.full = (result or {}).get(FULL, live.full)
+        if live.full is not None and self._take is not None:
+            return  # no fault of the trial: it stays open for whoever goes on with the search
         again = bool(result) and not live.add(result or {})
         complete = again or bool(result and result.get(FINAL))
         if not (error and self._is_tried_again(live)):
@@ -98,7 +106,8 @@ class StudySearcher(Searcher):
         """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": {}, "_take": None}  # live trials and locks belong to this process
+        # Live trials, locks and the study, whose URL may name a password, belong to this process.
+        return {**self.__dict__, "_live": {}, "_take": None, "study": None}
 
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
@@ -125,11 +134,13 @@ class StudySearcher(Searcher):
                     value=record.value,
                     epoch=record.epoch,
                     epochs=record.epochs,
-                    checkpoint=_checkpoint(directory, record.epoch),
+                    params=written.params_at(record.epoch),
+                    checkpoint=checkpoint_of(directory, record.epoch),
                 )
             )
         if error:
-            reason = record.reason or "its process died or raised; see the error file of Ray's trial"
+            died = "its process died or raised; see the error file of Ray's trial"
+            reason = record.reason or live.full or died
             record = replace(record, state=TrialState.FAILED, reason=reason)
         elif not complete and live.epochs:
             reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
@@ -144,7 +155,7 @@ class StudySearcher(Searcher):
         return record
 
 
-def _checkpoint(directory: Path | None, epoch: int | None) -> Path | None:
+def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
     """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
     if directory is None or epoch is None:
         return None
@@ -156,10 +167,17 @@ class _Live:
     """A trial of the study that Tune is running."""
 
     def __init__(
-        self, trial: Trial, params: Mapping[str, Any], picker: Picker, constraints: Sequence[Constraint]
+        self,
+        trial: Trial,
+        params: Mapping[str, Any],
+        picker: Picker,
+        constraints: Sequence[Constraint],
+        others: Sequence[str],
     ) -> None:
         self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
+        self._others = others
         self.epochs: list[EpochRecord] = []
+        self.full: str | None = None  # why its process can record no more
 
     def add(self, result: Mapping[str, Any]) -> bool:
         """Take an epoch in, and say whether it was a new one."""
@@ -170,8 +188,9 @@ class _Live:
         values = {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
         self.epochs.append(EpochRecord(epoch, values))
         value = math.nan if result.get(VOID) else result[VALUE]
-        self.picker.add(value, violation_of(self._constraints, values))
-        if epoch not in self.trial._cached_frozen_trial.intermediate_values:
+        rest = [number_in(values, name) for name in self._others]
+        self.picker.add(value, violation_of(self._constraints, values), rest)
+        if not rest and epoch not in self.trial._cached_frozen_trial.intermediate_values:
             self.trial.report(value, epoch)
         return True
 

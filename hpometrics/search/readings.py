@@ -16,6 +16,12 @@ def numbers_of(readings: Mapping[str, Reading]) -> dict[str, float]:
     return {name: value for name, value in readings.items() if not isinstance(value, list)}
 
 
+def number_in(readings: Mapping[str, Reading], name: str) -> float:
+    """The number of this name; nan where there is none."""
+    value = readings.get(name, math.nan)
+    return math.nan if isinstance(value, list) else value
+
+
 def shape_of(reading: list[Reading]) -> str:
     """Print how many numbers there are.
 

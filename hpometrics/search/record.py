@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -14,7 +14,8 @@ from typing import Any
 
 from ..exceptions import RecordError
 from .atomic import atomic_write, make_private
-from .readings import Reading, from_json, numbers_of, to_json
+from .exploits import Exploit
+from .readings import Reading, from_json, number_in, numbers_of, to_json
 from .repeats import Repeat, deviation, mean_values
 from .strict_json import read_json, real, whole
 
@@ -104,6 +105,8 @@ class TrialRecord:
     `failed_attempts` are the reasons of runs that were tried again. Of a trial with several `repeats` values
     are means over them, epochs, picked epoch and checkpoint those of the first; of one that has a single run
     there are none.
+    Where population based training has changed a trial, `exploits` tell how, `params` are those in force at
+    the picked epoch and `first_params` those it began with.
     """
 
     number: int
@@ -123,12 +126,30 @@ class TrialRecord:
     constraints: Mapping[str, float] = field(default_factory=dict)
     failed_attempts: tuple[str, ...] = ()
     repeats: tuple[Repeat, ...] = ()
+    first_params: Mapping[str, Any] | None = None
+    exploits: tuple[Exploit, ...] = ()
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The params that its host drew for it."""
+        return self.params if self.first_params is None else self.first_params
+
+    def params_at(self, epoch: int | None) -> Mapping[str, Any]:
+        """The params in force at an epoch; of None, those now."""
+        changed = [one.params for one in self.exploits if epoch is None or one.epoch <= epoch]
+        return changed[-1] if changed else self.given
 
     @property
     def picked_values(self) -> Mapping[str, Reading]:
         """All values of the picked epoch, by name; over repeats their means, a curve the first one's."""
         picked = next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
         return {**picked, **mean_values(self.repeats)}
+
+    def scores(self, names: Iterable[str]) -> tuple[float, ...]:
+        """The values of what is optimised, the metric first; nan where the picked epoch has none."""
+        first, others = math.nan if self.value is None else self.value, list(names)[1:]
+        values = self.picked_values if others else {}
+        return (first, *(number_in(values, name) for name in others))
 
     @property
     def deviation(self) -> float | None:
@@ -143,6 +164,7 @@ class TrialRecord:
         told["started"] = self.started.isoformat() if self.started else None
         told["checkpoint"] = _relative(self.checkpoint, home)
         told["repeats"] = [repeat.to_json() for repeat in self.repeats]
+        told["exploits"] = [exploit.to_json() for exploit in self.exploits]
         told["constraints"] = {text: to_json(excess) for text, excess in self.constraints.items()}
         return told
 
@@ -165,6 +187,7 @@ class TrialRecord:
                 known["checkpoint"] = (home or Path()) / known["checkpoint"]
             known["failed_attempts"] = tuple(map(str, known.get("failed_attempts", ())))
             known["repeats"] = tuple(map(Repeat.from_json, known.get("repeats", ())))
+            known["exploits"] = tuple(map(Exploit.from_json, known.get("exploits", ())))
             excesses = known.get("constraints", {})
             known["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
             return cls(**{**known, "epochs": epochs})
@@ -187,6 +210,8 @@ _MAY_BE: Mapping[str, tuple[type, ...]] = {
     "constraints": (Mapping,),
     "failed_attempts": (list, tuple),
     "repeats": (list, tuple),
+    "first_params": (Mapping, NoneType),
+    "exploits": (list, tuple),
 }
 """What each field of a record is in JSON; one that is not here is read by what it stands for."""
 
@@ -208,8 +233,9 @@ def write_trial(directory: Path, record: TrialRecord) -> None:
 def _relative(path: Path | None, home: Path | None) -> str | None:
     if path is None:
         return None
-    inside = home is not None and path.is_relative_to(home)
-    return str(path.relative_to(home)) if home is not None and inside else str(path)
+    if home is None or not path.absolute().is_relative_to(home.absolute()):
+        return str(path)
+    return str(path.absolute().relative_to(home.absolute()))
 
 
 def _dumps(told: Mapping[str, Any], indent: int | None = None) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
+from ..exceptions import NoFeasibleTrialError, NoFiniteValueError
 from ..objective import MINIMIZE, Objective
 from .constraints import violation
-from .one_se import Pick, simplest_within_error
-from .readings import Reading
+from .readings import Reading, number_in
 from .record import TrialRecord, TrialState
 
 
@@ -31,7 +30,8 @@ class Best:
 
     `value` and `values` are those of `epoch` (counted from 0); `checkpoint` is the state at its end, if kept.
     Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
-    are those of the first.
+    are those of the first. Of several objectives `metric`, `objective` and `value` are those of the first;
+    `optimised` has the direction of each, `scores` the values in the same order.
     """
 
     params: Mapping[str, Any]
@@ -44,44 +44,90 @@ class Best:
     values: Mapping[str, Reading]
     deviation: float | None = None
     repeats: int = 1
+    optimised: Mapping[str, Objective] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: TrialRecord, optimised: Mapping[str, Objective]) -> Self:
+        """Say all about a trial that was picked, by the objectives of these names."""
+        value, epoch = record.value, record.epoch
+        metric, objective = next(iter(optimised.items()))
+        return cls(
+            params=record.params,
+            value=math.nan if value is None else value,
+            epoch=-1 if epoch is None else epoch,
+            checkpoint=record.checkpoint,
+            trial=record.number,
+            metric=metric,
+            objective=objective,
+            values=record.picked_values,
+            deviation=record.deviation,
+            repeats=max(1, len(record.repeats)),
+            optimised=dict(optimised),
+        )
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The value of each objective."""
+        return (self.value, *(number_in(self.values, name) for name in list(self.optimised)[1:]))
 
 
 class Picker:
     """Follows a run and knows its picked epoch at any time, in constant work per epoch.
 
     Epochs that violate constraints less come before better ones (Deb, An efficient constraint handling method
-    for genetic algorithms, 2000); without constraints none does.
+    for genetic algorithms, 2000); without constraints none does. Of several objectives the first decides, the
+    next ones between equal values; an epoch that lacks a finite value of any of them counts as nan.
+
+    Args:
+        objective: of the metric.
+        at: whose value counts.
+        tol: what is no improvement.
+        others: the further objectives, in their order.
 
     >>> picker = Picker(Objective.MAXIMIZE)
     >>> [picker.add(value) for value in (0.1, 0.9, 0.2)], picker.index, picker.value
     ([True, True, False], 1, 0.9)
     """
 
-    def __init__(self, objective: Objective, at: At = At.BEST, tol: float = 0.0) -> None:
-        self.objective, self.at, self.tol = objective, at, tol
+    def __init__(
+        self, objective: Objective, at: At = At.BEST, tol: float = 0.0, others: Sequence[Objective] = ()
+    ) -> None:
+        self.objective, self.at, self.tol, self._others = objective, at, tol, others
+        self._rest: Sequence[float] = ()
         self.index: int | None = None
         self.value = math.nan
         self.violation = 0.0
         self.count = 0
 
-    def add(self, value: float, violation: float = 0.0) -> bool:
+    def add(self, value: float, violation: float = 0.0, rest: Sequence[float] = ()) -> bool:
         """Take the next epoch's value and say whether that epoch is now the picked one.
 
         Args:
             value: of the metric.
             violation: by how much the epoch exceeds the bounds of constraints.
+            rest: the values of the further objectives.
         """
-        picked = self.at is At.LAST or self._wins(value, violation)
+        if not all(map(math.isfinite, rest)):
+            value = math.nan
+        picked = self.at is At.LAST or self._wins(value, violation, rest)
         if picked:
-            self.index, self.value, self.violation = self.count, value, violation
+            self.index, self.value, self.violation, self._rest = self.count, value, violation, rest
         self.count += 1
         return picked
 
-    def _wins(self, value: float, violation: float) -> bool:
+    def _wins(self, value: float, violation: float, rest: Sequence[float]) -> bool:
         if self.index is None or violation == self.violation:
-            return self.objective.better(value, self.value, self.tol)
+            ties = bool(rest) and value == self.value
+            return self._wins_tie(rest) if ties else self.objective.better(value, self.value, self.tol)
         closer = math.isinf(self.violation) or MINIMIZE.better(violation, self.violation)
         return closer and math.isfinite(value)
+
+    def _wins_tie(self, rest: Sequence[float]) -> bool:
+        """Compare values of equal rank by the first further objective in which they differ."""
+        for objective, value, other in zip(self._others, rest, self._rest, strict=True):
+            if value != other:
+                return objective.better(value, other)
+        return False
 
 
 def pick_epoch(values: Iterable[float], objective: Objective, at: At = At.BEST, tol: float = 0.0) -> int:
@@ -129,47 +175,6 @@ def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRec
         told = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
         raise NoFiniteValueError(f"no trial is complete, so there is no best: {told}{_last_reason(records)}")
     return complete[objective.best_index(math.nan if r.value is None else r.value for r in complete)]
-
-
-def best_of(
-    records: Sequence[TrialRecord], metric: str, objective: Objective, pick: Pick | str = Pick.BEST
-) -> Best:
-    """Pick a trial and say all about it.
-
-    Args:
-        records: the trials.
-        metric: the name of what is optimised.
-        objective: the metric's.
-        pick: the trial with the best value, or by `simplest_within_error`.
-
-    Raises:
-        NoFeasibleTrialError, NoFiniteValueError: as in `pick_trial`, `simplest_within_error`.
-        ConfigError: there is no such way to pick.
-    """
-    record = picked_trial(records, objective, pick)
-    value, epoch = record.value, record.epoch
-    return Best(
-        params=record.params,
-        value=math.nan if value is None else value,
-        epoch=-1 if epoch is None else epoch,
-        checkpoint=record.checkpoint,
-        trial=record.number,
-        metric=metric,
-        objective=objective,
-        values=record.picked_values,
-        deviation=record.deviation,
-        repeats=max(1, len(record.repeats)),
-    )
-
-
-def picked_trial(records: Sequence[TrialRecord], objective: Objective, pick: Pick | str) -> TrialRecord:
-    """Return the trial that a way to pick finds; see `best_of`."""
-    try:
-        rule = Pick(pick)
-    except ValueError:
-        raise ConfigError(f"pick is best or one_se, got {pick!r}") from None
-    best = pick_trial(records, objective)
-    return best if rule is Pick.BEST else simplest_within_error(best, records, objective)
 
 
 _FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}

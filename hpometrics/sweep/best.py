@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..exceptions import ConfigError
+from ..search.picking import Pick, best_by
 from ..search.record import TrialRecord
-from ..search.selection import Best, best_of
+from ..search.selection import Best
 from ..search.verdict import Verdict
 from .directory import RunDirectory
 from .exports import best_facts, best_yaml
+from .front import front_facts, front_text
 from .picks import by_metric, optimised_at, repicked
 from .resolved import Resolved
 from .table import number, optimal
-from .verdicts import draw_verdict, kept_verdict
+from .verdicts import draw_verdict, kept_verdict, verdict_lines
 
 if TYPE_CHECKING:
     from .asking import Asked
@@ -40,7 +43,7 @@ class Chosen:
     best: Best
     records: Sequence[TrialRecord]
     resolved: Resolved
-    verdict: Verdict
+    verdict: Verdict | None
     optimum: Best | None = None
     lacking: Mapping[int, str] = field(default_factory=dict)
 
@@ -51,8 +54,11 @@ def best_text(
     metric: str | None = None,
     at: str | None = None,
     level: float | None = None,
+    pick: Pick | None = None,
 ) -> str:
     """Say what is best in a run directory: the block that `run` prints, or all facts as YAML or JSON.
+
+    Of several objectives it is the front, unless it is said how to pick.
 
     Args:
         directory: of the run.
@@ -61,23 +67,52 @@ def best_text(
             statistics which were kept of every epoch.
         at: which epoch counts, `best` or `last`; as the sweep says unless given.
         level: of intervals that are drawn of what was kept; unless given they are those of the sweep's end.
+        pick: which trial; as the sweep says unless given.
 
     Raises:
-        ConfigError: it is no run directory, or the metric cannot pick.
+        ConfigError: it is no run directory, or the metric cannot pick, or there is no such way to.
         NotKeptError: the metric needs more than was kept.
         NoFiniteValueError: none of its trials is complete.
     """
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
-    best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
+    if pick is not None:
+        if metric is not None:
+            raise ConfigError(f"--pick {pick} is of what was optimised, and --metric {metric} picks itself")
+        resolved = resolved.picked_by(pick)
+    if resolved.others and level is not None and metric is None:
+        raise ConfigError("intervals are of one metric, and several were optimised; name one by --metric")
+    if resolved.others and metric is None:
+        return _of_several(home, records, resolved if at is None else replace(resolved, at=at), form, at)
+    best = best_by(records, resolved.optimised, "knee" if resolved.others else resolved.pick)
     if metric is None and at is None:
         chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
     else:
         chosen = _chosen(home, records, resolved, metric, at, level, best)
     if form == "text":
         block = optimal(chosen.best, chosen.records, chosen.resolved)
-        return "\n".join([block, *chosen.verdict.lines(), *_beside(chosen, resolved)])
-    facts = _facts(chosen, resolved, directory)
+        return "\n".join([block, *verdict_lines(chosen.verdict), *_beside(chosen, resolved)])
+    return _written(_facts(chosen, resolved, directory), form)
+
+
+def _of_several(
+    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved, form: str, at: str | None
+) -> str:
+    """Say which trials are on the front of several objectives, or all of the one that is picked there."""
+    records = records if at is None else repicked(records, resolved)
+    if resolved.is_picked:
+        best = best_by(records, resolved.optimised, resolved.pick)
+        if form == "text":
+            return "\n".join([optimal(best, records, resolved), *verdict_lines(None)])
+        return _written(best_facts(best, record_of(best, records), resolved, home.path), form)
+    if form != "text":
+        return _written(front_facts(records, resolved), form)
+    repeats = resolved.config["budget"]["repeats"] if at is not None else 1
+    told = [f"each trial is told by the first of its {repeats} repeats"] if repeats > 1 else []
+    return "\n".join([front_text(records, resolved, home.path), *told])
+
+
+def _written(facts: dict[str, Any], form: str) -> str:
     return best_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
 
 
@@ -105,7 +140,7 @@ def _chosen(
         asked, records, lacking = answer.asked, answer.records, answer.lacking
         told = by_metric(resolved, asked.name, asked.objective, at)
     picked = repicked(records, told)
-    best = best_of(picked, told.metric, told.objective)
+    best = best_by(picked, told.optimised)
     return Chosen(best, picked, told, _verdict(home, picked, told, level, asked), optimum, lacking)
 
 
@@ -115,7 +150,7 @@ def _verdict(
     resolved: Resolved,
     level: float | None,
     asked: Asked | None,
-) -> Verdict:
+) -> Verdict | None:
     if level is None:
         return kept_verdict(home, records, resolved)
     return draw_verdict(home, records, resolved, level, asked)
@@ -126,6 +161,9 @@ def _beside(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
     if chosen.optimum is None:
         return
     best, optimum = chosen.best, chosen.optimum
+    if resolved.others:
+        yield f"Optimized were {' and '.join(resolved.optimised)}; hpometrics best names their front"
+        return
     value, loss = optimised_at(best, resolved, optimum)
     yield "Optimized was:"
     where = f"{number(optimum.value)} (trial {optimum.trial}, epoch {optimum.epoch})"
@@ -141,7 +179,7 @@ def _beside(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
 def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
     best, optimum = chosen.best, chosen.optimum
     facts = best_facts(best, record_of(best, chosen.records), chosen.resolved, home, chosen.verdict)
-    if optimum is None:
+    if optimum is None or resolved.others:
         return facts
     value, loss = (None if x != x else x for x in optimised_at(best, resolved, optimum))
     optimised = {"metric": resolved.metric, "objective": resolved.objective.value, "at": resolved.at}

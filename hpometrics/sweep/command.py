@@ -8,30 +8,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..exceptions import NoFiniteValueError
+from ..exceptions import ConfigError, NoFiniteValueError
 from ..messages import printable
+from ..redaction import redacted
 from ..run.spec import RunSpec
 from ..run.trials import Trials
+from ..search.picking import best_by
 from ..search.record import TrialRecord, TrialState
-from ..search.selection import best_of
 from .best import record_of
 from .directory import RunDirectory
 from .engine import check_space, import_engine, settle
 from .exports import best_facts, best_yaml, trials_csv
+from .front import front_text
 from .interrupts import exit_code, raising_interrupts
 from .job import Job, spec_facts
 from .mending import mend
 from .plan import Plan
 from .progress import Progress
+from .publication import check_fresh
 from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
 from .status import status_facts
+from .study_place import storage_of, written
 from .table import evaluated, optimal, result_table
-from .verdicts import conclude, kept_verdict
+from .verdicts import conclude, kept_verdict, verdict_lines
 from .writer import write_text
 
-OK, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 3, 4
+OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,11 @@ def run_command(plan: Plan, options: Options) -> int:
         HpometricsError: something is wrong, found before the first trial.
     """
     job = make_job(plan, options.extend)
+    job.leads = job.gathers = True
+    check_fresh(job, options.fresh)
     with (
         raising_interrupts(),
-        job.directory.opened(
-            job.plan.document.text, job.resolved, fresh=options.fresh, extend=options.extend
-        ),
+        job.directory.opened(_text(job), job.resolved, fresh=options.fresh, extend=options.extend),
     ):
         mended = list(mend(job))
         earlier = job.directory.records()
@@ -78,6 +82,12 @@ def run_command(plan: Plan, options: Options) -> int:
             return code
         progress.say(_why_failed(failed))
         return TOO_MANY_FAILED
+
+
+def _text(job: Job) -> str:
+    """Give the sweep file as it is kept: who logs in at a storage is left out."""
+    storage = storage_of(job.plan.config.backend)
+    return job.plan.document.text.replace(storage, written(storage))
 
 
 def make_job(plan: Plan, extend: bool = False) -> Job:
@@ -137,14 +147,14 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     if (kind := job.plan.config.results.report) != "none" and not quiet:
         write_report(home.path, kind)
     try:
-        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
-    except NoFiniteValueError as err:
+        best = best_by(records, resolved.optimised, resolved.pick)
+    except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
             print(_as_json(home) if as_json else evaluated(records))
-        return NOTHING_COMPLETE
+        return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
     engine = job.trials.train
@@ -155,8 +165,11 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     if as_json:
         print(_as_json(home), flush=True)
     elif not quiet:
-        print(result_table(records, resolved), optimal(best, records, resolved), sep="\n\n")
-        print(*verdict.lines(), sep="\n")
+        if resolved.is_picked:
+            found = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict)])
+        else:
+            found = front_text(records, resolved, home.path)
+        print(result_table(records, resolved), found, sep="\n\n")
         print(f"saved {_saved(job)} in {home.path}", flush=True)
     return OK
 
@@ -178,7 +191,7 @@ def _as_json(home: RunDirectory) -> str:
 
 def _saved(job: Job) -> str:
     home, report = job.directory, job.plan.config.results.report
-    kept = (home.best, home.engine_params, home.table, home.study, home.report(report))
+    kept = (home.best, home.engine_params, home.table, home.study, home.journal, home.report(report))
     return ", ".join(path.name for path in kept if path.exists())
 
 
@@ -186,4 +199,5 @@ def _interrupted(job: Job) -> str:
     done, total = sum(record.state.finished for record in job.directory.records()), job.plan.trials
     settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
-    return f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
+    told = f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
+    return redacted(told)

@@ -140,7 +140,7 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
 
 def _objective(metric: str, resolved: Resolved) -> Objective | None:
     """Give the direction of a metric; on another split or of one task it is that of the metric itself."""
-    objectives = {**resolved.track, resolved.metric: resolved.objective}
+    objectives = {**resolved.track, **resolved.optimised}
     name = MetricName.parse(metric)
     for near in (name, replace(name, split=None), replace(name, split=None, task=None)):
         if str(near) in objectives:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, model_validator
 
+from ..redaction import redacted
+from ..search.picking import RULES
 from . import secrets
 from .dimensions import SpaceForm
 from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong
 from .paths import Directory, Part
+from .study_place import StorageForm
 
 BACKENDS = ("optuna", "ray", "list")
 
@@ -88,6 +92,19 @@ ExamplesForm = Annotated[
 ]
 
 
+def _pick(value: Any) -> Any:
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if not number and value not in RULES:
+        raise wrong(f"wants best, one_se, knee or the number of a trial, got {value!r}")
+    return value
+
+
+_PickShape = Literal["best", "one_se", "knee"] | Annotated[int, Field(ge=0)]
+PickForm = Annotated[
+    Literal["best", "one_se", "knee"] | int, BeforeValidator(_pick, json_schema_input_type=_PickShape)
+]
+
+
 class Metrics(Strict):
     """What is good."""
 
@@ -96,7 +113,8 @@ class Metrics(Strict):
         BeforeValidator(_one_or_more, json_schema_input_type=MetricForm | list[MetricForm]),
         Field(min_length=1),
     ] = Field(default_factory=list)
-    """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one."""
+    """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one. Of a
+    list of several the Pareto front is searched for."""
     constraints: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
     """Conditions such as `ece <= 0.05`."""
     track: Annotated[list[MetricForm], Field(max_length=1000)] = Field(default_factory=list)
@@ -105,9 +123,10 @@ class Metrics(Strict):
     """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
     at: Literal["best", "last"] = "best"
     """Which epoch's value counts for a trial."""
-    pick: Literal["best", "one_se"] = "best"
-    """Which trial is picked: the best, or of those within one standard error of it, over repeats, the one of
-    the fewest epochs."""
+    pick: PickForm = "best"
+    """Which trial is picked: the best, or `one_se`, of those within one standard error of it, over repeats,
+    the one of the fewest epochs. Of several objectives `knee`, or a trial of the front by its number; without
+    it the front is named, and `best.yaml` holds the knee."""
     track_examples: ExamplesForm = None
     """Keep the worst and best examples of each trial's picked epoch: true, how many, or a mapping."""
 
@@ -128,10 +147,14 @@ class Search(Strict):
 class OptunaBackend(Strict):
     """Trials in processes on this machine, drawn by Optuna."""
 
-    storage: str = "sqlite"
-    """`sqlite` (study.db in the run directory), `memory`, or a URL."""
+    storage: StorageForm = "sqlite"
+    """`sqlite` (study.db in the run directory), `journal` (study.journal there), `memory`, or what machines
+    share: `postgresql://ada:${PGPASSWORD}@host/database`, `mysql+pymysql://...`, `grpc://host:port`."""
     workers: Annotated[int, Field(ge=1)] = 1
-    """Processes that work on trials; `hpometrics worker DIR` adds one at any time."""
+    """Processes that work on trials; `hpometrics worker DIR|URL` adds one at any time."""
+    heartbeat: Duration = 15.0
+    """How often workers that share only the storage say that they live; after four in which one did not,
+    its trial goes on elsewhere."""
 
 
 class Resources(Strict):
@@ -143,6 +166,21 @@ class Resources(Strict):
     """GPUs."""
 
 
+def _address(value: str) -> str:
+    if value.startswith("ray://"):
+        raise wrong(
+            f"{redacted(value)}: through Ray's client the search would run on the head node, away from the "
+            "study; run on a machine of the cluster with address: auto, or submit it: "
+            "ray job submit -- hpometrics run FILE"
+        )
+    if value != "auto" and not re.fullmatch(r"[\w.\-\[\]:]+:[0-9]{1,5}", value):
+        raise wrong(f"{redacted(value)!r} is no address of a Ray cluster; write auto, or host:6379")
+    return value
+
+
+Address = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_address)]
+
+
 class RayBackend(Strict):
     """Trials as Ray Tune workers, drawn by the same samplers."""
 
@@ -151,9 +189,11 @@ class RayBackend(Strict):
     resources: Resources = Resources()
     """What one trial needs."""
     storage: Directory | None = None
-    """Where Ray keeps its own files; `ray` in the run directory unless given."""
-    address: str | None = None
-    """A running cluster; one is started here unless given."""
+    """Where Ray keeps its own files, a path or a URI such as `s3://bucket/ray`; `ray` in the run directory
+    unless given. Every machine of a cluster must see it, and the run directory."""
+    address: Address | None = None
+    """A running cluster: `auto` finds that of this machine, `host:6379` names its head; one is started here
+    unless given."""
 
 
 class Backend(Strict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from threading import Thread
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from typing import Self
 from ..search.epoch_log import read_trial
 from .in_process import run_in_process
 from .job import Job
+from .study_place import environment_of, storage_of
 
 
 def run_with_crew(job: Job, workers: int, verbose: bool = False) -> None:
@@ -39,7 +41,8 @@ class Crew:
         command = [sys.executable, "-m", "hpometrics", "worker", str(job.directory.path), "--hired"]
         command += ["--verbose"] if verbose else []
         command += ["--since", str(time.time() - job.spent)]
-        self._workers = [_started(command) for _ in range(size)]
+        environment = environment_of(storage_of(job.plan.config.backend))
+        self._workers = [_started(command, environment) for _ in range(size)]
         self._listeners = [Thread(target=self._listen, args=(one,), daemon=True) for one in self._workers]
 
     def __enter__(self) -> Self:
@@ -83,8 +86,13 @@ class Crew:
                     self._job.note(record)
 
 
-def _started(command: list[str]) -> subprocess.Popen[str]:
+def _started(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
     """Start a worker; Ctrl-C reaches this process only, which then ends its workers once and in order."""
     return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment,
     )

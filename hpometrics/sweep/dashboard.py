@@ -7,7 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..exceptions import ConfigError, missing_extra
+from ..search.storages import open_storage
 from .directory import RunDirectory
+from .study_place import FILES, is_shared, url_of
 
 _HOST = "127.0.0.1"
 
@@ -25,12 +27,24 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
         MissingExtraError: optuna-dashboard is not installed.
     """
     home = RunDirectory(directory)
-    home.read()
-    if not home.study.is_file():
-        raise ConfigError(f"{home.study}: is not there, the sweep kept its study elsewhere; see `report`")
+    place = _place(home)
     if find_spec("optuna_dashboard") is None:
         raise missing_extra("the dashboard", "optuna-dashboard", "dashboard")
     from optuna_dashboard import run_server
 
     say(f"http://{_HOST}:{port}/ until Ctrl-C")
-    run_server(f"sqlite:///{home.study.absolute()}", host=_HOST, port=port)
+    url = str(place)
+    run_server(url if url.startswith("sqlite:") else open_storage(place), host=_HOST, port=port)
+
+
+def _place(home: RunDirectory) -> str | Path:
+    backend = home.read().config["backend"]
+    storage = (backend.get("optuna") or {}).get("storage", "sqlite")
+    if storage == "memory":
+        raise ConfigError(f"{home.path}: the sweep kept its study in memory; see `report`")
+    if is_shared(storage):
+        return url_of(storage)
+    path = home.path / FILES[storage]
+    if not path.is_file():
+        raise ConfigError(f"{path}: is not there, the sweep kept its study elsewhere; see `report`")
+    return f"sqlite:///{path.absolute()}" if path == home.study else path

@@ -6,12 +6,14 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
 from ..exceptions import ConfigError
 from ..search.atomic import free_name, make_private
 from ..search.epoch_log import read_trial
+from ..search.owners import check_own
 from ..search.record import TrialRecord
 from .resolved import Change, Resolved, changes, read_resolved
 from .writer import write_text
@@ -25,6 +27,7 @@ class RunDirectory:
         self.given = path / "sweep.yaml"
         self.resolved = path / "sweep.resolved.yaml"
         self.study = path / "study.db"
+        self.journal = path / "study.journal"
         self.trials = path / "trials"
         self.locks = path / ".locks"
         self.table = path / "trials.csv"
@@ -64,6 +67,14 @@ class RunDirectory:
             raise ConfigError(f"{self.path}: is no run directory; it has no {self.resolved.name}")
         return read_resolved(self.resolved)
 
+    def home_id(self) -> str:
+        """Give the id by which workers that see the directory know each other in a storage; made once."""
+        path = self.path / ".home"
+        with FileLock(f"{path}.lock"):
+            if not path.exists():
+                write_text(path, uuid4().hex[:16])
+        return path.read_text(encoding="utf8")
+
     @contextmanager
     def opened(self, text: str, resolved: Resolved, *, fresh: bool, extend: bool) -> Iterator[None]:
         """Hold the directory for one run: made, or accepted as that of the same sweep.
@@ -75,9 +86,11 @@ class RunDirectory:
             extend: accept a changed space and engine.
 
         Raises:
-            ConfigError: another run holds it, it is something else, or the sweep has changed.
+            ConfigError: another run holds it, it is something else or another user's, or the sweep has
+                changed.
         """
         self.check_links()
+        check_own(self.path)
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()

@@ -65,11 +65,13 @@ def best_facts(
     tested = held_out(best.values, best.metric, best.objective, best.value)
     return {
         "params": resolved.ordered(best.params),
+        **_of_several(best, resolved),
         "metric": best.metric,
         "objective": best.objective.value,
         "value": best.value,
         "deviation": best.deviation,
         "repeats": [{"seed": r.seed, "value": r.value, "epoch": r.epoch} for r in record.repeats],
+        "exploits": [one.to_json() for one in record.exploits],
         "test": None if tested is None else tested.to_json(),
         "at": resolved.at,
         "epoch": best.epoch,
@@ -84,6 +86,15 @@ def best_facts(
         "space": resolved.space,
         "versions": dict(record.versions),
     }
+
+
+def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:
+    """Say how a trial was picked from the front of several objectives, and where it is there."""
+    if not resolved.others:
+        return {}
+    scores = zip(resolved.optimised.items(), best.scores, strict=True)
+    objectives = {name: {"objective": way.value, "value": value} for (name, way), value in scores}
+    return {"pick": resolved.pick, "objectives": objectives}
 
 
 def best_yaml(facts: dict[str, Any]) -> str:

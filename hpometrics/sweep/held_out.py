@@ -63,4 +63,4 @@ def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str
     name = f"{_TEST}{resolved.metric}"
     tested = any(name in record.picked_values for record in records)
     beside = {name: resolved.objective} if tested else {}
-    return {resolved.metric: resolved.objective, **beside, **resolved.track}
+    return {resolved.metric: resolved.objective, **beside, **resolved.beside}

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from ..search.optuna_backend import OptunaReporter, claim, tell
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import optuna
+
+from ..search.mending import put_aside
+from ..search.optuna_backend import claim, tell
+from ..search.optuna_study import with_point
+from .gathering import Gathering
 from .job import Job
+from .leases import TrialLeases
 from .reclaiming import take_up
-from .studies import TrialLocks, is_over, opened_study, reserve_slots
+from .studies import has_open_trials, is_over, opened_study, reserve_slots
+from .study_place import is_shared, storage_of
+from .trial_locks import TrialLocks
 
 
 def run_in_process(job: Job, verbose: bool = False) -> None:
@@ -19,20 +31,57 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
         BaseException: what stopped the trial at work, once it is recorded as interrupted.
         DiskError: the record or the study cannot be written.
     """
-    locks = TrialLocks(job.directory, job.plan.trials)
-    with opened_study(job, locks, verbose) as study:
+    with _locks(job) as locks, opened_study(job, locks, verbose) as study:
+        elsewhere = Gathering(job) if locks.shared and job.gathers else None
         while not is_over(study, job):
-            trial = take_up(study, job, locks)
-            if trial is None:
-                reserve_slots(study, job)
-                trial = claim(study, locks.take)
-            if trial is None and job.plan.trials is None:
-                continue  # another process was quicker to take the slot
-            if trial is None:
+            trial = take_up(study, job, locks) or _next(study, job, locks)
+            if elsewhere is not None:
+                elsewhere.gather(study)
+            if trial is not None:
+                _run(trial, study, job, locks)
+            elif isinstance(locks, TrialLeases) and has_open_trials(study, job):
+                locks.pause()  # others are at the last trials; one of them may die
+            elif job.plan.trials is not None:
                 break
-            record, error = job.trials.run(job.plan.space.suggest(trial), OptunaReporter(trial))
-            tell(study, trial, record)
-            locks.release(trial.number)
-            job.note(record)
-            if not record.state.finished and error is not None:
-                raise error
+        if elsewhere is not None:
+            elsewhere.gather(study)
+
+
+@contextmanager
+def _locks(job: Job) -> Iterator[TrialLocks]:
+    settings = job.plan.config.backend.optuna
+    if settings is None or not is_shared(storage_of(job.plan.config.backend)):
+        yield TrialLocks(job.directory, job.plan.trials)
+        return
+    leases = TrialLeases(job.directory, job.plan.trials, settings.heartbeat)
+    try:
+        yield leases
+    finally:
+        leases.close()
+
+
+def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
+    points = job.plan.points
+    if not locks.shared:
+        return claim(study, locks.take, sys.maxsize if job.plan.trials is None else job.plan.trials, points)
+    reserve_slots(study, job)
+    trial = claim(study, locks.take)
+    if trial is None or trial.number >= len(points):
+        return trial
+    return with_point(study, trial, points[trial.number])
+
+
+def _run(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLocks) -> None:
+    """Run a trial that this process has taken, and tell how it ended, unless another has taken it since."""
+    reporter = locks.begin(trial)
+    record, error = job.trials.run(job.plan.space.suggest(trial), reporter)
+    lost = locks.is_lost(trial)
+    if lost:
+        put_aside(job.directory.trial(trial.number), "lost")
+    else:
+        tell(study, trial, record)
+    locks.release(trial.number)
+    if not lost:
+        job.note(record)
+    if not record.state.finished and error is not None:
+        raise error

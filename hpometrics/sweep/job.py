@@ -34,6 +34,8 @@ class Job:
         facts: what it measures, as `RunSpec` takes it.
         tell: called with the record of every trial that ends.
         extend: a stored study of another space is accepted.
+        leads: it says what the sweep is about, and tells of trials that end elsewhere; a worker joins.
+        gathers: it takes the records of those trials into its directory.
         earlier: seconds that earlier invocations spent.
         reached: whether a trial has reached the target.
         failed: how many trials have failed, those of earlier invocations included.
@@ -47,6 +49,8 @@ class Job:
     facts: Mapping[str, Any]
     tell: Callable[[TrialRecord], None] = print
     extend: bool = False
+    leads: bool = False
+    gathers: bool = False
     earlier: float = 0.0
     began: float = field(default_factory=time.monotonic)
     reached: bool = False
@@ -97,7 +101,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     Where an engine of stages is evaluated, or a program runs, nothing is updated: values come as numbers.
     """
     facts = engine_facts(engine.train)
-    best, own_words = plan.optimize, ("epochs", "patience", "target", "trial_time")
+    own_words = ("epochs", "patience", "target", "trial_time")
     given: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in own_words}
     given |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
     if "checkpoints" in plan.config.results.model_fields_set:  # else the engine may say it
@@ -112,8 +116,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     measured = {
         **own,
         **told,
-        "metric": _as_asked(best),
-        "direction": best.objective,
+        "metric": [_as_optimised(measure) for measure in plan.objectives],
         "track": tuple(_as_asked(measure) for measure in plan.track if not measure.reported),
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
@@ -127,6 +130,11 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
 def _told_by_program(plan: Plan) -> tuple[Reported, ...]:
     """What is known to come as a number, so that a constraint on it measures nothing."""
     return tuple(Reported(one.name, one.objective) for one in plan.track if one.objective is not None)
+
+
+def _as_optimised(measure: Measure) -> Any:
+    asked = _as_asked(measure)
+    return {"metric": asked, "direction": measure.objective} if isinstance(asked, str) else asked
 
 
 def _as_asked(measure: Measure) -> str | Combined | Reported:

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..exceptions import ConfigError
 from ..messages import did_you_mean
+from ..search.pareto import front_trials
+from ..search.picking import ranked_by
 from ..search.readings import to_json
 from ..search.record import TrialRecord
-from ..search.selection import ranked
 from .directory import RunDirectory
 from .exports import trials_csv
 from .held_out import held_out
@@ -53,27 +54,29 @@ def trials_text(
     if form == "csv":
         return trials_csv(chosen, resolved).rstrip("\n")
     if form == "json":
-        told = [_facts(record, directory, resolved) for record in chosen]
+        front = front_trials(records, resolved.optimised) if resolved.others else []
+        there = {record.number for record in front}
+        told = [_facts(record, directory, resolved, there) for record in chosen]
         return json.dumps(told, indent=1, allow_nan=False)
     return aligned(trial_rows(chosen, resolved))
 
 
 def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list[TrialRecord]:
     if by in (BEST, resolved.metric):
-        return ranked(records, resolved.objective)
-    if by in resolved.track:
+        return ranked_by(records, resolved.optimised)
+    if by in resolved.beside:
         return sorted(records, key=lambda record: _goodness(record, by, resolved))
     if by in _FACTS:
         return _ascending(records, _FACTS[by])
     params = {name for record in records for name in record.params}
     if by in params:
         return _ascending(records, lambda record: record.params.get(by))
-    known = [*_FACTS, BEST, resolved.metric, *resolved.track, *sorted(params)]
+    known = [*_FACTS, BEST, resolved.metric, *resolved.beside, *sorted(params)]
     raise ConfigError(f"no column {by!r} to sort by{did_you_mean(by, known)}; there are {', '.join(known)}")
 
 
 def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
-    value, objective = record.picked_values.get(name), resolved.track[name]
+    value, objective = record.picked_values.get(name), resolved.beside[name]
     if value is None or isinstance(value, list):
         return math.inf
     return value if objective is None else objective.sort_key(value)
@@ -93,7 +96,9 @@ def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any
     return sorted(records, key=key)
 
 
-def _facts(record: TrialRecord, directory: Path, resolved: Resolved) -> dict[str, Any]:
+def _facts(
+    record: TrialRecord, directory: Path, resolved: Resolved, front: Collection[int]
+) -> dict[str, Any]:
     """Give a trial as strict JSON, with the values of its picked epoch."""
     values = {name: to_json(value) for name, value in record.picked_values.items()}
     tested = held_out(record.picked_values, resolved.metric, resolved.objective, record.value)
@@ -103,4 +108,5 @@ def _facts(record: TrialRecord, directory: Path, resolved: Resolved) -> dict[str
         "test": None if tested is None else tested.to_json(),
         "params": resolved.ordered(record.params),
         "values": values,
+        **({"front": record.number in front} if resolved.others else {}),
     }

@@ -8,21 +8,25 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import optuna
 import ray
 from ray import tune
 
-from ..exceptions import RunError
+from ..exceptions import ConfigError, DiskError, RunError
+from ..messages import one_line
 from ..ray_objective import RayObjective
 from ..search.epoch_log import read_trial
 from ..search.optuna_backend import reclaim, tell
 from ..search.ray_backend import start_ray
+from ..search.ray_keys import FULL
 from ..search.record import TrialRecord, TrialState, write_trial
 from .config import RayBackend
 from .job import Job
-from .studies import TrialLocks, has_open_trials, opened_study, reserve_slots
+from .studies import has_open_trials, opened_study, reserve_slots
+from .trial_locks import TrialLocks
 
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other
@@ -39,6 +43,7 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
 
     Raises:
         RunError: Ray ends again and again without a trial that ended.
+        DiskError: a worker could not write what it records.
         KeyboardInterrupt: once the trials at work are recorded as interrupted.
     """
     os.environ.update(_ENVIRONMENT)
@@ -48,7 +53,7 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         if job.over or not has_open_trials(study, job):
             return
         level = logging.INFO if verbose else logging.CRITICAL  # a failed trial has its own line
-        _start(verbose, level)
+        _start(job, verbose, level)
         logging.getLogger("ray").setLevel(level)
         try:
             _fit_all(job, study, locks)
@@ -60,12 +65,40 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
             ray.shutdown()
 
 
-def _start(verbose: bool, level: int) -> None:
-    """Start Ray, and keep what SIGTERM means here: Ray puts a handler of its own in place."""
+def _start(job: Job, verbose: bool, level: int) -> None:
+    """Start Ray or join a cluster, and keep what SIGTERM means here: Ray puts a handler of its own in place.
+
+    Raises:
+        ConfigError: there is no cluster at the address.
+    """
     before = signal.getsignal(signal.SIGTERM)
-    start_ray(log_to_driver=verbose, logging_level=level)
+    settings = job.plan.config.backend.ray or RayBackend()
+    try:
+        start_ray(
+            address=settings.address or "local",
+            log_to_driver=verbose,
+            logging_level=level,
+            runtime_env={"worker_process_setup_hook": _stay_in(os.getcwd())} if settings.address else None,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as err:
+        if settings.address is None:
+            raise
+        raise ConfigError(
+            f"backend.ray.address: no Ray cluster answers at {settings.address}: {one_line(err)}; one that "
+            "asks for a token needs RAY_AUTH_MODE=token in the environment"
+        ) from err
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)
+
+
+def _stay_in(folder: str) -> Callable[[], None]:
+    """Give what brings a process of a cluster into the current folder, where its machine has that."""
+
+    def enter() -> None:
+        if os.path.isdir(folder):
+            os.chdir(folder)
+
+    return enter
 
 
 def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
@@ -74,6 +107,8 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
         before = _ended(study)
         objective, teller = _objective(job), Teller(job, locks)
         _tuner(job, objective, study, locks, teller).fit()
+        if teller.full is not None:
+            raise DiskError(teller.full)
         again = settle_lost(study, job, locks)
         for record in objective.records():  # a worker that Tune stopped may have had the last word on disk
             if record.state.finished:
@@ -122,11 +157,19 @@ class Teller(tune.Callback):
     """Passes the record of every trial that ends on to the job.
 
     `told` are the trials whose end it has passed on; one without an end on disk is left to `settle_lost`.
+    `full` says why a worker could record no more.
     """
 
     def __init__(self, job: Job, locks: TrialLocks) -> None:
         self._job, self._locks = job, locks
         self.told: set[int] = set()
+        self.full: str | None = None
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Take note of a worker that can record no more."""
+        self.full = result.get(FULL, self.full)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Take note of a trial that ended, by itself or by the scheduler."""
@@ -176,18 +219,25 @@ def _tuner(
         study=study,
         resources={"cpu": settings.resources.cpu or job.facts["threads"], "gpu": settings.resources.gpu},
         max_concurrent=settings.workers,
-        take=_taker(job, locks),
+        take=_taker(job, locks, teller),
         run_config=tune.RunConfig(
-            storage_path=settings.storage or str(job.directory.path.absolute() / "ray"),
+            storage_path=_storage(settings.storage, job),
             callbacks=[teller],
             verbose=0,
         ),
     )
 
 
-def _taker(job: Job, locks: TrialLocks) -> Callable[[int], bool]:
+def _storage(place: str | None, job: Job) -> str:
+    """Give what Ray takes for a place: a whole path, or a URI."""
+    if place is None:
+        return str(job.directory.path.absolute() / "ray")
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def _taker(job: Job, locks: TrialLocks, teller: Teller) -> Callable[[int], bool]:
     def take(number: int) -> bool:
-        return not job.over and locks.take(number)
+        return not job.over and teller.full is None and locks.take(number)
 
     return take
 

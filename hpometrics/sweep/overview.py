@@ -8,12 +8,14 @@ from typing import Any
 
 from ..messages import printable
 from ..search.dimensions import Choice, Dimension, Value
+from ..search.selection import At
 from .directory import RunDirectory
 from .measures import Measure
 from .outputs import plain, shown
 from .plan import Plan
 from .resolved import resolved_config
 from .searched import LIST
+from .study_place import written
 from .table import ARROWS, duration, exact
 
 _OPTIONS = 20
@@ -23,6 +25,11 @@ _WORDS = {
     "mixed": "<- terms of both directions",
     "engine": "<- the engine",
     "run": "<- settled by run",
+}
+_PICKS: dict[str | int, str] = {
+    "best": "no trial; the Pareto front is named, and best.yaml holds its knee",
+    "one_se": "of the trials within one standard error of the best, that of the fewest epochs",
+    "knee": "the knee of the Pareto front",
 }
 _DEFAULTS = {
     None: "the default group of each output is recorded too, unless the engine says otherwise",
@@ -43,6 +50,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "directory": str(plan.directory),
         "output": plain(plan.output),
         "optimize": _measure_facts(plan.optimize),
+        "others": [_measure_facts(measure) for measure in plan.objectives[1:]],
         "track": [_measure_facts(measure) for measure in plan.track],
         "constraints": [str(bound.constraint) for bound in plan.bounds],
         "at": plan.at.value,
@@ -66,21 +74,24 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     config, best = plan.config, plan.optimize
     output = "as the engine says" if plan.output is None else shown(plan.output)
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
-    direction = f"{best.objective or 'direction'} {_WORDS[best.origin]}"
     yield "sweep", f"{plan.name}   in {plan.directory}"
     engine = config.engine.target or shlex.join(config.engine.command or ())
     yield "engine", f"{engine}   output {output}   seed {plan.engine_seed}{threads}"
     for name, value in config.engine.params.items():
         yield "  fixed", f"{printable(name)}: {exact(value)}"
-    yield "objective", f"{best.name}   {direction}   reads {_reads(best)}"
-    yield "at", f"the {plan.at.value} epoch"
-    if config.metrics.pick == "one_se":
-        yield "pick", "of the trials within one standard error of the best, that of the fewest epochs"
+    for measure in plan.objectives:
+        direction = f"{measure.objective or 'direction'} {_WORDS[measure.origin]}"
+        yield "objective", f"{measure.name}   {direction}   reads {_reads(measure)}"
+    several = len(plan.objectives) > 1
+    by = f" by {best.name}" if several and plan.at is At.BEST else ""
+    yield "at", f"the {plan.at.value} epoch{by}"
+    if several or config.metrics.pick != "best":
+        yield "pick", _PICKS.get(config.metrics.pick, f"trial {config.metrics.pick}, if it is on the front")
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
     for bound in plan.bounds:
         yield "constraint", f"{bound.constraint}   reads {_reads(bound.measure)}"
-    for measure in (best, *plan.track):
+    for measure in (*plan.objectives, *plan.track):
         if measure.formula is not None:
             yield "formula", f"{measure.name} = {measure.formula}"
     yield "defaults", _DEFAULTS[config.metrics.defaults]
@@ -138,7 +149,8 @@ def _backend(plan: Plan) -> str:
         cpu = needs.cpu or plan.config.engine.threads or 1
         return f"ray   workers {workers}, each with {cpu:g} cpu and {needs.gpu:g} gpu"
     if chosen.optuna is not None:
-        return f"optuna   storage {chosen.optuna.storage}, {_plural(chosen.optuna.workers, 'worker')}"
+        storage = written(chosen.optuna.storage)
+        return f"optuna   storage {storage}, {_plural(chosen.optuna.workers, 'worker')}"
     return "list   one after the other"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..exceptions import NoFiniteValueError
@@ -11,9 +11,10 @@ from ..metrics.names import MetricName
 from ..metrics.places import VALIDATION
 from ..objective import Objective
 from ..search.constraints import judged, violation_of
-from ..search.readings import Reading
+from ..search.picking import best_by
+from ..search.readings import number_in
 from ..search.record import TrialRecord, TrialState
-from ..search.selection import At, Best, Picker, best_of
+from ..search.selection import At, Best, Picker
 from .resolved import Resolved
 
 _TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
@@ -40,9 +41,10 @@ class Pick:
 
 def by_metric(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
     """Give the sweep as if this metric had been optimised; the one that was is tracked."""
-    others = {resolved.metric: resolved.objective, **resolved.track}
-    track = {name: other for name, other in others.items() if name != metric}
-    return replace(resolved, metric=metric, objective=objective, at=at or resolved.at, track=track)
+    known = {**resolved.optimised, **resolved.track}
+    track = {name: other for name, other in known.items() if name != metric}
+    at = at or resolved.at
+    return replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
 
 
 def repicked(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
@@ -57,10 +59,13 @@ def repicked(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRe
 def picks(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[Pick]:
     """Say what each metric with a direction would have picked, and what that gives up.
 
-    Where trials have several repeats all of it is of the first, the optimum too.
+    Where trials have several repeats all of it is of the first, the optimum too. Several objectives have no
+    optimum that could be given up.
     """
+    if resolved.others:
+        return []
     if best.repeats > 1:
-        best = best_of(repicked(records, resolved), resolved.metric, resolved.objective)
+        best = best_by(repicked(records, resolved), resolved.optimised)
     return [_pick(records, resolved, best, name, objective) for name, objective in _pickers(resolved)]
 
 
@@ -70,17 +75,12 @@ def optimised_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, 
     return value, resolved.objective.worse_by(value, optimum.value)
 
 
-def number_in(values: Mapping[str, Reading], name: str) -> float:
-    """The number of this name; nan where there is none."""
-    value = values.get(name, math.nan)
-    return math.nan if isinstance(value, list) else value
-
-
 def _repicked(record: TrialRecord, resolved: Resolved) -> TrialRecord:
     record, bounds = replace(record, repeats=()), resolved.bounds
-    picker = Picker(resolved.objective, At(resolved.at))
+    picker = Picker(resolved.objective, At(resolved.at), others=list(resolved.others.values()))
     for epoch in record.epochs:
-        picker.add(number_in(epoch.values, resolved.metric), violation_of(bounds, epoch.values))
+        value, *rest = (number_in(epoch.values, name) for name in resolved.optimised)
+        picker.add(value, violation_of(bounds, epoch.values), rest)
     if record.state in _TRAINED:
         record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
     if picker.index is None or not math.isfinite(picker.value):
@@ -104,7 +104,7 @@ def _pick(
         return Pick(name, objective, optimum, optimum.value, 0.0)
     told = by_metric(resolved, name, objective)
     try:
-        best = best_of(repicked(records, told), name, objective)
+        best = best_by(repicked(records, told), told.optimised)
     except NoFiniteValueError:
         return Pick(name, objective, None)
     return Pick(name, objective, best, *optimised_at(best, resolved, optimum))

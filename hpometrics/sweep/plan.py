@@ -18,6 +18,7 @@ from .loader import Document, read_document
 from .measures import OWN, Measure, outputs_of, read_measures
 from .outputs import UNSAID, Outputs, settled_output, types_of
 from .overrides import override
+from .population import check_population
 from .problems import Path
 from .searched import Points, first_points, read_space
 from .slugs import slug_of
@@ -37,11 +38,16 @@ class Plan:
     name: str
     directory: pathlib.Path
     output: Outputs | None
-    optimize: Measure
+    objectives: tuple[Measure, ...]
     track: tuple[Measure, ...]
     bounds: tuple[Bound, ...]
     space: Space
     points: Points = ()
+
+    @property
+    def optimize(self) -> Measure:
+        """What is optimised; of several objectives the first."""
+        return self.objectives[0]
 
     @property
     def file(self) -> pathlib.Path:
@@ -128,15 +134,17 @@ def make_plan(
     bounds = _bounds(config, output, clear, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
+    check_population(config, space, document)
     document.raise_problems()
     whole = cast(Sweep, config)  # nothing is wrong, so nothing is missing
-    optimize, *track = measures
+    count = max(1, len(whole.metrics.optimize))
+    objectives, track = tuple(measures[:count]), measures[count:]
     known = {measure.name for measure in measures}
     bounded = {bound.measure.name: bound.measure for bound in bounds if bound.measure.name not in known}
     track += bounded.values()
     directory = pathlib.Path(whole.results.dir or f"runs/{name}")
     return Plan(
-        document, whole, name, directory, output, optimize, tuple(track), bounds, cast(Space, space), points
+        document, whole, name, directory, output, objectives, tuple(track), bounds, cast(Space, space), points
     )
 
 
@@ -159,7 +167,7 @@ def _check_budget(config: Draft, document: Document) -> None:
 
 
 def _measures(config: Draft, output: Outputs | None, settle: bool, document: Document) -> list[Measure]:
-    """Look up the metric to optimise, then those to track; a metric that stands twice counts once."""
+    """Look up what is optimised, then what is tracked; a metric that stands twice counts once."""
     if config.metrics is None:
         return []
     if settle and not config.metrics.optimize:
@@ -167,7 +175,11 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
     places: list[tuple[Path, Metric, bool]]
     unsure = config.engine is None or ("engine", "output") in document.broken
     steers = not unsure  # else its output is unknown for another reason
-    places = [(("metrics", "optimize"), form, steers) for form in config.metrics.optimize[:1]]
+    several = len(config.metrics.optimize) > 1
+    places = [
+        (("metrics", "optimize", *([i] if several else [])), form, steers)
+        for i, form in enumerate(config.metrics.optimize)
+    ]
     places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
     program = _is_program(config)
     types = types_of(output, settle)
@@ -183,8 +195,10 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
             if program and (measure.group or measure.combined):
                 document.add(path, f"{measure.name}: a program tells single values; name each of them")
             measure = replace(measure, reported=measure.reported or program)
+            if path[1] == "optimize" and measure.name in found:
+                document.add(path, f"{measure.name} is among the objectives already")
             found.setdefault(measure.name, measure)
-            first = measure if path == ("metrics", "optimize") else first
+            first = measure if path[1] == "optimize" and first is None else first
             if types == UNSAID and first is not None:
                 _check_together(first, measure, path, document)
     return list(found.values())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..exceptions import NoFiniteValueError
 from ..messages import printable
+from ..search.pareto import front_trials
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import pick_trial
 from .directory import RunDirectory
@@ -44,7 +45,8 @@ class Progress:
         self._home = home
         self._resolved, self._quiet = resolved, quiet
         self._finished = [record for record in earlier if record.state.finished]
-        self._best = self._find_best()
+        self._best = None if resolved.others else self._find_best()
+        self._front = front_trials(self._finished, resolved.optimised) if resolved.others else []
         self._live: Status | None = None
         self._before, self._began = len(self._finished), time.monotonic()
 
@@ -79,7 +81,7 @@ class Progress:
     def _line(self, record: TrialRecord, better: bool) -> str:
         name = self._resolved.metric
         values = [f"{name} {spread_of(record):>{_WIDTH}}"]
-        values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.track]
+        values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.beside]
         if record.state is TrialState.FAILED:
             values = [printable((record.reason or "").partition("\n")[0])[:100], *self._traceback(record)]
         epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"
@@ -103,6 +105,7 @@ class Progress:
         told = "  ".join(f"{state} {count}" for state, count in sorted(states.items()))
         total = self._resolved.trials
         best = "" if self._best is None else f"  best {number(self._best.value)} (#{self._best.number})"
+        best = f"  front {len(self._front)}" if self._front else best
         eta = self._seconds_to_go()
         left = "" if eta is None else f"  eta {duration(eta)}"
         return f"{len(self._finished)}{f'/{total}' if total else ''}{best}  {told}{left}"
@@ -116,6 +119,9 @@ class Progress:
     def _is_better(self, record: TrialRecord) -> bool:
         if record.state is not TrialState.COMPLETE or record.value is None:
             return False
+        if self._resolved.others:
+            self._front = front_trials([*self._front, record], self._resolved.optimised)
+            return any(one.number == record.number for one in self._front)
         best = self._best.value if self._best is not None and self._best.value is not None else float("nan")
         return self._resolved.objective.better(record.value, best)
 

@@ -12,7 +12,7 @@ from ..search.epoch_log import read_epochs, read_trial
 from ..search.optuna_backend import reclaim, tell
 from ..search.record import TrialRecord, TrialState, write_trial
 from .job import Job
-from .studies import TrialLocks
+from .trial_locks import TrialLocks
 
 MOST_DEATHS = 3
 _DEATHS = "hpometrics:deaths"  # how often in a row its process died, and how many epochs it had by then
@@ -25,11 +25,15 @@ def take_up(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | 
     further epoch in between has failed: as far as can be known its params end the process, for example by
     asking for more memory than there is.
     """
-    while trial := reclaim(study, locks.take):
+    while trial := reclaim(study, locks.take_orphan):
         record = read_trial(job.directory.trial(trial.number))
+        if record is None and locks.shared and trial.params:  # its process died elsewhere
+            record = TrialRecord(trial.number, job.plan.space.suggest(trial), TrialState.RUNNING)
         if record is not None and record.state is TrialState.RUNNING:
-            record = _after_death(trial, record, _progress(job.directory.trial(trial.number), record))
-            write_trial(job.directory.trial(trial.number), record)
+            told = len(trial._cached_frozen_trial.intermediate_values)
+            home = job.directory.trial(trial.number)
+            record = _after_death(trial, record, max(told, _progress(home, record)))
+            write_trial(home, record)
         if record is None or not record.state.finished:
             return trial
         tell(study, trial, record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from ..run.progress import End
 from ..run.spec import RunSpec
 from ..run.trial import attempt
 from ..search.course import Course
-from ..search.readings import to_json
+from ..search.picking import best_by
+from ..search.readings import number_in, to_json
 from ..search.record import TrialRecord, TrialState
 from ..search.repeats import Repeat, deviation, mean
 from ..search.reporter import ListReporter
 from ..search.seeds import derive_seed
-from ..search.selection import best_of
 from .directory import RunDirectory
 from .engine import import_engine, settle
 from .job import spec_facts
@@ -107,14 +108,15 @@ class TrialReplay:
         versions = {**self.resolved.versions, **self.record.versions}
         failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
         failure = printable(again.reason or "") if failed else None
-        return Replayed(self._facts(self.record), self._facts(again), versions, failure)
+        objectives = list(self.resolved.optimised)
+        return Replayed(self._facts(self.record), self._facts(again), versions, failure, objectives)
 
     def _facts(self, record: TrialRecord) -> dict[str, Any]:
         """The value, the epoch it is from and the tracked values there; of a failed trial the reason."""
         if record.state is TrialState.FAILED:
             return {"reason": printable(record.reason or "")}
         values = record.picked_values
-        tracked = {name: to_json(values[name]) for name in self.resolved.track if name in values}
+        tracked = {name: to_json(values[name]) for name in self.resolved.beside if name in values}
         return {self.resolved.metric: record.value, "epoch": record.epoch, **tracked}
 
 
@@ -141,18 +143,25 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
             if repeat == len(every):
                 every.append(replay.run(repeat))
             tell(f"  seed {replay.seed(repeat)}: {_ended(every[repeat])}")
-        tell(_spread(replay.resolved.metric, every))
+        for metric in replay.resolved.optimised:
+            tell(_spread(metric, every))
     return replayed.code
 
 
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
     records = home.records()
     if number is None:
-        number = best_of(records, resolved.metric, resolved.objective, resolved.pick).trial
+        number = best_by(records, resolved.optimised, resolved.pick).trial
     record = next((record for record in records if record.number == number), None)
     if record is None:
         there = ", ".join(str(record.number) for record in records)
         raise ConfigError(f"{home.path}: has no trial {number}; there are {there or 'none'}")
+    if record.exploits:
+        last = record.exploits[-1]
+        raise ConfigError(
+            f"{home.path}: trial {number} went on from the state of trial {last.donor} at epoch {last.epoch} "
+            "(pbt), so its params alone do not give its value; its checkpoint has the state"
+        )
     if record.state is TrialState.PRUNED or not record.state.finished:
         raise ConfigError(
             f"{home.path}: trial {number} is {record.state.value}, and its end was not its own; a trial that "
@@ -180,8 +189,8 @@ def _ended(record: TrialRecord) -> str:
 
 
 def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
-    ended = [record.value for record in records if record.state is not TrialState.FAILED]
-    values = [value for value in ended if value is not None]
+    ended = [record.picked_values for record in records if record.state is not TrialState.FAILED]
+    values = [value for told in ended if math.isfinite(value := number_in(told, metric))]
     failed = len(records) - len(values)
     head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
     if len(values) < 2:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import pathlib
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, RecordError
 from ..objective import Objective
 from ..search.constraints import Constraint
+from ..search.picking import Pick
 from ..versions import installed_versions
-from .loader import read_document
+from .loader import Document, parse_document, read_document
 from .outputs import plain
 from .writer import dump_yaml
 
@@ -29,9 +30,11 @@ _HEADER = "# Written by hpometrics: the sweep as it was understood, every defaul
 class Resolved:
     """What a sweep is about.
 
-    `config` is the sweep file with all defaults; `track` maps each tracked metric to its direction or None;
-    `output` is one text, or a text for each output by name; `formulas` say how a value is combined of others;
-    `constraints` are bounds under the names of `track`; `file` is the sweep file, beside which the engine is.
+    `metric` is what is optimised; of several objectives it is the first, and `others` are the directions of
+    the further ones, in their order. `config` is the sweep file with all defaults; `track` maps each tracked
+    metric to its direction or None; `output` is one text, or a text for each output by name; `formulas` say
+    how a value is combined of others; `constraints` are bounds under the names of `track`; `file` is the
+    sweep file, beside which the engine is.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Resolved:
     formulas: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     file: str | None = None
+    others: Mapping[str, Objective] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
@@ -57,6 +61,7 @@ class Resolved:
         told["objective"] = self.objective.value
         told["constraints"] = list(self.constraints)
         told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
+        told["others"] = {name: objective.value for name, objective in self.others.items()}
         return _HEADER + dump_yaml(told)
 
     @property
@@ -71,9 +76,29 @@ class Resolved:
         return str(engine.get("target") or shlex.join(engine["command"]))
 
     @property
-    def pick(self) -> str:
-        """Which trial is picked: see `Pick`."""
-        return str(self.config["metrics"].get("pick", "best"))
+    def optimised(self) -> dict[str, Objective]:
+        """The direction of each objective."""
+        return {self.metric: self.objective, **self.others}
+
+    @property
+    def beside(self) -> dict[str, Objective | None]:
+        """The direction of each value shown beside the metric: of further objectives, of what is tracked."""
+        return {**self.others, **self.track}
+
+    @property
+    def pick(self) -> Pick:
+        """Which trial is picked: see `Pick`; of several objectives the knee, unless the file says another."""
+        asked: Pick = self.config["metrics"].get("pick", "best")
+        return "knee" if self.others and asked == "best" else asked
+
+    @property
+    def is_picked(self) -> bool:
+        """Whether one trial is to be picked; of several objectives only if the file says how."""
+        return not self.others or self.config["metrics"].get("pick", "best") != "best"
+
+    def picked_by(self, pick: Pick) -> Resolved:
+        """The same with another way to pick."""
+        return replace(self, config={**self.config, "metrics": {**self.config["metrics"], "pick": pick}})
 
     def bounds_of(self, name: str) -> list[Constraint]:
         """The constraints on a value."""
@@ -113,8 +138,12 @@ class Resolved:
 
 def resolved_config(plan: Plan) -> dict[str, Any]:
     """Give the sweep file with every default spelled out."""
+    from .study_place import written  # with pydantic, which readers of results need not load
+
     told = plan.config.model_dump(by_alias=True, exclude_none=True)
     told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
+    if (settings := plan.config.backend.optuna) is not None:
+        told["backend"]["optuna"]["storage"] = written(settings.storage)
     if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
         told["search"].setdefault("sampler", plan.sampler)
         told["search"].setdefault("pruner", plan.pruner)
@@ -130,13 +159,12 @@ def resolve(plan: Plan) -> Resolved:
     Raises:
         ConfigError: the metric has no direction yet.
     """
+    optimised = _optimised(plan)
     best = plan.optimize
-    if best.objective is None:
-        raise ConfigError(f"{plan.file}: metrics.optimize: the direction of {best.name} is not known")
     return Resolved(
         name=plan.name,
         metric=best.name,
-        objective=best.objective,
+        objective=optimised[best.name],
         objective_from=best.origin,
         reads=best.inputs,
         at=plan.at.value,
@@ -147,10 +175,20 @@ def resolve(plan: Plan) -> Resolved:
         space=plan.space.fingerprint(),
         versions=installed_versions(),
         config=resolved_config(plan),
-        formulas={m.name: m.formula for m in (best, *plan.track) if m.formula is not None},
+        formulas={m.name: m.formula for m in (*plan.objectives, *plan.track) if m.formula is not None},
         constraints=tuple(str(bound.constraint) for bound in plan.bounds),
         file=str(plan.file.absolute()),
+        others={name: objective for name, objective in optimised.items() if name != best.name},
     )
+
+
+def _optimised(plan: Plan) -> dict[str, Objective]:
+    found = {}
+    for measure in plan.objectives:
+        if measure.objective is None:
+            raise ConfigError(f"{plan.file}: metrics.optimize: the direction of {measure.name} is not known")
+        found[measure.name] = measure.objective
+    return found
 
 
 def read_resolved(path: pathlib.Path) -> Resolved:
@@ -159,16 +197,31 @@ def read_resolved(path: pathlib.Path) -> Resolved:
     Raises:
         RecordError: it is damaged, or of another version.
     """
+    return _resolved(lambda: read_document(path), str(path))
+
+
+def parse_resolved(text: str, source: str) -> Resolved:
+    """Read the text of `sweep.resolved.yaml`.
+
+    Raises:
+        RecordError: it is damaged, or of another version.
+    """
+    return _resolved(lambda: parse_document(text, source), source)
+
+
+def _resolved(read: Callable[[], Document], source: str) -> Resolved:
     try:
-        document = read_document(path)
+        document = read()
         document.raise_problems()
         told = document.data
         _check_kinds(told)
         objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
         told["constraints"] = tuple(told.get("constraints", ()))
-        return Resolved(**{**told, "objective": Objective.parse(told["objective"]), "track": objectives})
+        others = {name: Objective.parse(word) for name, word in told.pop("others", {}).items()}
+        objective = Objective.parse(told["objective"])
+        return Resolved(**{**told, "objective": objective, "track": objectives, "others": others})
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
-        raise RecordError(f"{path}: does not read back as a resolved sweep: {err}") from err
+        raise RecordError(f"{source}: does not read back as a resolved sweep: {err}") from err
 
 
 def _check_kinds(told: Mapping[str, Any]) -> None:
@@ -176,7 +229,7 @@ def _check_kinds(told: Mapping[str, Any]) -> None:
     for key in ("name", "metric", "space", "at"):
         if not isinstance(told[key], str):
             raise TypeError(f"{key} is no text")
-    for key in ("track", "seeds", "versions", "config", "formulas"):
+    for key in ("track", "seeds", "versions", "config", "formulas", "others"):
         if not isinstance(told.get(key, {}), Mapping):
             raise TypeError(f"{key} is no mapping")
     for key in ("engine", "space"):
@@ -208,7 +261,7 @@ _ABOUT = (
     "budget.trial_time",
     "budget.repeats",
 )
-_FATAL = ("name", "metric", "objective", "formula", "constraints", "at")
+_FATAL = ("name", "metric", "objective", "others", "formula", "constraints", "at")
 
 
 def changes(before: Resolved, now: Resolved) -> list[Change]:
@@ -244,4 +297,6 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} ({fact})" for name, fact in value.items()) or "(not there)"
     return "(not there)" if value is None else str(value)

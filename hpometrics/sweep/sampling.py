@@ -49,11 +49,12 @@ def _drawn(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
-        study = open_study(open_storage("memory"), plan.name, "value", MINIMIZE, sampler)
+        optimised = {measure.name: measure.objective or MINIMIZE for measure in plan.objectives}
+        study = open_study(open_storage("memory"), plan.name, optimised, sampler)
         reserve(study, count, plan.points)
         while trial := claim(study):
             yield plan.space.suggest(trial)
-            study.tell(trial, _UNSEEN)
+            study.tell(trial, [_UNSEEN] * len(optimised))
     finally:
         optuna.logging.set_verbosity(verbosity)
 

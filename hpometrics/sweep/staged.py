@@ -58,6 +58,11 @@ class Stated:
         engine, metrics = plan.config.engine, plan.config.metrics
         if isinstance(engine.output, Mapping):
             raise ConfigError("an engine of stages has one output, without a name")
+        if len(metrics.optimize) > 1:
+            raise ConfigError(
+                "an evaluation of engine params has one metric that is optimised, and here are "
+                f"{len(metrics.optimize)}; track the others"
+            )
         if metrics.track and not metrics.optimize:
             raise ConfigError("metrics.track stands beside metrics.optimize, which is missing")
         first = _asked(metrics.optimize[0]) if metrics.optimize else None

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import NoFiniteValueError
+from ..exceptions import ConfigError, NoFiniteValueError
 from ..search.epoch_log import EPOCHS_FILE
+from ..search.pareto import front_trials
+from ..search.picking import best_by, picked_trial
 from ..search.record import TRIAL_FILE, TrialRecord, TrialState
-from ..search.selection import best_of, picked_trial
 from .best import record_of
 from .directory import RunDirectory
 from .exports import best_facts
+from .front import front_facts, front_line
 from .resolved import Resolved
 from .table import duration, number, params_line, spread, word
 from .verdicts import kept_verdict
@@ -30,7 +32,7 @@ def status_text(directory: Path) -> tuple[str, bool]:
     resolved, records = home.read(), home.records()
     best = _best(records, resolved)
     lines = [("sweep", f"{resolved.name}   in {directory}"), ("trials", _counts(records, resolved))]
-    lines += [("best", best), *_open(home, records, resolved)]
+    lines += [*_front(records, resolved), ("best", best), *_open(home, records, resolved)]
     width = max(len(head) for head, _ in lines)
     told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
     return told, any(record.state is TrialState.COMPLETE for record in records)
@@ -54,8 +56,10 @@ def status_facts(directory: Path) -> dict[str, Any]:
         "open": [_open_facts(home, record) for record in records if not record.state.finished],
     }
     try:
-        best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
-    except NoFiniteValueError as err:
+        if resolved.others:
+            told |= front_facts(records, resolved)
+        best = best_by(records, resolved.optimised, resolved.pick)
+    except (NoFiniteValueError, ConfigError) as err:
         return {**told, "best": None, "reason": str(err)}
     verdict = kept_verdict(home, records, resolved)
     return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
@@ -81,13 +85,23 @@ def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
-        best = picked_trial(records, resolved.objective, resolved.pick)
-    except NoFiniteValueError as err:
+        best = picked_trial(records, resolved.optimised, resolved.pick)
+    except (NoFiniteValueError, ConfigError) as err:
         return str(err)
+    if resolved.others:
+        rule = ", the knee" if resolved.pick == "knee" else ""
+        return f"{front_line(best, resolved)}{rule}   {params_line(best.params, resolved)}"
     where = f"trial {best.number}, epoch {best.epoch}"
     value = spread(number(best.value), best.deviation, len(best.repeats))
     value = f"{resolved.metric} {value}   ({resolved.objective})"
     return f"{value}   {where}   {params_line(best.params, resolved)}"
+
+
+def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:
+    """Name the trials of the front of several objectives, if there is one."""
+    front = front_trials(records, resolved.optimised) if resolved.others else []
+    if front:
+        yield "front", f"{len(front)} of {len(records)} trials: {', '.join(str(r.number) for r in front)}"
 
 
 def _open(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import optuna
-from filelock import FileLock, Timeout
 from optuna.trial import TrialState as OptunaState
 
 from ..exceptions import ConfigError
-from ..search.atomic import make_private
 from ..search.optuna_backend import (
     check_study,
     close_storage,
@@ -27,45 +26,12 @@ from ..search.optuna_backend import (
 from ..search.optuna_restore import is_sound, put_aside_study, restore
 from ..search.record import TrialRecord, TrialState
 from ..search.study_origin import check_origin
-from .directory import RunDirectory
 from .job import Job
+from .publication import publish
+from .study_place import is_shared, storage_of, url_of
+from .trial_locks import TrialLocks
 
 _OPEN = (OptunaState.WAITING, OptunaState.RUNNING)
-
-
-class TrialLocks:
-    """Locks on trials: who holds one works on it; when its process dies, the system frees it.
-
-    Args:
-        directory: of the run.
-        total: trials of a higher number are left alone; None takes any.
-    """
-
-    def __init__(self, directory: RunDirectory, total: int | None) -> None:
-        self._folder, self._total = directory.locks, total
-        self._held: dict[int, FileLock] = {}
-
-    @property
-    def held(self) -> list[int]:
-        """The trials that this process works on."""
-        return list(self._held)
-
-    def take(self, number: int) -> bool:
-        """Lock a trial; False if it is another's, or beyond the total."""
-        if self._total is not None and number >= self._total:
-            return False
-        make_private(self._folder)
-        lock = FileLock(self._folder / f"{number:04d}", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            return False
-        self._held[number] = lock
-        return True
-
-    def release(self, number: int) -> None:
-        """Give a trial up."""
-        self._held.pop(number).release()
 
 
 @contextmanager
@@ -77,6 +43,7 @@ def opened_study(job: Job, locks: TrialLocks, verbose: bool = False) -> Iterator
         DiskError: at any time, the study cannot be read or written.
     """
     with _opened(job, verbose) as study:
+        locks.attend(study)
         _tell_the_finished(study, job, locks)
         yield study
 
@@ -90,15 +57,17 @@ def restore_study(job: Job) -> str | None:
     Raises:
         ConfigError: a worker is at work on a trial of it.
     """
-    path, records = job.directory.study, job.directory.records()
-    damaged = path.exists() and not is_sound(path)
+    path, records = study_file(job), job.directory.records()
+    damaged = path is not None and path.exists() and not is_sound(path)
     if not damaged and (not records or _knows(job, records)):
         return None
     job.directory.check_no_worker()
-    aside = f"; the old one is kept as {put_aside_study(path).name}" if path.exists() else ""
+    there = path is not None and path.exists()
+    aside = f"; the old one is kept as {put_aside_study(path).name}" if path is not None and there else ""
     with _opened(job) as study:
         restore(study, records, job.plan.space, job.plan.points)
-    return f"{path} was {'damaged' if damaged else 'not that of the trials'}, made again from them{aside}"
+    name = path or f"the study {job.plan.name}"
+    return f"{name} was {'damaged' if damaged else 'not that of the trials'}, made again from them{aside}"
 
 
 def reserve_slots(study: optuna.Study, job: Job) -> None:
@@ -130,8 +99,8 @@ def is_over(study: optuna.Study, job: Job) -> bool:
 
 def known_trials(job: Job) -> dict[int, TrialRecord]:
     """What the study keeps of the trials that have begun; nothing if it is damaged."""
-    path = job.directory.study
-    if not path.exists() or not is_sound(path):
+    path = study_file(job)
+    if path is not None and (not path.exists() or not is_sound(path)):
         return {}
     with _opened(job) as study:
         return {one.number: one for one in study_records(study) if one.state is not TrialState.WAITING}
@@ -141,7 +110,7 @@ def known_trials(job: Job) -> dict[int, TrialRecord]:
 def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
     with storing():
-        storage = open_storage("memory" if _in_memory(job) else job.directory.study)
+        storage = open_storage(_place(job))
         try:
             yield _study(job, storage)
         finally:
@@ -150,7 +119,8 @@ def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
 
 def _knows(job: Job, records: Sequence[TrialRecord]) -> bool:
     """Say whether the study has every trial of the records, and begun those that are finished."""
-    if not _in_memory(job) and not job.directory.study.exists():
+    path = study_file(job)
+    if path is not None and not path.exists():
         return False
     with _opened(job) as study:
         states = [trial.state for trial in study.get_trials(deepcopy=False)]
@@ -163,30 +133,35 @@ def _knows(job: Job, records: Sequence[TrialRecord]) -> bool:
 
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
     plan, search = job.plan, job.plan.config.search
-    metric, objective = job.resolved.metric, job.resolved.objective
+    optimised = job.resolved.optimised
     on_ray = plan.config.backend.name == "ray"  # there a scheduler stops trials
     pruner = None if on_ray or search.pruner is None else search.pruner.spec
     study = open_study(
         storage,
         plan.name,
-        metric,
-        objective,
+        optimised,
         make_sampler(plan.sampler_spec, search.seed),
         make_pruner(pruner, plan.config.budget.epochs),
     )
-    check_study(study, metric, objective)
-    check_origin(study, [metric], plan.space, extend=job.extend)
+    check_study(study, optimised)
+    check_origin(study, list(optimised), plan.space, extend=job.extend)
+    if is_shared(storage_of(plan.config.backend)):
+        publish(study, job)
     return study
 
 
-def _in_memory(job: Job) -> bool:
-    settings = job.plan.config.backend.optuna
-    if settings is None or settings.storage != "memory":
-        return False
-    if job.directory.records():
+def study_file(job: Job) -> Path | None:
+    """Give the file of the run directory that the study is in; None if it is in memory or elsewhere."""
+    files = {"sqlite": job.directory.study, "journal": job.directory.journal}
+    return files.get(storage_of(job.plan.config.backend))
+
+
+def _place(job: Job) -> str | Path:
+    storage = storage_of(job.plan.config.backend)
+    if storage == "memory" and job.directory.records():
         path = job.directory.path
         raise ConfigError(f"{path}: has trials that storage: memory has forgotten; --fresh starts over")
-    return True
+    return study_file(job) or (url_of(storage) if is_shared(storage) else storage)
 
 
 def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
@@ -194,9 +169,9 @@ def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None
     finished = {record.number: record for record in job.directory.records() if record.state.finished}
     if finished and max(finished) >= len(study.get_trials(deepcopy=False)):
         raise ConfigError(
-            f"{job.directory.study} does not know the {len(finished)} finished trials beside it: "
-            "hpometrics run makes them known to it"
+            f"{job.directory.path}: the study does not know the {len(finished)} finished trials that are "
+            "here: hpometrics run makes them known to it"
         )
-    while trial := reclaim(study, lambda number: number in finished and locks.take(number)):
+    while trial := reclaim(study, lambda number: number in finished and locks.take_orphan(number)):
         tell(study, trial, finished[trial.number])
         locks.release(trial.number)

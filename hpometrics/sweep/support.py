@@ -1,4 +1,4 @@
-"""Support: which sampler, pruner and setting runs on which backend, and what waits for a later version.
+"""Support: which sampler, pruner and setting runs on which backend.
 
 One table, so that a combination that cannot run is an error of `check` and never a surprise of `run`.
 """
@@ -15,12 +15,16 @@ from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..logs import loggers
 from ..messages import did_you_mean, one_line
 from ..objective import Objective
+from ..search.drivers import check_driver
 from ..search.plugins import Table, find_class
+from ..search.several import searches_for_one
 from .config import Draft
 from .forms import Plugin
 from .loader import Document
+from .population import PBT
 from .problems import Path
 from .report.writing import missing_package
+from .study_place import known_url
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -30,10 +34,10 @@ PRUNERS: dict[str, tuple[str, ...]] = {
     "percentile": ("optuna",),
     "patient": ("optuna",),
     "threshold": ("optuna",),
-    "pbt": (),
+    "pbt": ("ray",),
     "none": ("optuna", "ray", "list"),
 }
-NOT_YET = "is not carried out yet in this version"
+_STORAGE: Path = ("backend", "optuna", "storage")
 _PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _TYPES = {
     "int": "a whole number",
@@ -43,11 +47,6 @@ _TYPES = {
     "None": "null",
 }
 _NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
-
-_LATER: dict[str, tuple[tuple[Any, ...], str]] = {
-    "backend.optuna.storage": (("sqlite", "memory"), "a storage other than sqlite and memory"),
-    "backend.ray.address": ((None,), "a running Ray cluster"),
-}
 
 
 def check_support(sweep: Draft, document: Document, settle: bool = False) -> None:
@@ -60,7 +59,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     """
     before = len(document.problems)
     backends = (_program, _list_backend, _optuna_backend, _ray_backend)
-    for check in (_later, _sampler, _pruner, _pick, _loggers, _report, *backends):
+    for check in (_sampler, _pruner, _pick, _objectives, _loggers, _report, *backends):
         for path, text in check(sweep):
             document.add(path, text)
     for path, text in _pruner_epochs(sweep, document):
@@ -89,6 +88,8 @@ def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
         from ..search.ray_backend import SCHEDULERS, make_scheduler  # a host is loaded only to be asked
 
         _check_types(kind, plugin, SCHEDULERS)
+        if plugin.name == PBT:
+            return  # it wants the space; its tuner is made before the first trial
         make_scheduler(plugin.spec, Objective.MINIMIZE, epochs)
         return
     from optuna.exceptions import ExperimentalWarning
@@ -132,18 +133,6 @@ def _fits(value: Any, word: str) -> bool:
     return type(value).__name__.removesuffix("Type") == word
 
 
-def _later(sweep: Draft) -> Iterator[tuple[Path, str]]:
-    for key, (supported, what) in _LATER.items():
-        path = tuple(key.split("."))
-        value: Any = sweep
-        for part in path:
-            value = getattr(value, part, supported[0])
-        if value not in supported:
-            yield path, f"{what} {NOT_YET}"
-    if sweep.metrics is not None and len(sweep.metrics.optimize) > 1:
-        yield ("metrics", "optimize"), f"a search for several objectives {NOT_YET}"
-
-
 def _sampler(sweep: Draft) -> Iterator[tuple[Path, str]]:
     path, sampler = ("search", "sampler"), sweep.search.sampler
     if sampler is None:
@@ -161,14 +150,12 @@ def _pruner(sweep: Draft) -> Iterator[tuple[Path, str]]:
         return
     if pruner.name not in PRUNERS:
         yield path, _unknown(pruner, "pruner", PRUNERS)
-    elif not PRUNERS[pruner.name]:
-        yield path, f"{pruner.name} {NOT_YET}; asha and hyperband stop early too"
     elif backend not in PRUNERS[pruner.name] and backend != "list":
         fitting = [name for name, backends in PRUNERS.items() if backend in backends]
         where = " and ".join(PRUNERS[pruner.name])
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
-    elif sweep.metrics is not None and len(sweep.metrics.optimize) > 1 and pruner.name != "none":
-        yield path, "a pruner judges one value; with several objectives leave it out"
+    elif _several(sweep) and pruner.name != "none":
+        yield path, f"{pruner.name} judges one value; with several objectives leave it out"
 
 
 def _pruner_epochs(sweep: Draft, document: Document) -> Iterator[tuple[Path, str]]:
@@ -181,8 +168,32 @@ def _pruner_epochs(sweep: Draft, document: Document) -> Iterator[tuple[Path, str
 
 def _pick(sweep: Draft) -> Iterator[tuple[Path, str]]:
     repeats = 1 if sweep.budget is None else sweep.budget.repeats
-    if sweep.metrics is not None and sweep.metrics.pick == "one_se" and repeats < 2:
-        yield ("metrics", "pick"), "one_se takes the error of a value over seeds; give budget.repeats: 3, say"
+    path, pick = ("metrics", "pick"), "best" if sweep.metrics is None else sweep.metrics.pick
+    if _several(sweep) and pick == "one_se":
+        yield path, "one_se is for one objective; of several say knee, or the number of a trial"
+    elif not _several(sweep) and pick not in ("best", "one_se"):
+        yield path, f"{pick} picks from the front of several objectives, and there is one; say best or one_se"
+    elif pick == "one_se" and repeats < 2:
+        yield path, "one_se takes the error of a value over seeds; give budget.repeats: 3, say"
+
+
+def _several(sweep: Draft) -> bool:
+    return sweep.metrics is not None and len(sweep.metrics.optimize) > 1
+
+
+def _objectives(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    """Say what knows one objective where there are several."""
+    sampler, budget = sweep.search.sampler, sweep.budget
+    if not _several(sweep):
+        return
+    if sampler is not None and searches_for_one(sampler.name):
+        fitting = ", ".join(name for name in SAMPLERS if not searches_for_one(name))
+        yield (
+            ("search", "sampler"),
+            f"{sampler.name} searches for one objective, and there are several; choose {fitting}",
+        )
+    if budget is not None and budget.target is not None:
+        yield ("budget", "target"), "is in the unit of one metric; with several objectives leave it out"
 
 
 def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
@@ -228,8 +239,16 @@ def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
 
 def _optuna_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
     settings = sweep.backend.optuna
-    if settings is not None and settings.workers > 1 and settings.storage == "memory":
-        yield ("backend", "optuna", "storage"), "workers share a storage; memory is one process's own"
+    if settings is None:
+        return
+    if settings.workers > 1 and settings.storage == "memory":
+        yield _STORAGE, "workers share a storage; memory is one process's own"
+    url = known_url(settings.storage)
+    if url is not None:
+        try:
+            check_driver(url)
+        except HpometricsError as err:
+            yield _STORAGE, str(err)
 
 
 def _ray_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

@@ -11,9 +11,11 @@ from typing import Any
 from ..messages import printable
 from ..objective import Objective
 from ..redaction import HIDDEN
+from ..search.pareto import front_trials
+from ..search.picking import ranked_by
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord, TrialState
-from ..search.selection import Best, ranked
+from ..search.selection import Best
 from .held_out import held_out, values_shown
 from .resolved import Resolved
 from .scalars import is_text
@@ -95,14 +97,21 @@ def exact(value: Any) -> str:
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
     """Print the best trials, best first."""
-    order = ranked(records, resolved.objective)
+    order = ranked_by(records, resolved.optimised)
     more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
     return aligned(ranked_rows(order[:rows], resolved)) + more
 
 
 def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
-    """Give the rows of the best trials, best first, with their ranks; only complete ones rank."""
+    """Give the rows of the best trials, best first, with their ranks; only complete ones rank.
+
+    Of several objectives those of the front come first and are marked; no trial ranks.
+    """
     head, *rows = trial_rows(order, resolved)
+    if resolved.others:
+        front = {record.number for record in front_trials(order, resolved.optimised)}
+        marks = ("*" if record.number in front else "" for record in order)
+        return [["front", *head], *([mark, *row] for mark, row in zip(marks, rows, strict=True))]
     ranks = (str(n) if record.state is TrialState.COMPLETE else "-" for n, record in enumerate(order, 1))
     return [["rank", *head], *([rank, *row] for rank, row in zip(ranks, rows, strict=True))]
 
@@ -148,6 +157,8 @@ def _where(best: Best, resolved: Resolved) -> str:
     """Say which trial and epoch it is; of several runs whose, and of several ways to pick by which."""
     run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
+    if resolved.others:
+        rule = ", the knee of the Pareto front" if resolved.pick == "knee" else ", on the Pareto front"
     return f"trial {best.trial}, epoch {best.epoch}{run}{rule}"
 
 
@@ -168,7 +179,7 @@ def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
     if tested is not None:
         told.append((tested.name, number(tested.value), f"({tested.words})"))
     told_already = {name for name, *_ in told}
-    for name, objective in resolved.track.items():
+    for name, objective in resolved.beside.items():
         if name not in told_already:
             told.append((name, number(best.values.get(name)), _about(name, objective, resolved)))
     return told

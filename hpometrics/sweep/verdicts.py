@@ -21,21 +21,33 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 _SEEDS = (0, 1)  # of winner and runner-up; the first for both where their rows are the same
+_NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
 _NOT_DRAWN = "none was drawn of these picks; best --interval 0.95 draws one"
 
 
-def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
+def verdict_lines(verdict: Verdict | None) -> list[str]:
+    """Say in words how sure a pick is, a line each; None is the verdict of several objectives."""
+    return [_NO_WINNER] if verdict is None else verdict.lines()
+
+
+def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict | None:
     """Give the verdict that was drawn of these picks; where there is none, one without intervals.
+
+    Of several objectives there is no winner, and no verdict.
 
     Raises:
         RecordError: the file of it is damaged.
     """
+    if resolved.others:
+        return None
     now = _undrawn(records, resolved)
     return _stored(home, now) or replace(now, reason=_NOT_DRAWN)
 
 
-def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
+def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict | None:
     """Give the verdict of a sweep that has ended; it is drawn and written unless that was done before."""
+    if resolved.others:
+        return None
     stored = _stored(home, _undrawn(records, resolved))
     if stored is not None:
         return stored

@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..exceptions import ConfigError
+from ..search.owners import check_own
 from ..search.record import TrialRecord
 from .command import OK, make_job
 from .directory import RunDirectory
 from .in_process import run_in_process
 from .interrupts import exit_code, raising_interrupts
+from .joining import join
 from .planned_again import planned_again
 from .progress import Progress
+from .study_place import is_url
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
     """The flags of `worker`.
 
+    `study` and `directory` are for a worker that sees the storage alone: the sweep, and where it writes.
     `hired` is set by the run that started the worker: it says the number of each trial that ends on stdout,
     nothing else, and leaves when nobody listens. `since` is when its `budget.time` began to run, in
     seconds of the clock; without it, when the worker has joined.
@@ -33,24 +37,31 @@ class WorkerOptions:
     verbose: bool = False
     hired: bool = False
     since: float | None = None
+    study: str | None = None
+    directory: Path | None = None
 
 
-def worker_command(path: Path, options: WorkerOptions) -> int:
-    """Work on the trials of a run directory beside others, and return the exit code.
+def worker_command(place: str, options: WorkerOptions) -> int:
+    """Work on the trials of a sweep beside others, and return the exit code.
 
     Nothing is concluded: `hpometrics best` says at any time what is best, `hpometrics run` ends the sweep.
 
+    Args:
+        place: the run directory, or the URL of the storage.
+        options: see `WorkerOptions`.
+
     Raises:
-        HpometricsError: it is no run directory, its study is not on disk, or its engine cannot be had here.
+        HpometricsError: there is no such sweep, its study is in memory, or its engine cannot be had here.
     """
     tell_number = _number_teller() if options.hired else None
-    home = RunDirectory(path)
-    home.check_links()
-    plan = planned_again(home, [f"results.dir={json.dumps(str(path))}"])
+    home, assignments = _home(place, options)
+    path = home.path
+    plan = planned_again(home, assignments)
     settings = plan.config.backend.optuna
     if settings is not None and settings.storage == "memory":
         raise ConfigError(f"{path}: storage: memory is of one process, no other can join it; choose sqlite")
     job = make_job(plan, extend=True)  # whoever made the directory has checked it
+    job.gathers = is_url(place)
     job.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(job.resolved, [], options.quiet or options.hired, job.directory)
     job.tell = tell_number or progress.tell
@@ -64,6 +75,24 @@ def worker_command(path: Path, options: WorkerOptions) -> int:
             return OK
     progress.say(f"ended {job.ended} trials; none is left. See: hpometrics best {path}")
     return OK
+
+
+def _home(place: str, options: WorkerOptions) -> tuple[RunDirectory, list[str]]:
+    """Give the run directory of this worker, and what its sweep has in place of what is written there."""
+    if is_url(place):
+        home = join(place, options.study, options.directory)
+        return home, [_assigned("results.dir", home.path), _assigned("backend.optuna.storage", place)]
+    for flag, value in (("--study", options.study), ("--dir", options.directory)):
+        if value is not None:
+            raise ConfigError(f"{place}: a run directory is of one sweep; {flag} goes with a URL")
+    home = RunDirectory(Path(place))
+    home.check_links()
+    check_own(home.path)
+    return home, [_assigned("results.dir", home.path)]
+
+
+def _assigned(key: str, value: object) -> str:
+    return f"{key}={json.dumps(str(value))}"
 
 
 def _number_teller() -> Callable[[TrialRecord], None]:

@@ -40,6 +40,7 @@ from .laws import (
 )
 from .ordinary import ORDINARY, ordinary
 from .subjects import Subject, all_subjects, subjects_of
+from .symmetry import exchanged, is_kept, renamed
 
 __all__ = [
     "LAWS",
@@ -79,7 +80,10 @@ __all__ = [
     "check_weights",
     "cut",
     "draw",
+    "exchanged",
+    "is_kept",
     "ordinary",
+    "renamed",
     "rows_of",
     "size_of",
     "subjects_of",

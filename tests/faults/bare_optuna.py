@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from forked import Forked
 from ledger_engine import come_to_harm, cost_of, note
-from patient import EPOCHS, TRIALS, Patient
+from patient import EPOCHS, TRIALS
+from studied import Studied
 
 
-class BareOptuna(Patient):
+class BareOptuna(Studied):
     """A study in an SQLite file, optimised by any number of processes."""
 
     host = "bare Optuna"
@@ -40,9 +43,15 @@ class BareOptuna(Patient):
         joined = "trial_intermediate_values JOIN trials USING (trial_id)"
         return Counter((number, step) for number, step in self.ask(f"SELECT number, step FROM {joined}"))
 
+    def ask(self, query: str) -> list[tuple[int, ...]]:
+        """Ask the study; one that does not read, or is not there any more, knows nothing."""
+        if not self.study.exists():
+            return []
+        with suppress(sqlite3.DatabaseError):
+            return super().ask(query)
+        return []
+
     def _numbers(self, condition: str) -> set[int]:
-        if not self.study.exists() or not self.ask("SELECT 1 FROM sqlite_master WHERE name = 'trials'"):
-            return set()
         return {number for (number,) in self.ask(f"SELECT number FROM trials WHERE {condition}")}
 
 

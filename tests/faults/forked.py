@@ -15,20 +15,24 @@ from pathlib import Path
 LONG = 300.0
 """Seconds after which a process that should have ended has hung."""
 
+_LOADED = [
+    "hpometrics.cli",
+    "hpometrics.sweep.worker",
+    "hpometrics.sweep.studies",
+    "optuna.storages._rdb.storage",
+    "optuna.storages._rdb.models",
+    "alembic.command",
+    "alembic.migration",
+    "alembic.script",
+    "sqlalchemy.dialects.sqlite",
+]
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    [
-        "hpometrics.cli",
-        "hpometrics.sweep.worker",
-        "hpometrics.sweep.studies",
-        "optuna.storages._rdb.storage",
-        "optuna.storages._rdb.models",
-        "alembic.command",
-        "alembic.migration",
-        "alembic.script",
-        "sqlalchemy.dialects.sqlite",
-    ]
-)
+_FORKS.set_forkserver_preload(_LOADED)
+
+
+def load_ray_too() -> None:
+    """Have Ray loaded as well, before the first process is made."""
+    _FORKS.set_forkserver_preload([*_LOADED, "hpometrics.sweep.on_ray"])
 
 
 class Forked:
@@ -87,6 +91,7 @@ def _called(folder: str, call: Callable[..., None], arguments: tuple[object, ...
     os.chdir(folder)
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as in a terminal, whatever started the tests
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for descriptor, name in ((1, "out"), (2, "err")):
         file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(file, descriptor)

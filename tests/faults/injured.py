@@ -10,7 +10,8 @@ from pathlib import Path
 import optuna
 from forked import Forked
 from ledger_engine import cost_of
-from patient import EPOCHS, TRIALS, Patient
+from patient import EPOCHS, TRIALS
+from studied import Studied
 
 from hpometrics.search.optuna_backend import close_storage, open_storage, study_records
 from hpometrics.search.record import TrialRecord, TrialState
@@ -21,22 +22,23 @@ engine: {{target: ledger_engine:train, output: binary}}
 space: {{lr: {{float: [0.0, 1.0]}}, pause: 0.01}}
 metrics: {{optimize: {{metric: cost, direction: minimize}}}}
 search: {{sampler: random, seed: 3}}
-budget: {{trials: {trials}, epochs: {epochs}}}
+budget: {{trials: {trials}, epochs: {epochs}, retries: {retries}}}
 backend: {backend}
 results: {{dir: runs/sweep}}
 """
 
 
-class Injured(Patient):
+class Injured(Studied):
     """A sweep from a file; see `Patient`."""
 
     host = "hpometrics"
 
-    def __init__(self, folder: Path, trials: int = TRIALS, backend: str = "optuna") -> None:
+    def __init__(self, folder: Path, trials: int = TRIALS, backend: str = "optuna", retries: int = 0) -> None:
         super().__init__(folder, trials)
         self.home = RunDirectory(folder / "runs/sweep")
         self.study = self.home.study
-        (folder / "sweep.yaml").write_text(SWEEP.format(trials=trials, epochs=EPOCHS, backend=backend))
+        text = SWEEP.format(trials=trials, epochs=EPOCHS, backend=backend, retries=retries)
+        (folder / "sweep.yaml").write_text(text)
         shutil.copy(Path(__file__).with_name("ledger_engine.py"), folder)
 
     def start(self) -> Forked:
@@ -46,10 +48,6 @@ class Injured(Patient):
     def join(self) -> Forked:
         """Start `hpometrics worker runs/sweep`."""
         return Forked(self.folder, hpometrics, "worker", "runs/sweep")
-
-    def err(self) -> str:
-        """What the processes have said on stderr."""
-        return (self.folder / "err").read_text()
 
     def records(self) -> list[TrialRecord]:
         """The record of every trial."""
@@ -79,6 +77,15 @@ class Injured(Patient):
             lines = map(json.loads, path.read_text().splitlines())
             written.update((int(path.parent.name), line["epoch"]) for line in lines)
         return written
+
+
+class InjuredOnRay(Injured):
+    """The same on Ray; a trial whose worker dies is tried once more."""
+
+    host = "hpometrics on Ray"
+
+    def __init__(self, folder: Path, trials: int = TRIALS) -> None:
+        super().__init__(folder, trials, "{ray: {workers: 2}}", retries=1)
 
 
 def hpometrics(*arguments: str) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
+import signal
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from random import Random
 
@@ -28,11 +27,9 @@ class Patient(ABC):
 
     Attributes:
         host: who searches.
-        study: its storage.
     """
 
     host: str
-    study: Path
 
     def __init__(self, folder: Path, trials: int = TRIALS) -> None:
         self.folder, self.trials = folder, trials
@@ -57,6 +54,14 @@ class Patient(ABC):
     @abstractmethod
     def whole(self) -> set[int]:
         """The trials that are complete, with all that they should have."""
+
+    @abstractmethod
+    def running(self) -> set[int]:
+        """The trials that the host takes for running."""
+
+    @abstractmethod
+    def begun(self) -> int:
+        """How many trials there are."""
 
     def run(self) -> int:
         """Start it, wait for its end and return the exit code."""
@@ -83,6 +88,10 @@ class Patient(ABC):
         """Say whether the engine has come so far."""
         return any((noted, *at) == (what, trial, epoch) for noted, *at, _ in self.ledger())
 
+    def worker_of(self, trial: int) -> int:
+        """The process that has been at a trial last."""
+        return next(pid for _, number, _, pid in reversed(self.ledger()) if number == trial)
+
     def is_at_work(self, process: Forked) -> bool:
         """Say whether a process has begun an epoch."""
         return any(pid == process.pid for _, _, _, pid in self.ledger())
@@ -90,6 +99,17 @@ class Patient(ABC):
     def note_finished(self) -> None:
         """Take note of the trials that are finished by now: none of them is to begin an epoch any more."""
         self._finished.append((len(self.ledger()), self.finished()))
+
+    def interrupted(self, number: signal.Signals, trial: int = 2, epoch: int = 1) -> int:
+        """Send the host a signal while a trial hangs, and return its exit code; then all goes well again."""
+        self.harm("hang", trial, epoch)
+        process = self.start()
+        assert process.waits_for(lambda: self.noted("began", trial, epoch)), self.err()
+        process.send(number)
+        code = process.ended()
+        self.note_finished()
+        self.heal()
+        return code
 
     def kill(self, process: Forked) -> int:
         """Kill a process at once and return the trial that it was at; -1 if it was at none."""
@@ -120,7 +140,9 @@ class Patient(ABC):
             trials.append(self.kill(process))
         return trials
 
-    def toll(self, fault: str, tried: int, survived: int, taken: int = 0) -> Toll:
+    def toll(
+        self, fault: str, tried: int, survived: int, taken: int = 0, trials: Collection[int] | None = None
+    ) -> Toll:
         """Count what faults cost, once the search has been run to its end.
 
         Args:
@@ -128,30 +150,28 @@ class Patient(ABC):
             tried: how often.
             survived: see `Toll`.
             taken: epochs that the fault itself erased from the record.
+            trials: that the fault was done to, where others came to other harm; all unless given.
         """
         reported = Counter((number, epoch) for what, number, epoch, _ in self.ledger() if what == "reported")
+        lost = reported - self.written()
+        hit = range(len(self.ledger())) if trials is None else trials
         return Toll(
             fault,
             self.host,
             tried,
             int(survived),
-            again=self._run_again(),
-            lost=(reported - self.written()).total() - taken,
-            zombies=self.count("SELECT count(*) FROM trials WHERE state = 'RUNNING'"),
-            over=max(0, self.count("SELECT count(*) FROM trials") - self.trials),
+            again=sum(number in hit for number in self._run_again()),
+            lost=sum(count for (number, _), count in lost.items() if number in hit) - taken,
+            zombies=sum(number in hit for number in self.running()),
+            over=max(0, self.begun() - self.trials),
         )
 
-    def count(self, query: str) -> int:
-        """Count in the study."""
-        [(found,)] = self.ask(query)
-        return int(found)
+    def err(self) -> str:
+        """What the processes have said on stderr."""
+        return (self.folder / "err").read_text()
 
-    def ask(self, query: str) -> list[tuple[int, ...]]:
-        """Ask the study."""
-        with closing(sqlite3.connect(self.study)) as connection:
-            return connection.execute(query).fetchall()
-
-    def _run_again(self) -> int:
+    def _run_again(self) -> set[int]:
         ledger = self.ledger()
-        begun = [{number for _, number, _, _ in ledger[told:]} & done for told, done in self._finished]
-        return len(set().union(*begun))
+        return set().union(
+            *({number for _, number, _, _ in ledger[told:]} & done for told, done in self._finished)
+        )

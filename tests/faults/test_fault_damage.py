@@ -5,7 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from bare_optuna import BareOptuna
+from bare_ray import BareRay
 from injured import Injured
+from patient import Patient
 
 from hpometrics.search.record import TrialState
 
@@ -65,21 +68,19 @@ NAMES = {
 }
 
 
-def interrupted(injured: Injured) -> None:
-    """Stop the sweep in the last epoch of its third trial."""
-    injured.harm("hang", epoch=2)
-    process = injured.start()
-    assert process.waits_for(lambda: injured.noted("began", 2, 2)), injured.err()
-    process.send(signal.SIGTERM)
-    assert process.ended() == 143
-    injured.note_finished()
-    injured.heal()
+def interrupt(patient: Patient) -> None:
+    """Stop the search in the last epoch of its third trial."""
+    code = patient.interrupted(signal.SIGTERM, epoch=2)
+    assert code == 143 or patient.host != Injured.host
 
 
-@pytest.mark.parametrize("damage", [half, zeroed, empty, removed])
+LOST = pytest.mark.parametrize("damage", [half, zeroed, empty, removed])
+
+
+@LOST
 def test_a_study_that_is_lost_is_made_again_from_the_record(injured: Injured, card, damage):
     """The finished trials stand, the open one goes on with its params, the damaged file is kept."""
-    interrupted(injured)
+    interrupt(injured)
     before = injured.records()
     for beside in injured.home.path.glob("study.db-*"):
         beside.unlink()
@@ -90,13 +91,25 @@ def test_a_study_that_is_lost_is_made_again_from_the_record(injured: Injured, ca
     assert "made again from them" in injured.err()
     told = {one.number: (one.state, one.value, one.params["lr"]) for one in injured.told()}
     assert told == {one.number: (one.state, one.value, one.params["lr"]) for one in after}
-    card(injured.toll(f"study.db {NAMES[damage]}", 1, survived))
+    card(injured.toll(f"the study {NAMES[damage]}", 1, survived))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("host", [BareOptuna, pytest.param(BareRay, marks=pytest.mark.ray)])
+@LOST
+def test_a_bare_host_has_lost_its_study(tmp_path, card, host, damage):
+    """Bare Ray's is the state of the experiment."""
+    bare = host(tmp_path)
+    interrupt(bare)
+    damage(bare.study if host is BareOptuna else bare.state())
+    survived = bare.run() == 0 and len(bare.whole()) >= bare.trials
+    card(bare.toll(f"the study {NAMES[damage]}", 1, survived))
 
 
 @pytest.mark.parametrize("damage", [torn, unended, padded, scrawled])
 def test_a_damaged_record_of_an_open_trial_is_trained_again_from_there(injured: Injured, card, damage):
     """It goes on from the newest checkpoint before the damage: that of epoch 1, or none any more."""
-    interrupted(injured)
+    interrupt(injured)
     damage(injured.home.trial(2) / "epochs.jsonl")
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     begun = [epoch for what, trial, epoch, _ in injured.ledger() if (what, trial) == ("began", 2)]
@@ -108,7 +121,7 @@ def test_a_damaged_record_of_an_open_trial_is_trained_again_from_there(injured: 
 @pytest.mark.parametrize("damage", [unended, scrawled])
 def test_a_damaged_record_of_a_finished_trial_keeps_what_steered_the_search(injured: Injured, card, damage):
     """It is not run again: its epochs are those that read, and what the study was told of the others."""
-    interrupted(injured)
+    interrupt(injured)
     damage(injured.home.trial(1) / "epochs.jsonl")
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     card(injured.toll(f"epochs.jsonl of a finished trial {NAMES[damage]}", 1, survived))
@@ -116,7 +129,7 @@ def test_a_damaged_record_of_a_finished_trial_keeps_what_steered_the_search(inju
 
 def test_a_trial_whose_facts_are_damaged_has_them_from_the_study(injured: Injured, card):
     """That of a finished trial and that of an open one."""
-    interrupted(injured)
+    interrupt(injured)
     for number in (1, 2):
         scrawl = injured.home.trial(number) / "trial.json"
         scrawl.write_text("{")

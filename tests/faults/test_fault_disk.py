@@ -1,27 +1,10 @@
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from bare_optuna import BareOptuna
 from injured import Injured
 
-MIB = 2**20
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder whose `runs` is a file system of two MiB; not run where none may be mounted."""
-    disk = tmp_path / "runs"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={2 * MIB}", "none", str(disk)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("not run: no small file system may be mounted here")
-    yield tmp_path
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+from hpometrics.search.record import TrialState
 
 
 def test_a_sweep_whose_disk_is_full_stops_and_goes_on_when_there_is_room(small_disk, card):
@@ -60,3 +43,28 @@ def test_a_sweep_that_may_write_no_more_stops_and_goes_on_when_it_may(tmp_path, 
     injured.heal()
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     card(injured.toll("a file size limit (for a full disk)", 1, survived))
+
+
+@pytest.mark.thorough
+def test_bare_optuna_that_may_write_no_more(tmp_path, card):
+    """The same with Optuna alone."""
+    bare = BareOptuna(tmp_path)
+    bare.harm("file size limit")
+    bare.run()
+    bare.note_finished()
+    bare.heal()
+    survived = bare.run() == 0 and 2 in bare.whole()
+    card(bare.toll("a file size limit (for a full disk)", 1, survived))
+
+
+def test_a_record_that_cannot_be_written_is_no_fault_of_its_trial(tmp_path, card):
+    """The file is named; what was written of the trial stands, and it goes on from there."""
+    injured = Injured(tmp_path)
+    injured.harm("full record")
+    assert injured.run() == 5, injured.err()
+    assert "epochs.jsonl: cannot be written: No space left on device" in injured.err()
+    assert injured.records()[2].state is TrialState.INTERRUPTED
+    injured.note_finished()
+    injured.heal()
+    survived = injured.run() == 0 and injured.whole() == set(range(6))
+    card(injured.toll("a record that cannot be written", 1, survived))

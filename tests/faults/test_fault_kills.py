@@ -51,6 +51,22 @@ def test_a_sweep_and_its_workers_killed_together_go_on(tmp_path, card):
     card(injured.toll("SIGKILL of the run and its workers", 1, survived))
 
 
+@pytest.mark.thorough
+def test_two_processes_of_bare_optuna_killed_together(tmp_path, card):
+    """Both of their trials stay running."""
+    bare = BareOptuna(tmp_path, trials=12)
+    bare.harm_all([(0, 1, "hang"), (1, 1, "hang")])
+    first = bare.start()
+    assert first.waits_for(lambda: bare.is_at_work(first)), bare.err()
+    second = bare.join()
+    assert second.waits_for(lambda: bare.is_at_work(second)), bare.err()
+    second.killed()
+    bare.kill(first)
+    bare.heal()
+    survived = bare.run() == 0 and {0, 1} <= bare.whole()
+    card(bare.toll("SIGKILL of the run and its workers", 1, survived))
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_worker_that_is_paused_goes_on_when_it_is_woken(tmp_path, card, host):
     """It keeps its trial, however long: nobody takes it, and nothing is written twice."""
@@ -66,16 +82,37 @@ def test_a_worker_that_is_paused_goes_on_when_it_is_woken(tmp_path, card, host):
     card(patient.toll("SIGSTOP for 5 s, then SIGCONT", 1, codes == [0, 0] and len(patient.whole()) >= 8))
 
 
-def test_params_that_end_the_process_fail_in_the_end(tmp_path, card):
+FATAL = pytest.mark.parametrize(
+    ("kind", "code", "fault"),
+    [
+        ("os._exit", 9, "params that end the process"),
+        ("SIGKILL", -9, "params that are killed for their memory"),
+    ],
+)
+
+
+@FATAL
+def test_params_that_end_the_process_fail_in_the_end(tmp_path, card, kind, code, fault):
     """As those do that the system kills for their memory: three times at the same epoch are enough."""
     injured = Injured(tmp_path)
-    injured.harm("os._exit")
+    injured.harm(kind)
     codes = [injured.run() for _ in range(3)]
-    assert codes == [9, 9, 9]
+    assert codes == [code] * 3
     assert injured.run() == 0
     record = injured.records()[2]
     assert (record.state, record.reason) == (
         TrialState.FAILED,
         "its process died 3 times in epoch 1; did it have the memory that it needs?",
     )
-    card(injured.toll("params that end the process", 1, injured.whole() == {0, 1, 3, 4, 5}))
+    card(injured.toll(fault, 1, injured.whole() == {0, 1, 3, 4, 5}))
+
+
+@pytest.mark.thorough
+@FATAL
+def test_params_that_end_a_process_of_bare_optuna(tmp_path, card, kind, code, fault):
+    """Their trial stays running, and another is drawn in its place."""
+    bare = BareOptuna(tmp_path)
+    bare.harm(kind)
+    assert bare.run() == code
+    survived = bare.run() == 0 and bare.whole() >= {0, 1, 3, 4, 5}
+    card(bare.toll(fault, 1, survived))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+HOSTS = ("hpometrics", "hpometrics on Ray", "bare Optuna", "bare Ray")
 COUNTS = ("tried", "survived", "again", "lost", "zombies", "over")
 
 
@@ -47,14 +48,22 @@ class Toll:
 def scorecard(tolls: Sequence[Toll]) -> str:
     """Print tolls as a table of Markdown: a row for each fault and host, its counts added up."""
     heads = ("fault", "host", "tried", "survived", "run again", "epochs lost", "left running", "over budget")
-    order = list(dict.fromkeys(toll.fault for toll in tolls))
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for toll in sorted(tolls, key=lambda toll: order.index(toll.fault)):
+    order = list(dict.fromkeys(toll.fault for toll in tolls))
+    for toll in sorted(tolls, key=lambda toll: (order.index(toll.fault), HOSTS.index(toll.host))):
         counts.setdefault((toll.fault, toll.host), Counter()).update(toll.counts)
     rows = [heads, *((*names, *(str(counted[key]) for key in COUNTS)) for names, counted in counts.items())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
     lines = [_line(row, widths) for row in rows]
     return "\n".join([lines[0], _line(["-" * width for width in widths], widths), *lines[1:]])
+
+
+def not_run(tolls: Sequence[Toll]) -> list[str]:
+    """Say of each host which of the faults were not tried on it."""
+    faults = dict.fromkeys(toll.fault for toll in tolls)
+    tried = {(toll.fault, toll.host) for toll in tolls}
+    missing = {host: [fault for fault in faults if (fault, host) not in tried] for host in HOSTS}
+    return [f"not run on {host}: {'; '.join(left)}" for host, left in missing.items() if left]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -26,7 +26,7 @@ def trial(number, state=TrialState.COMPLETE, lr=0.25):
 def study(tmp_path):
     """A new study on disk."""
     storage = open_storage(tmp_path / "study.db")
-    yield open_study(storage, "sweep", "auc", MAXIMIZE)
+    yield open_study(storage, "sweep", {"auc": MAXIMIZE})
     close_storage(storage)
 
 

@@ -7,9 +7,10 @@ import pytest
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.one_se import simplest_within_error, standard_error
+from hpometrics.search.picking import best_by
 from hpometrics.search.record import TrialRecord, TrialState
 from hpometrics.search.repeats import Repeat
-from hpometrics.search.selection import best_of, pick_trial
+from hpometrics.search.selection import pick_trial
 
 
 def trial(
@@ -71,15 +72,15 @@ def test_one_run_has_no_error():
     with pytest.raises(
         NoFiniteValueError, match="trial 0 was trained once, so its value has no standard error"
     ):
-        best_of([trial(0, [0.5], 1)], "auc", MAXIMIZE, "one_se")
+        best_by([trial(0, [0.5], 1)], {"auc": MAXIMIZE}, "one_se")
 
 
-def test_best_of_takes_the_rule_by_name():
+def test_best_by_takes_the_rule_by_name():
     """And refuses another, naming those there are."""
     records = [trial(1, [0.84, 0.85], epoch=3), BEST]
-    assert best_of(records, "auc", MAXIMIZE).trial == 0
-    best = best_of(records, "auc", MAXIMIZE, "one_se")
+    assert best_by(records, {"auc": MAXIMIZE}).trial == 0
+    best = best_by(records, {"auc": MAXIMIZE}, "one_se")
     assert (best.trial, best.repeats) == (1, 2)
     assert best.deviation == pytest.approx(0.0070711, abs=1e-7)
     with pytest.raises(ConfigError, match="pick is best or one_se, got 'knee'"):
-        best_of(records, "auc", MAXIMIZE, "knee")
+        best_by(records, {"auc": MAXIMIZE}, "knee")

@@ -6,8 +6,9 @@ import pytest
 
 from hpometrics.exceptions import NoFiniteValueError
 from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.search.picking import best_by
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.search.selection import At, Picker, best_of, pick_epoch, pick_trial, ranked
+from hpometrics.search.selection import At, Picker, pick_epoch, pick_trial, ranked
 
 NAN, INF = math.nan, math.inf
 
@@ -90,6 +91,6 @@ def test_the_ranking_puts_what_is_not_complete_last():
 def test_best_has_all_values_of_its_epoch():
     """The values beside the metric are those of the picked epoch, not of the last."""
     epochs = (EpochRecord(0, {"f1": 0.9, "loss": 0.3}), EpochRecord(1, {"f1": 0.2, "loss": 0.1}))
-    best = best_of([trial(5, 0.9, epochs=epochs)], "f1", MAXIMIZE)
+    best = best_by([trial(5, 0.9, epochs=epochs)], {"f1": MAXIMIZE})
     assert (best.trial, best.value, best.epoch, best.params) == (5, 0.9, 0, {"n": 5})
     assert best.values == {"f1": 0.9, "loss": 0.3}

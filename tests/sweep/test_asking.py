@@ -13,8 +13,8 @@ from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.cli import main
 from hpometrics.exceptions import ConfigError
+from hpometrics.search.picking import best_by
 from hpometrics.search.record import TrialState
-from hpometrics.search.selection import best_of
 from hpometrics.sweep.asking import read_asked
 from hpometrics.sweep.best import best_text
 from hpometrics.sweep.directory import RunDirectory
@@ -153,7 +153,7 @@ def test_each_metric_would_have_picked(home):
     directory = RunDirectory(home)
     resolved, records = directory.read(), directory.records()
     told = repicked(records, resolved)
-    own, accuracy = picks(told, resolved, best_of(told, resolved.metric, resolved.objective))
+    own, accuracy = picks(told, resolved, best_by(told, resolved.optimised))
     assert (own.metric, own.best.trial, own.loss) == ("roc_auc", 0, 0.0)
     assert (accuracy.metric, accuracy.best.trial, accuracy.best.epoch) == ("accuracy", 0, 0)
     assert accuracy.optimised == 0.9 and accuracy.loss == 0.0

@@ -246,23 +246,6 @@ def test_a_long_list_of_choices_is_checked_at_once():
     assert "the bundle 'large' sets the same params as another" in found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "what"),
-    [
-        ("optimize: roc_auc", "optimize: [roc_auc, log_loss]", "a search for several objectives"),
-        ("sampler: random", "pruner: pbt", "pbt"),
-        ("epochs: 3}", "epochs: 3}\nbackend: {optuna: {storage: journal}}", "a storage other than"),
-        ("epochs: 3}", "epochs: 3}\nbackend: {ray: {address: auto}}", "a running Ray cluster"),
-    ],
-)
-def test_what_is_not_built_yet_says_so(old, new, what):
-    """A key of the schema that this version does not carry out is an error, never ignored."""
-    found = problems_of(changed(old, new))
-    assert len(found) == 1, found
-    assert f"{what}" in found[0]
-    assert "is not carried out yet in this version" in found[0]
-
-
 def test_short_and_long_forms_mean_the_same():
     """A bare name is a mapping of one key without options; a scalar is a value."""
     short = plan_of(changed("track: [accuracy]", "track: [f1]"))
@@ -318,3 +301,25 @@ def test_no_file_ends_in_a_traceback(data):
     inner[path[-1]] = data.draw(ODD)
     with suppress(SweepFileError):
         make_plan(document)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, None),
+        ({"backend: ray": "backend: optuna"}, "search.pruner: pbt runs on ray only; on optuna choose"),
+        ({"[lr]": "[lrr]"}, "search.pruner: mutate: there is no param 'lrr'; did you mean 'lr'?"),
+        ({"[lr]": "[size]"}, "search.pruner: mutate: size is a bundle, which does not change"),
+        ({"{mutate: [lr]}": "{}"}, "search.pruner: mutate lists the params that change in training"),
+        ({"backend: ray": "backend: {ray: {workers: 2}}"}, "backend.ray.workers: the trials of pbt wait"),
+        ({"epochs: 3}": "epochs: 3, repeats: 2}"}, "budget.repeats: pbt changes params in training"),
+        ({"backend: ray": "backend: ray\nresults: {checkpoints: none}"}, "results.checkpoints: pbt hands on"),
+    ],
+)
+def test_a_population_is_checked_before_it_trains(changes, said):
+    """Without Ray, which `check` does not load: what params there are and what keeps trials apart."""
+    text = changed("seed: 3}", "seed: 3, pruner: {pbt: {mutate: [lr]}}}") + "backend: ray\n"
+    for old, new in changes.items():
+        text = changed(old, new, text)
+    found = problems_of(text)
+    assert (said is None and not found) or (len(found) == 1 and said in found[0]), found

@@ -12,7 +12,7 @@ from sample_records import trial, written
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.objective import Objective
-from hpometrics.search.selection import best_of
+from hpometrics.search.picking import best_by
 from hpometrics.sweep.best import best_text
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.exports import trials_csv
@@ -60,7 +60,7 @@ def test_there_is_none_without_a_finite_number(values):
 def test_the_last_block_has_it_once(text):
     """That of the picked epoch, second; the better test value of epoch 0 has no say."""
     resolved = resolve(plan_of(text))
-    block = optimal(best_of(RECORDS, "roc_auc", resolved.objective), RECORDS, resolved)
+    block = optimal(best_by(RECORDS, resolved.optimised), RECORDS, resolved)
     lines = [line.split() for line in block.partition("Metrics:\n")[2].splitlines()]
     assert [line[0] for line in lines] == ["roc_auc:", "test:roc_auc:", "accuracy:"]
     assert " ".join(lines[1][1:]) == "0.5 (0.25 worse than on validation: the optimism of the pick)"

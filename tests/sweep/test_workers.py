@@ -70,7 +70,7 @@ def test_workers_are_sent_home_by_ctrl_c_while_a_run_waits_for_them(folder, monk
             return super().wait(timeout)
 
     training = Worker([sys.executable, "-c", "import signal; signal.pause()"], stdout=PIPE, text=True)
-    monkeypatch.setattr(crew, "_started", lambda command: training)
+    monkeypatch.setattr(crew, "_started", lambda command, environment: training)
     with pytest.raises(KeyboardInterrupt), crew.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.returncode == -signal.SIGTERM
@@ -90,7 +90,7 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_leave(folder, monkeypatch):
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
     training = Worker([sys.executable, "-c", deaf], stdout=PIPE, text=True)
     training.stdout.readline()
-    monkeypatch.setattr(crew, "_started", lambda command: training)
+    monkeypatch.setattr(crew, "_started", lambda command, environment: training)
     with pytest.raises(KeyboardInterrupt), crew.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.wait() == -signal.SIGKILL

@@ -156,6 +156,25 @@ def meet(params, run):
     train(params, run)
 
 
+@engine(output=Binary())
+def meet_elsewhere(params, run):
+    """Wait, in the first trial of a run, until a worker elsewhere trains too."""
+    if not Path("met").exists():
+        if "run" in sys.argv:
+            Path("ready").write_text("")
+        with Path("meeting").open("r" if "run" in sys.argv else "w"):
+            Path("met").touch()
+    train(params, run)
+
+
+@engine(output=Binary())
+def place(params, run):
+    """Write where it is, and which GPU is its own."""
+    with Path("places").open("a") as file:
+        file.write(f"{Path.cwd()} {os.environ.get('CUDA_VISIBLE_DEVICES')}\n")
+    train(params, run)
+
+
 def interrupt(params, run):
     """Press Ctrl-C in the second epoch of the third trial, once."""
     for epoch in run.epochs():
@@ -180,3 +199,13 @@ def _is_first(what, params):
 
 
 not_a_function = 3
+
+
+@engine(output=Binary())
+def trade(params, run):
+    """The larger `size`, the surer of the target and the dearer; the second epoch is the better one."""
+    target = torch.arange(64) % 2
+    for epoch in run.epochs():
+        noise = torch.linspace(-4, 4, 64)[torch.randperm(64, generator=torch.Generator().manual_seed(1))]
+        run.update(logits=(target * 2.0 - 1.0) * params["size"] * (epoch + 1) / 4 + noise, target=target)
+        run.log(cost=params["size"] ** 2 + epoch)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from ...search.picking import ranked_by
 from ...search.record import TrialRecord, TrialState
-from ...search.selection import ranked
 from ..resolved import Resolved
 from ..table import word
 from .figure import Figure, drawing
@@ -55,7 +55,7 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
 def _shown(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
     if len(records) <= _MOST_TRIALS:
         return list(records)
-    complete = [r for r in ranked(records, resolved.objective) if r.state is TrialState.COMPLETE]
+    complete = [r for r in ranked_by(records, resolved.optimised) if r.state is TrialState.COMPLETE]
     others = [r for r in records if r.state is not TrialState.COMPLETE]
     spare = max(_MOST_TRIALS // 2, _MOST_TRIALS - len(others))
     best = complete[:spare]

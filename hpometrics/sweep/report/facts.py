@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ...exceptions import NoFiniteValueError
+from ...exceptions import ConfigError, NoFiniteValueError
 from ...messages import printable
+from ...search.picking import best_by, ranked_by
 from ...search.record import TrialRecord, TrialState
-from ...search.selection import Best, best_of, ranked
+from ...search.selection import Best
 from ...search.verdict import Verdict
 from ..best import record_of
 from ..directory import RunDirectory
 from ..picks import Pick, picks
 from ..resolved import Resolved
 from ..table import ARROWS, column, duration, number, optimal_params, optimal_values, ranked_rows, word
-from ..verdicts import kept_verdict
+from ..verdicts import kept_verdict, verdict_lines
 from ..writer import dump_yaml
 
 _ORIGINS = {
@@ -60,7 +61,7 @@ class Report:
         records: its trials, by number.
         best: the best of them; None where none is complete.
         no_best: why there is none.
-        verdict: how sure it is that it is the best.
+        verdict: how sure it is that it is the best; None of several objectives.
     """
 
     directory: Path
@@ -81,8 +82,8 @@ class Report:
         home = RunDirectory(directory)
         resolved, records = home.read(), home.records()
         try:
-            best = best_of(records, resolved.metric, resolved.objective, resolved.pick)
-        except NoFiniteValueError as err:
+            best = best_by(records, resolved.optimised, resolved.pick)
+        except (NoFiniteValueError, ConfigError) as err:
             return cls(directory, resolved, records, None, str(err))
         return cls(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
 
@@ -103,6 +104,11 @@ class Report:
         epoch = f"The value of a trial is that of its {sweep.at} epoch; epochs count from 0."
         seeds = sweep.config["budget"]["repeats"]
         mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
+        if sweep.others:
+            told = "; ".join(f"to {way}: {name}" for name, way in sweep.optimised.items())
+            by = f" by {sweep.metric}" if sweep.at == "best" else ""
+            epoch = f"The values of a trial are those of its {sweep.at} epoch{by}; epochs count from 0."
+            return f"Several objectives, {told}. {epoch}{mean}"
         return (
             f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}{mean}"
         )
@@ -124,17 +130,18 @@ class Report:
             return self.no_best
         model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
         kept = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
-        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{kept}"
+        rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
+        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{rule}{kept}"
 
     @property
     def sureness(self) -> list[str]:
         """How sure it is that this trial is the best, a line each."""
-        return [] if self.verdict is None else self.verdict.lines()
+        return verdict_lines(self.verdict)
 
     @property
     def table(self) -> list[list[str]]:
         """A head and a row for each of the best trials, best first."""
-        return ranked_rows(ranked(self.records, self.resolved.objective)[:_ROWS], self.resolved)
+        return ranked_rows(ranked_by(self.records, self.resolved.optimised)[:_ROWS], self.resolved)
 
     @property
     def picks(self) -> list[list[str]]:
@@ -168,8 +175,9 @@ class Report:
     @property
     def commands(self) -> list[tuple[str, str]]:
         """What gives these results again: a command and what it does."""
+        pick = " --pick knee" if self.resolved.others else ""
         return [
-            (f"hpometrics best {self.directory}", "the optimal engine params again"),
+            (f"hpometrics best {self.directory}{pick}", "the optimal engine params again"),
             (f"hpometrics replay {self.directory}", "train the best trial again: does its value come out?"),
         ]
 

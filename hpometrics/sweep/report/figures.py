@@ -16,12 +16,13 @@ from ...search.record import TrialRecord
 from ..resolved import Resolved
 from .curves import curves_figure
 from .figure import Figure, drawing
-from .study import space_of, study_of
+from .study import space_of, study_of, study_of_several
 
 _ENOUGH = 30
 """Importances of fewer complete trials swing from one run to the next."""
 
 _MOST_PARAMS = 12
+_DRAWN_TOGETHER = 3
 _CROSSED = 3
 _MOST_LINES = 200
 _COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
@@ -29,7 +30,9 @@ _COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
 
 def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> list[Figure]:
     """Give all figures of a sweep, in the order of the page."""
-    found = [_history(study_of(records, resolved), resolved.metric), curves_figure(records, resolved, best)]
+    everything = study_of(records, resolved, infeasible=True)
+    found = [_front(records, resolved)] if resolved.others else []
+    found += [_history(everything, resolved.metric), curves_figure(records, resolved, best)]
     space = space_of(resolved)
     if space is None:
         return [
@@ -37,19 +40,31 @@ def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | N
             Figure("params", "Params", "A list of params was tried; there is no space to look at."),
         ]
     study = study_of(records, resolved, space)
+    everything = study_of(records, resolved, space, infeasible=True)
     params = _varied(study, list(space.dimensions))
     weights = _importances(study, params)
     return [
         *found,
         _importance_figure(study, params, weights, resolved.metric),
-        _parallel(study, params, resolved.metric),
-        _slices(study, params, resolved.metric),
+        _parallel(study, params, resolved.metric, _infeasible(everything)),
+        _slices(everything, _varied(everything, list(space.dimensions)), resolved.metric),
         _contours(study, sorted(params, key=lambda name: -weights.get(name, 0.0)), resolved.metric),
     ]
 
 
 def _complete(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+
+
+def _infeasible(study: optuna.Study) -> int:
+    """Count the trials that break a constraint."""
+    return sum(any(excess > 0 for excess in trial.constraints.values()) for trial in _complete(study))
+
+
+def _greyed(study: optuna.Study) -> str:
+    """Say what the trials are that Optuna draws in grey."""
+    count = _infeasible(study)
+    return f" Grey ones, {count}, are infeasible: they break a constraint." if count else ""
 
 
 def _best_of(study: optuna.Study, most: int) -> optuna.Study:
@@ -81,12 +96,25 @@ def _importances(study: optuna.Study, params: Sequence[str]) -> Mapping[str, flo
     )
 
 
+def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
+    """Draw the front of two or three objectives; the figures after it are of the first alone."""
+    title, names = "Pareto front", list(resolved.optimised)
+    study = study_of_several(records, resolved)
+    if not _complete(study):
+        return Figure("front", title, "No trial is complete.")
+    if len(names) > _DRAWN_TOGETHER:
+        return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
+    figure = visualization.plot_pareto_front(study, target_names=names)
+    caption = "A dot is a complete trial; those of the front are dominated by no other one."
+    return Figure("front", title, f"{caption} The figures below are of {names[0]}.", (drawing(figure, 420),))
+
+
 def _history(study: optuna.Study, metric: str) -> Figure:
     title = "History"
     if not _complete(study):
         return Figure("history", title, "No trial is complete.")
     figure = visualization.plot_optimization_history(study, target_name=metric)
-    caption = "A dot is a complete trial, the line the best value so far."
+    caption = f"A dot is a complete trial, the line the best value so far.{_greyed(study)}"
     return Figure("history", title, caption, (drawing(figure),))
 
 
@@ -110,7 +138,7 @@ def _importance_figure(
     return Figure("importances", title, caption, (drawing(figure, 120 + 36 * len(weights)),))
 
 
-def _parallel(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
+def _parallel(study: optuna.Study, params: Sequence[str], metric: str, infeasible: int) -> Figure:
     title, trials = "Parallel coordinates", _complete(study)
     common = [name for name in params if all(name in trial.params for trial in trials)]
     if not common:
@@ -120,6 +148,7 @@ def _parallel(study: optuna.Study, params: Sequence[str], metric: str) -> Figure
     figure.update_traces(marker_colorbar=_COLOURBAR, selector={"mode": "markers"})
     caption = "A line is a complete trial, the darker the better."
     caption += f" The best {_MOST_LINES} are drawn." if len(trials) > _MOST_LINES else ""
+    caption += f" Infeasible trials, {infeasible} of them, are left out." if infeasible else ""
     return Figure("parallel", title, caption, (drawing(figure, 420),))
 
 
@@ -128,7 +157,11 @@ def _slices(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
     if not params:
         return Figure("slices", title, _nothing(study))
     drawn = [_slice(study, name, metric) for name in params[:_MOST_PARAMS]]
-    return Figure("slices", title, "A dot is a complete trial, the darker the later.", tuple(drawn))
+    caption = f"A dot is a complete trial, the darker the later.{_greyed(study)}"
+    choices = [name for name in params if not _is_number(study, name)]
+    if choices and _infeasible(study):  # Optuna loses them where the values are no numbers
+        caption += f" They are missing for {', '.join(choices)}."
+    return Figure("slices", title, caption, tuple(drawn))
 
 
 def _slice(study: optuna.Study, name: str, metric: str) -> dict[str, Any]:

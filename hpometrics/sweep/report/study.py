@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import optuna
 from optuna.trial import FixedTrial, FrozenTrial, TrialState as OptunaState, create_trial
 
 from ...exceptions import SpaceError
+from ...objective import Objective
 from ...search.record import TrialRecord, TrialState
 from ...search.space import Space
 from ..loader import Document
@@ -28,32 +31,59 @@ def space_of(resolved: Resolved) -> Space | None:
     return None if space is None or LIST in space.dimensions else space
 
 
-def study_of(records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None) -> optuna.Study:
-    """Give a study whose complete trials have the numbers and values of the record.
+def study_of(
+    records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None, infeasible: bool = False
+) -> optuna.Study:
+    """Give a study of the first objective whose complete trials have numbers and values of the record.
 
     Args:
         records: of the sweep.
         resolved: what it is about.
         space: gives the trials their params too; a complete trial whose params lie outside of it, as an
             earlier space allowed, is left out.
+        infeasible: whether trials that break a constraint are there too, as complete ones that break it.
     """
+    states = (TrialState.COMPLETE, TrialState.INFEASIBLE) if infeasible else (TrialState.COMPLETE,)
+    return _study(records, {resolved.metric: resolved.objective}, resolved.name, space, states)
+
+
+def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
+    """Give a study of all objectives, without params."""
+    return _study(records, resolved.optimised, resolved.name, None, (TrialState.COMPLETE,))
+
+
+def _study(
+    records: Sequence[TrialRecord],
+    optimised: Mapping[str, Objective],
+    name: str,
+    space: Space | None,
+    states: Sequence[TrialState],
+) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction=resolved.objective.value, study_name=resolved.name)
+    directions: Any = [objective.value for objective in optimised.values()]
+    study = optuna.create_study(directions=directions, study_name=name)
     known = {record.number: record for record in records}
     numbers = range(max(known, default=-1) + 1)
-    study.add_trials([_trial(known.get(number), space) for number in numbers])
+    kept = {number: record for number, record in known.items() if record.state in states}
+    study.add_trials([_trial(kept.get(number), list(optimised), space) for number in numbers])
     return study
 
 
-def _trial(record: TrialRecord | None, space: Space | None) -> FrozenTrial:
+def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | None) -> FrozenTrial:
     """Give the trial, or one that failed in the place of what is not drawn, so that numbers stay."""
-    if record is not None and record.state is TrialState.COMPLETE and record.value is not None:
-        try:
-            drawn = _with_params(record, space)
-        except SpaceError:
-            return create_trial(state=OptunaState.FAIL)
-        return create_trial(value=record.value, params=drawn.params, distributions=drawn.distributions)
-    return create_trial(state=OptunaState.FAIL)
+    scores = () if record is None else record.scores(metrics)
+    if record is None or not all(map(math.isfinite, scores)):
+        return create_trial(state=OptunaState.FAIL)
+    try:
+        drawn = _with_params(record, space)
+    except SpaceError:
+        return create_trial(state=OptunaState.FAIL)
+    return create_trial(
+        values=scores,
+        params=drawn.params,
+        distributions=drawn.distributions,
+        constraints=dict(record.constraints),
+    )
 
 
 def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:

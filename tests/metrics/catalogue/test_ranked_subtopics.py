@@ -167,7 +167,7 @@ def test_users_without_a_subtopic_are_left_out():
 
 
 def test_the_ideal_list_does_not_depend_on_the_order_of_what_is_relevant():
-    """Where items add as much as each other, it takes the one of the lowest number, however they are listed."""
+    """Of items that add as much, it takes that of the lowest number, however they are listed."""
     random = np.random.default_rng(0)
     features = torch.from_numpy(random.random((40, 4)) < 0.4)
     scores = torch.from_numpy(random.permuted(np.tile(np.arange(40.0), (30, 1)), axis=1))

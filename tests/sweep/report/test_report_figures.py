@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from sample_records import FOUR, many, trial
@@ -36,6 +37,21 @@ def test_a_trial_of_an_earlier_space_is_left_out_where_params_are_drawn():
         "FAIL",
     ]
     assert study_of(records, RESOLVED).best_value == 0.9
+
+
+def test_an_infeasible_trial_is_grey_or_left_out_with_a_note():
+    """History and slices draw it apart from the best ones; parallel coordinates say that it is missing."""
+    broken = replace(trial(1, [0.9]), state=TrialState.INFEASIBLE, constraints={"ece <= 0.1": 0.2})
+    drawn = figures([trial(0, [0.5]), broken, trial(2, [0.6])])
+    history = drawn["history"].drawings[0]["data"]
+    names = [trace["name"] for trace in history]
+    assert list(history[names.index("Infeasible Trial")]["y"]) == [0.9]
+    assert list(history[names.index("Best Value")]["y"])[-1] == 0.6
+    assert "Grey ones, 1, are infeasible" in drawn["history"].caption
+    (point,) = [one for one in drawn["slices"].drawings[0]["data"] if one["name"] == "Infeasible Trial"]
+    assert (list(point["x"]), list(point["y"])) == ([broken.params["lr"]], [0.9])
+    assert drawn["slices"].caption.endswith("break a constraint. They are missing for size.")
+    assert drawn["parallel"].caption.endswith("Infeasible trials, 1 of them, are left out.")
 
 
 def test_few_trials_have_no_importances():

@@ -1,0 +1,213 @@
+"""Storages: where a study is kept, opened safely by many processes and held by one of them at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from warnings import catch_warnings
+from zlib import crc32
+
+import optuna
+import sqlalchemy
+from filelock import FileLock
+from optuna.exceptions import ExperimentalWarning
+from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+from sqlalchemy.exc import SQLAlchemyError
+
+from ..exceptions import DiskError, RecordError
+from .drivers import check_driver, grpc_address
+from .epoch_log import cut_torn_line
+
+JOURNAL = ".journal"
+"""How the name of a journal file ends."""
+
+_SQLITE = "sqlite:///"
+_TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process makes at this moment
+_MYSQL = ("SELECT GET_LOCK(:key, 3600)", "SELECT RELEASE_LOCK(:key)")
+_LOCKS = {
+    "postgresql": ("SELECT pg_advisory_lock(:key)", "SELECT pg_advisory_unlock(:key)"),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+}
+
+
+def open_storage(place: str | Path) -> BaseStorage:
+    """Open a storage.
+
+    Files are opened under a lock beside them, so that any number of processes may do so at the same moment.
+
+    Args:
+        place: `memory`; an SQLite file, a path or `sqlite:///path`; a journal, a path that ends in
+            `.journal`; the URL of a database; `grpc://host:port` of Optuna's storage proxy.
+
+    Raises:
+        RecordError: the file is damaged, or something else.
+        ConfigError: no such storage.
+        MissingExtraError: its driver is not installed.
+        DiskError: it cannot be reached.
+    """
+    text = str(place)
+    if text == "memory":
+        return InMemoryStorage()
+    if text.startswith("grpc:"):
+        return _proxy(text)
+    if "://" in text and not text.startswith(_SQLITE):
+        return _database(text)
+    path = Path(text.removeprefix(_SQLITE)).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == JOURNAL:
+        return _journal(path)
+    with FileLock(f"{path}.lock"):
+        _log_ahead(path)
+        return RDBStorage(f"{_SQLITE}{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+
+
+def close_storage(storage: BaseStorage) -> None:
+    """Close the connections of a storage; the files stay."""
+    storage.remove_session()
+    inner = getattr(storage, "_backend", storage)
+    if isinstance(inner, RDBStorage):
+        inner.engine.dispose()
+    elif isinstance(inner, GrpcStorageProxy):
+        inner.close()
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Say of a study that cannot be read or written that this is no fault of a trial.
+
+    Raises:
+        DiskError: it cannot.
+    """
+    try:
+        yield
+    except _failures() as err:
+        raise DiskError(
+            f"the study cannot be read or written: {_cause(err)}; what is recorded stands"
+        ) from err
+
+
+@contextmanager
+def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
+    """Be the only process that adds slots to a study, or claims them; a process that dies lets go.
+
+    What a proxy leads to cannot be locked: whoever goes through one may add slots that are not needed.
+    """
+    inner = getattr(storage, "_backend", storage)
+    if isinstance(inner, JournalFileBackend):
+        with FileLock(f"{inner._file_path}.slots.lock"):
+            yield
+    elif not isinstance(inner, RDBStorage):
+        yield
+    elif inner.url.startswith(_SQLITE):
+        with FileLock(f"{inner.url.removeprefix(_SQLITE)}.lock"):
+            yield
+    else:
+        with _advisory_lock(inner, study):
+            yield
+
+
+class JournalLock(JournalFileOpenLock):
+    """The lock of a journal, which the system frees when its holder dies; then a torn line is cut off.
+
+    Optuna's own are files that a dead process leaves behind, and what follows a torn line is lost with it.
+
+    Args:
+        path: of the journal.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path, self._held = path, FileLock(f"{path}.lock")
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self._held.acquire()
+        cut_torn_line(self._path)
+        return True
+
+    def release(self) -> None:
+        """Give it up."""
+        self._held.release()
+
+
+def _journal(path: Path) -> BaseStorage:
+    try:
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
+    except (ValueError, KeyError, AssertionError) as err:
+        raise RecordError(f"{path}: is no journal of a study, or damaged: {err}") from err
+
+
+def _proxy(url: str) -> BaseStorage:
+    check_driver(url)
+    host, port = grpc_address(url)
+    with catch_warnings(action="ignore", category=ExperimentalWarning):
+        storage = GrpcStorageProxy(host=host, port=port)
+    try:
+        storage.wait_server_ready(timeout=30)
+    except ConnectionError:
+        raise DiskError(
+            f"{url}: no storage proxy answers there; start it with optuna.storages.run_grpc_proxy_server"
+        ) from None
+    return storage
+
+
+def _database(url: str) -> BaseStorage:
+    """Open a database; that its tables are just being made by another process is no error."""
+    check_driver(url)
+    for left in reversed(range(_TRIES)):
+        try:
+            return RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
+        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
+            if left == 0 or not _is_a_race(err):
+                raise DiskError(f"the study cannot be reached: {_cause(err)}") from err
+            time.sleep(_PAUSE)
+    raise AssertionError("the last try returns or raises")
+
+
+def _is_a_race(err: BaseException) -> bool:
+    """Say whether a table, or the row of its version, has come to be while it was being made."""
+    return any(word in str(err).lower() for word in ("already exists", "duplicate", "unique constraint"))
+
+
+@contextmanager
+def _advisory_lock(storage: RDBStorage, study: str) -> Iterator[None]:
+    kind = storage.engine.dialect.name
+    take, give = map(sqlalchemy.text, _LOCKS[kind])
+    key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
+    with storage.engine.connect() as connection:
+        connection.execute(take, {"key": key})
+        try:
+            yield
+        finally:
+            connection.execute(give, {"key": key})
+
+
+def _failures() -> tuple[type[BaseException], ...]:
+    """The errors of all storages; that of a library which is not loaded was not raised."""
+    rpc = getattr(sys.modules.get("grpc"), "RpcError", None)
+    known = (optuna.exceptions.StorageInternalError, sqlite3.OperationalError, SQLAlchemyError)
+    return known if rpc is None else (*known, rpc)
+
+
+def _cause(err: BaseException) -> str:
+    while err.__cause__ is not None:
+        err = err.__cause__
+    details = getattr(err, "details", None)  # of a remote call, whose text is a page
+    return str(details() if callable(details) else err)
+
+
+def _log_ahead(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            raise  # it is busy, or cannot be written to
+        except sqlite3.DatabaseError as err:
+            raise RecordError(f"{path}: is no study, or damaged: {err}") from err

@@ -1,0 +1,68 @@
+"""Publication: a sweep in the attributes of its study, for workers that see nothing but the storage."""
+
+from __future__ import annotations
+
+import optuna
+
+from ..exceptions import ConfigError
+from ..search.optuna_backend import close_storage, open_storage, storing
+from ..search.optuna_study import PREFIX
+from .job import Job
+from .resolved import Resolved, changes, parse_resolved
+from .study_place import is_shared, storage_of, url_of, written
+
+SWEEP = f"{PREFIX}sweep"
+
+
+def publish(study: optuna.Study, job: Job) -> None:
+    """Write what the sweep is about into its study, unless it is there; a worker's word does not count.
+
+    Raises:
+        ConfigError: the trials of the study were made by another sweep; each difference is told.
+        RecordError: what is there does not read.
+    """
+    before = published(study)
+    if not job.leads:
+        return
+    found = [] if before is None else changes(before, job.resolved)
+    if any(change.fatal for change in found) or (found and not job.extend):
+        lines = "\n".join(map(str, found))
+        remedy = "give the sweep another name" if any(c.fatal for c in found) else "--extend goes on"
+        raise ConfigError(
+            f"the study {study.study_name}: its trials were made by another sweep:\n{lines}\n{remedy}"
+        )
+    text = job.resolved.to_yaml()
+    if study.user_attrs.get(SWEEP) != text:
+        study.set_user_attr(SWEEP, text)
+
+
+def published(study: optuna.Study) -> Resolved | None:
+    """Read what a study says of its sweep; None if it says nothing.
+
+    Raises:
+        RecordError: it does not read.
+    """
+    text = study.user_attrs.get(SWEEP)
+    return None if text is None else parse_resolved(str(text), f"the study {study.study_name}")
+
+
+def check_fresh(job: Job, fresh: bool) -> None:
+    """Refuse to start over where others may be at work who do not see it.
+
+    Raises:
+        ConfigError: the study is in a shared storage.
+    """
+    place = storage_of(job.plan.config.backend)
+    if not fresh or not is_shared(place):
+        return
+    with storing():
+        storage = open_storage(url_of(place))
+        try:
+            there = job.plan.name in optuna.get_all_study_names(storage)
+        finally:
+            close_storage(storage)
+    if there:
+        raise ConfigError(
+            f"--fresh: {written(place)} has a study {job.plan.name!r}, at which others may work; give the "
+            "sweep another name, or delete the study with: optuna delete-study"
+        )

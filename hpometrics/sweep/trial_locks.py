@@ -1,0 +1,67 @@
+"""Locks on trials: who holds one works on it; when its process dies, the system frees it."""
+
+from __future__ import annotations
+
+import optuna
+from filelock import FileLock, Timeout
+from optuna.trial import Trial
+
+from ..search.atomic import make_private
+from ..search.optuna_backend import OptunaReporter
+from .directory import RunDirectory
+
+
+class TrialLocks:
+    """The trials of a run directory that this process works on, beside others that see the directory.
+
+    Args:
+        directory: of the run.
+        total: trials of a higher number are left alone; None takes any.
+    """
+
+    shared = False
+    """Whether others who do not see the directory work on the same trials."""
+
+    def __init__(self, directory: RunDirectory, total: int | None) -> None:
+        self._folder, self._total = directory.locks, total
+        self._held: dict[int, FileLock] = {}
+
+    @property
+    def held(self) -> list[int]:
+        """The trials that this process works on."""
+        return list(self._held)
+
+    def attend(self, study: optuna.Study) -> None:
+        """Take note of the study that the trials are of."""
+
+    def take(self, number: int) -> bool:
+        """Lock a trial; False if it is another's, or beyond the total."""
+        if self._total is not None and number >= self._total:
+            return False
+        make_private(self._folder)
+        lock = FileLock(self._folder / f"{number:04d}", blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            return False
+        self._held[number] = lock
+        return True
+
+    def take_orphan(self, number: int) -> bool:
+        """Lock a trial that is at work as far as the study knows; False while its worker lives."""
+        return self.take(number)
+
+    def begin(self, trial: Trial) -> OptunaReporter:
+        """Give the host that the run of a taken trial reports to."""
+        return OptunaReporter(trial)
+
+    def is_lost(self, trial: Trial) -> bool:
+        """Say whether somebody else has taken a trial that this process works on."""
+        return False
+
+    def release(self, number: int) -> None:
+        """Give a trial up."""
+        self._held.pop(number).release()
+
+    def close(self) -> None:
+        """Stop what goes on beside the trials."""

@@ -1,0 +1,101 @@
+"""Symmetry: whether a metric cares which of two is the target, and which class is which.
+
+By experiment: predictions and target change places, or every class is called as another one was, and the
+value is the same for every draw, or another one for some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError
+from ..metrics.draws import Batch
+from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES
+from ..metrics.outputs import Outputs
+from .subjects import Subject
+
+_ROWS, _NOISE, _SEEDS = 12, 0.5, range(5)
+_CLOSE = 1e-6  # torchmetrics' own classes count in float32
+_CLASSES = 4  # of a category whose batch has no logits
+_TARGET = "target"
+_SCORES = (LOGITS.value, PROBABILITIES.value)
+_NUMBERS = (PREDICTIONS.value, _TARGET)
+
+Change = Callable[[Subject, Batch], tuple[Batch, Batch] | None]
+"""Gives a batch before and after it; None where it cannot be made."""
+
+
+def is_kept(subject: Subject, change: Change) -> bool | None:
+    """Say whether a change leaves the value as it is; None where it cannot be made, or there is no value."""
+    measured = []
+    for seed in _SEEDS:
+        pair = change(subject, subject.draw(_ROWS, _NOISE, seed))
+        if pair is None:
+            return None
+        try:
+            before, after = (subject.measure(batch).double() for batch in pair)
+        except MetricInputError:  # what it predicts is no target that it takes
+            return None
+        if not _is_same(before, after, max(_CLOSE, subject.tolerance)):
+            return False
+        measured.append(bool(before.isfinite().any()))
+    return any(measured) or None
+
+
+def exchanged(subject: Subject, batch: Batch) -> tuple[Batch, Batch] | None:
+    """Let predictions and target change places, where a metric reads those two alone and they are alike."""
+    if subject.entry.inputs is not PREDICTIONS or not batch.keys() <= {*_SCORES, *_NUMBERS}:
+        return None
+    target = batch[_TARGET]
+    if not isinstance(target, Tensor):
+        return _exchanged_texts(batch[PREDICTIONS.value], [references[0] for references in target])
+    preds = Outputs(subject.output, **batch).predictions
+    if target.shape != preds.shape:
+        return None
+    ignored = getattr(subject.output, "ignore_index", None)
+    if ignored is not None:  # what a target leaves out is no prediction
+        left_out = target == ignored
+        preds, target = preds.masked_fill(left_out, 0), target.masked_fill(left_out, 0)
+    return _batch(preds, target), _batch(target, preds)
+
+
+def renamed(subject: Subject, batch: Batch) -> tuple[Batch, Batch] | None:
+    """Call every class as another one was: yes is no, each of several is the next."""
+    if subject.output.type == BINARY:
+        return batch, {name: _contradicted(name, value) for name, value in batch.items()}
+    if subject.output.type == CATEGORY:
+        classes = batch[LOGITS.value].shape[1] if LOGITS.value in batch else _CLASSES
+        return batch, {name: _shifted(name, value, classes) for name, value in batch.items()}
+    return None
+
+
+def _exchanged_texts(preds: list[str], target: list[str]) -> tuple[Batch, Batch]:
+    """Cut every other prediction short: texts of one length hide which of them a length is divided by."""
+    preds = [text.rsplit(" ", 1)[0] if row % 2 else text for row, text in enumerate(preds)]
+    return _batch(preds, [[text] for text in target]), _batch(target, [[text] for text in preds])
+
+
+def _batch(preds: Any, target: Any) -> Batch:
+    return {PREDICTIONS.value: preds, _TARGET: target}
+
+
+def _contradicted(name: str, value: Tensor) -> Tensor:
+    if name == LOGITS.value:
+        return -value
+    return 1 - value if name in (PROBABILITIES.value, *_NUMBERS) else value
+
+
+def _shifted(name: str, value: Tensor, classes: int) -> Tensor:
+    if name in _SCORES:
+        return value.roll(1, dims=1)
+    return (value + 1) % classes if name in _NUMBERS else value
+
+
+def _is_same(before: Tensor, after: Tensor, tolerance: float) -> bool:
+    return before.shape == after.shape and torch.allclose(
+        before, after, rtol=tolerance, atol=tolerance, equal_nan=True
+    )

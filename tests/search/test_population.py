@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from hpometrics.exceptions import ConfigError
+from hpometrics.objective import MAXIMIZE
+from hpometrics.search.exploits import Exploit
+from hpometrics.search.mutation import draws, mutable
+from hpometrics.search.population import Population
+from hpometrics.search.ray_backend import make_scheduler
+from hpometrics.search.record import EpochRecord, TrialRecord
+from hpometrics.search.space import Choice, Float, Int, Space
+
+SPACE = Space(
+    {
+        "lr": Float(1e-3, 1e-1, log=True),
+        "batch": Int(8, 64, step=8),
+        "augment": Choice(["none", "flip", "crop"]),
+        "optimizer": Choice(["sgd", "adam"]),
+        "momentum": Float(0.0, 0.9, when={"optimizer": "sgd"}),
+        "model": Choice({"small": {"depth": 2}, "large": {"depth": 6}}),
+        "epochs": 5,
+    }
+)
+NAMES = ["lr", "batch", "augment"]
+
+
+class Member:
+    """What a scheduler looks at in a trial of Ray."""
+
+    def __init__(self, number: int, params: dict[str, Any]) -> None:
+        self.config = {"number": number, "params": params}
+        self.last_train_time = 3
+
+
+class Members:
+    """A population of trials as its scheduler sees them, each after its third epoch."""
+
+    def __init__(self, seed: int | None, **options: Any) -> None:
+        self.scheduler = Population(SPACE, seed, mutate=NAMES, **options)
+        self.trials: list[Any] = []
+        for number, lr in enumerate([0.1, 0.001]):
+            params = {"lr": lr, "batch": 64, "augment": "flip", "optimizer": "adam", "depth": 2, "epochs": 5}
+            self.trials.append(Member(number, params))
+            self.scheduler._trial_state[self.trials[number]] = self.trials[number]
+
+    def explored(self) -> dict[str, Any]:
+        """The config that the second gets from the first."""
+        with self.scheduler._seeded(self.trials[1]):
+            return self.scheduler._get_new_config(self.trials[1], self.trials[0])[0]
+
+
+def test_what_is_explored_stays_in_the_space():
+    """Whatever is drawn, the changed params are params of the space, and the others are the donor's."""
+    seen = set()
+    for seed in range(60):
+        config = Members(seed, perturbation_factors=(0.3, 4.0)).explored()
+        SPACE.check(config["params"])
+        seen.add((config["params"]["lr"], config["params"]["batch"], config["params"]["augment"]))
+        assert {name: config["params"][name] for name in ("optimizer", "depth", "epochs")} == {
+            "optimizer": "adam",
+            "depth": 2,
+            "epochs": 5,
+        }
+    assert len(seen) > 20
+
+
+def test_a_trial_keeps_its_number_and_what_it_was_given():
+    """Ray gives the donor's whole config; number and first params stay the trial's own, a second time too."""
+    members = Members(1)
+    own = dict(members.trials[1].config["params"])
+    config = members.explored()
+    assert {key: config[key] for key in ("number", "given", "donor", "since")} == {
+        "number": 1,
+        "given": own,
+        "donor": 0,
+        "since": 3,
+    }
+    members.trials[1].config = config
+    assert members.explored()["given"] == own
+
+
+def test_a_seed_fixes_what_is_explored_and_leaves_the_stream_alone():
+    """Two searches of one seed change alike; python's own stream goes on where it was."""
+    random.seed(0)
+    first = random.random()
+    random.seed(0)
+    assert Members(7).explored() == Members(7).explored()
+    assert random.random() == first
+    assert {str(Members(seed).explored()["params"]) for seed in range(9)} != {
+        str(Members(7).explored()["params"])
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("lr", r"mutate lists the params that change in training, as in \[lr\], got 'lr'"),
+        ([], "mutate lists the params"),
+        (None, "mutate lists the params"),
+        (["lrr"], "mutate: there is no param 'lrr'; did you mean 'lr'"),
+        (["depth"], "mutate: there is no param 'depth'; there are lr, batch"),
+        (["epochs"], "mutate: epochs is a constant, which does not change"),
+        (["model"], "mutate: model is a bundle, which does not change"),
+        (["momentum"], "mutate: momentum is there by a condition"),
+        (["optimizer"], "mutate: optimizer is there by a condition, or others by it"),
+    ],
+)
+def test_a_param_that_cannot_change_is_refused(names, said):
+    """By its name, with the reason."""
+    with pytest.raises(ConfigError, match=said):
+        mutable(SPACE, names)
+
+
+@pytest.mark.parametrize("name", ["lr", "batch"])
+def test_draws_are_of_the_dimension(name):
+    """A number is drawn within its bounds and on its steps."""
+    draw = draws(mutable(SPACE, [name])[name])
+    assert callable(draw)
+    values = [draw() for _ in range(200)]
+    assert [SPACE.dimensions[name].take(value) for value in values] == values
+    assert len(set(values)) > 4
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"mutate": ["lr"], "perturbation_interval": 0},
+            "perturbation_interval is in epochs, at least 1, got 0",
+        ),
+        ({"mutate": ["lr"], "quantile_fraction": 0.7}, "between 0 and"),
+        (
+            {"mutate": ["lr"], "perturb_interval": 3},
+            "has no argument 'perturb_interval'; did you mean 'perturbation_interval'",
+        ),
+        ({}, "mutate lists the params"),
+    ],
+)
+def test_options_that_make_no_population_are_refused(options, said):
+    """Before the first trial, by name."""
+    with pytest.raises(ConfigError, match=said):
+        make_scheduler({"pbt": options}, MAXIMIZE, 8, SPACE)
+
+
+def test_a_population_of_rays_own_is_refused():
+    """It would change params behind the record's back."""
+    from ray.tune.schedulers import PopulationBasedTraining
+
+    theirs = PopulationBasedTraining(hyperparam_mutations={"lr": [0.1, 0.2]})
+    with pytest.raises(ConfigError, match="PopulationBasedTraining of your own would change params"):
+        make_scheduler(theirs, MAXIMIZE)
+
+
+def test_a_record_knows_the_params_in_force():
+    """Before the first exploit those that were given, then those of each; and reads back what it wrote."""
+    exploits = (Exploit(2, 5, {"lr": 0.2}), Exploit(4, 1, {"lr": 0.4}))
+    epochs = tuple(EpochRecord(epoch, {"loss": 1.0}) for epoch in range(6))
+    record = TrialRecord(3, {"lr": 0.4}, epochs=epochs, first_params={"lr": 0.1}, exploits=exploits)
+    told = [record.params_at(epoch)["lr"] for epoch in (0, 1, 2, 3, 4, 5, None)]
+    assert told == [0.1, 0.1, 0.2, 0.2, 0.4, 0.4, 0.4]
+    assert record.given == {"lr": 0.1}
+    assert TrialRecord(3, {"lr": 0.3}).given == {"lr": 0.3}
+    assert TrialRecord.from_json(record.to_json(), epochs) == record

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from zlib import crc32
+
+import optuna
+import pytest
+from sqlalchemy import text
+
+from hpometrics.exceptions import ConfigError, DiskError, MissingExtraError, RecordError
+from hpometrics.objective import MINIMIZE
+from hpometrics.search import drivers
+from hpometrics.search.drivers import check_driver, grpc_address
+from hpometrics.search.optuna_backend import claim, close_storage, open_storage, open_study, reserve, storing
+from hpometrics.search.optuna_restore import is_sound
+from hpometrics.search.optuna_study import with_point
+from hpometrics.search.storages import JournalLock, exclusive
+
+
+def study_in(path):
+    """The study of a journal, opened as another process would."""
+    return open_study(open_storage(path), "s", {"loss": MINIMIZE})
+
+
+def hold(path, told):
+    """Take the lock of a journal, say so, and never give it up."""
+    JournalLock(path).acquire()
+    told.send(True)
+    signal.pause()
+
+
+def take_all(path, told):
+    """Claim trials until there are none; tell their numbers."""
+    study = study_in(path)
+    reserve(study, 30)
+    numbers = []
+    while trial := claim(study):
+        numbers.append(trial.number)
+        study.tell(trial, 0.0)
+    told.send(numbers)
+
+
+def started(function, path):
+    """Start a process and give it with the end of a pipe that it tells into."""
+    mine, its = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=function, args=(path, its))
+    process.start()
+    return process, mine
+
+
+@pytest.mark.parametrize("torn", [b'{"op_code": 6, "tri', b"\x00" * 64, b"garbage"])
+def test_a_torn_line_of_a_journal_is_cut_off_before_the_next(tmp_path, torn):
+    """A process died while it wrote; whoever writes next loses nothing, and so does everyone after."""
+    path = tmp_path / "study.journal"
+    reserve(study_in(path), 2)
+    with path.open("ab") as file:
+        file.write(torn)
+    assert is_sound(path)
+    reserve(study_in(path), 4)
+    assert [trial.number for trial in study_in(path).trials] == [0, 1, 2, 3]
+    assert torn not in path.read_bytes()
+
+
+def test_a_journal_that_is_damaged_says_so(tmp_path):
+    """In its midst no line can be left out."""
+    path = tmp_path / "study.journal"
+    reserve(study_in(path), 2)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], b"{}x\n", *lines[1:]]))
+    assert not is_sound(path)
+    with pytest.raises(RecordError, match=r"study\.journal: is no journal of a study, or damaged"):
+        open_storage(path)
+
+
+def test_the_lock_of_a_journal_falls_with_its_holder(tmp_path):
+    """Killed while it held it; the next has it at once."""
+    path = tmp_path / "study.journal"
+    reserve(study_in(path), 1)
+    holder, told = started(hold, path)
+    assert told.recv()
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.join()
+    reserve(study_in(path), 2)
+    assert len(study_in(path).trials) == 2
+
+
+def test_processes_share_a_journal(tmp_path):
+    """Three add slots up to thirty and claim them: thirty, each once."""
+    path = tmp_path / "study.journal"
+    workers = [started(take_all, path) for _ in range(3)]
+    numbers = sorted(number for _, told in workers for number in told.recv())
+    for process, _ in workers:
+        process.join()
+    assert numbers == list(range(30))
+
+
+def test_only_one_adds_slots_to_a_database_at_a_time():
+    """A second connection does not get the advisory lock while the first has it, and gets it afterwards."""
+    url = os.environ.get("HPOMETRICS_TEST_POSTGRESQL")
+    if not url:
+        pytest.skip("HPOMETRICS_TEST_POSTGRESQL is not set: it is the URL of an empty database")
+    storage = open_storage(url)
+    free = text("SELECT pg_try_advisory_xact_lock(:key)")
+    with storage.engine.connect() as other:
+        with exclusive(storage, "s"):
+            assert other.execute(free, {"key": crc32(b"s")}).scalar() is False
+        assert other.execute(free, {"key": crc32(b"s")}).scalar() is True
+    close_storage(storage)
+
+
+def test_a_point_belongs_to_its_number():
+    """Where two processes have added slots at once, whoever claims a slot puts its own point right."""
+    study = open_study(open_storage("memory"), "s", {"loss": MINIMIZE})
+    study.enqueue_trial({"lr": 0.2})
+    trial = with_point(study, claim(study), {"lr": 0.1})
+    assert trial.suggest_float("lr", 0.0, 1.0) == 0.1
+
+
+def test_what_a_storage_needs_is_named(monkeypatch):
+    """With the line that installs it."""
+    monkeypatch.setattr(drivers, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"grpc needs grpcio, .*: pip install 'hpometrics\[grpc\]'"):
+        check_driver("grpc://localhost")
+    with pytest.raises(MissingExtraError, match="needs asyncpg, which is not installed: pip install asyncpg"):
+        check_driver("postgresql+asyncpg://h/x")
+
+
+@pytest.mark.parametrize("url", ["grpc://", "grpc://h:0x1", "grpc://h/path", "grpc://me@h", "grpc://h:99999"])
+def test_the_address_of_a_proxy_is_host_and_port(url):
+    """The port may be left out; nothing else fits."""
+    assert grpc_address("grpc://[::1]") == ("::1", 13000)
+    with pytest.raises(ConfigError, match="is named grpc://host:port"):
+        grpc_address(url)
+
+
+def test_a_database_that_cannot_be_reached_is_no_fault_of_a_trial():
+    """The message is that of the driver, without the password."""
+    pytest.importorskip("psycopg", reason="it is an extra: pip install 'hpometrics[postgresql]'")
+    with pytest.raises(DiskError, match="the study cannot be reached") as told:
+        open_storage("postgresql://ada:pw-s3cret@localhost:1/studies")
+    assert "pw-s3cret" not in str(told.value)
+
+
+@pytest.mark.filterwarnings("ignore:GrpcStorageProxy is experimental")
+def test_a_proxy_that_is_gone_is_no_fault_of_a_trial():
+    """What it answers is told, not the page that gRPC makes of it."""
+    pytest.importorskip("grpc", reason="grpcio is an extra: pip install 'hpometrics[grpc]'")
+    storage = optuna.storages.GrpcStorageProxy(host="localhost", port=1)
+    with pytest.raises(DiskError, match=r"the study cannot be read or written: .*; what is recorded stands$"):
+        with storing():
+            storage.get_all_studies()
+    storage.close()

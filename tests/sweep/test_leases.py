@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import optuna
+import pytest
+
+from hpometrics.objective import MINIMIZE
+from hpometrics.search.optuna_backend import claim, open_storage, open_study, reserve
+from hpometrics.search.shared_record import BEAT, OWNER
+from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.leases import TrialLeases
+
+
+@pytest.fixture
+def study():
+    """A study of two slots."""
+    study = open_study(open_storage("memory"), "s", {"loss": MINIMIZE})
+    reserve(study, 2)
+    return study
+
+
+@pytest.fixture
+def leases(tmp_path, study):
+    """Makes the leases of a directory; nobody waits for a beat."""
+    made = []
+
+    def make(name, interval=0.0):
+        (tmp_path / name).mkdir(exist_ok=True)
+        one = TrialLeases(RunDirectory(tmp_path / name), 2, interval)
+        one.attend(study)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def begun(study, one):
+    """A trial that a worker has claimed and begun, and its reporter."""
+    trial = claim(study, one.take)
+    return trial, one.begin(trial)
+
+
+def test_a_trial_is_free_when_nothing_was_heard_of_it(study, leases):
+    """The first look only notes what there is; a beat in between begins the wait anew."""
+    here, there = leases("here", 3600.0), leases("there")
+    trial, _ = begun(study, here)
+    assert not there.take_orphan(0)
+    trial.set_user_attr(BEAT, 1)
+    assert not there.take_orphan(0)
+    assert there.take_orphan(0)
+
+
+def test_a_live_worker_is_waited_for(study, leases):
+    """Until four beats are over."""
+    here, there = leases("here", 3600.0), leases("there", 3600.0)
+    begun(study, here)
+    assert not there.take_orphan(0) and not there.take_orphan(0)
+
+
+def test_workers_of_one_directory_have_its_locks(study, leases):
+    """Whose process lives keeps its trial without a beat; whose has let go is free at once."""
+    one, other = leases("here", 3600.0), leases("here", 3600.0)
+    begun(study, one)
+    assert not other.take_orphan(0)
+    one.release(0)
+    assert other.take_orphan(0)
+
+
+def test_who_has_lost_a_trial_notices(study, leases):
+    """It slept, another has begun the trial: its run is stopped at the next epoch, and nothing is told."""
+    here = leases("here")
+    trial, reporter = begun(study, here)
+    assert not here.is_lost(trial)
+    trial.set_user_attr(OWNER, ["another", "elsewhere"])
+    assert here.is_lost(trial)
+    with pytest.raises(optuna.TrialPruned, match="another worker has taken trial 0"):
+        reporter.report(0, 0.5, 0.5, {"loss": 0.5}, final=True)
+    assert study.trials[0].intermediate_values == {}
+
+
+def test_a_worker_beats_while_it_holds_a_trial(study, leases):
+    """From a thread of its own."""
+    here = leases("here", 0.001)
+    trial, _ = begun(study, here)
+    while BEAT not in study.trials[0].user_attrs:
+        here.pause()
+    here.release(trial.number)
+
+
+def test_a_trial_beyond_the_budget_is_left_alone(leases):
+    """Slots that a proxy could not keep others from adding are nobody's."""
+    assert not leases("here").take(2)

@@ -1,0 +1,227 @@
+"""Sweeps whose study is in a storage that machines share: directories of their own, one budget."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sample_sweeps import SWEEP, changed, hpometrics, problems_of
+
+from hpometrics.cli import main
+from hpometrics.search.record import TrialState
+from hpometrics.sweep.directory import RunDirectory
+
+SERVER = """
+import sys
+from optuna.storages import RDBStorage, run_grpc_proxy_server
+run_grpc_proxy_server(RDBStorage(sys.argv[1]), port=int(sys.argv[2]))
+"""
+POSTGRESQL = "HPOMETRICS_TEST_POSTGRESQL"
+WANTED = "set it to the URL of an empty database, postgresql://user:password@host/database"
+
+
+@pytest.fixture
+def proxy(tmp_path):
+    """The URL of Optuna's storage proxy, over a file."""
+    pytest.importorskip("grpc", reason="grpcio is an extra: pip install 'hpometrics[grpc]'")
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        SERVER,
+        f"sqlite:///{tmp_path / 'proxied.db'}",
+        str(port),
+    ]
+    server = subprocess.Popen(command)
+    yield f"grpc://localhost:{port}"
+    server.kill()
+    server.wait()
+
+
+@pytest.fixture
+def database(monkeypatch):
+    """The URL of a PostgreSQL database, its password in the environment."""
+    url = os.environ.get(POSTGRESQL)
+    if not url:
+        pytest.skip(f"{POSTGRESQL} is not set: {WANTED}")
+    monkeypatch.setenv("STUDY_URL", url)
+    return "${STUDY_URL}"
+
+
+@pytest.fixture(params=["proxy", "database"])
+def url(request):
+    """A shared storage of each kind."""
+    return request.getfixturevalue(request.param)
+
+
+def shared(url: str, settings: str = "", text: str = SWEEP) -> str:
+    """A sweep file with its study at a URL; its name is that of no other test."""
+    name = f"s{os.getpid()}-{os.urandom(3).hex()}"
+    backend = f'backend: {{optuna: {{storage: "{url}"{settings}}}}}'
+    return f"name: {name}\n{text}{backend}\nresults: {{dir: runs/sweep}}\n"
+
+
+def ended(*arguments: str) -> tuple[int, str]:
+    """Run the command to its end in a process of its own: exit code and stderr."""
+    process = hpometrics(*arguments)
+    _, err = process.communicate(timeout=300)
+    return process.returncode, err
+
+
+def points(home: str) -> list[object]:
+    """What the trials of a run directory came to."""
+    return [
+        (one.number, one.params, one.state, one.value, one.seed, [epoch.values for epoch in one.epochs])
+        for one in RunDirectory(Path(home)).records()
+    ]
+
+
+def test_workers_on_a_shared_storage_do_what_one_does(folder, url):
+    """Three processes, one directory: the same trials as one process on a file of its own; again, nothing."""
+    twelve = changed("trials: 4", "trials: 12")
+    (folder / "sweep.yaml").write_text(shared(url, ", workers: 3", twelve))
+    (folder / "alone.yaml").write_text(twelve)
+    code, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert ended("run", "alone.yaml")[0] == 0
+    assert points("runs/sweep") == points("runs/alone")
+    code, err = ended("run", "sweep.yaml")
+    assert code == 0 and "all 12 trials are done" in err
+
+
+def test_a_worker_that_sees_the_storage_alone_takes_part(folder, url):
+    """It knows the sweep from the storage, writes to a directory of its own; both directories have all."""
+    text = changed("toy_engine:train", "toy_engine:meet_elsewhere")
+    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 2s", text))
+    os.mkfifo("ready")
+    os.mkfifo("meeting")
+    run = hpometrics("run", "sweep.yaml")
+    (folder / "ready").read_text()
+    name = RunDirectory(folder / "runs/sweep").read().name
+    code, err = ended("worker", url, "--study", name, "--dir", "elsewhere")
+    _, told = run.communicate(timeout=300)
+    assert (code, run.returncode) == (0, 0), err + told
+    mine = RunDirectory(folder / "runs/sweep").records()
+    assert [record.state for record in mine] == [TrialState.COMPLETE] * 4
+    assert points("runs/sweep") == points("elsewhere")
+    own = [path.parent.name for path in folder.glob("elsewhere/trials/*/.trainstats*")]
+    others = [path.parent.name for path in folder.glob("runs/sweep/trials/*/.trainstats*")]
+    assert own and others and sorted(own + others) == ["0000", "0001", "0002", "0003"]
+    assert Counter(line.split()[0] for line in told.splitlines() if line.startswith(" #")).keys() == {
+        "#0",
+        "#1",
+        "#2",
+        "#3",
+    }
+
+
+def test_a_trial_of_a_machine_that_is_gone_goes_on_elsewhere(folder, url, monkeypatch):
+    """Killed in epoch 1 of the second trial; who sees the storage alone waits four beats, and trains it."""
+    text = changed("toy_engine:train", "toy_engine:learn")
+    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 0.2s", text))
+    monkeypatch.setenv("KILL_AT", "1")
+    assert ended("run", "sweep.yaml")[0] == -signal.SIGKILL
+    monkeypatch.delenv("KILL_AT")
+    name = RunDirectory(folder / "runs/sweep").read().name
+    code, err = ended("worker", url, "--study", name, "--dir", "elsewhere")
+    assert code == 0, err
+    code, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    for home in ("runs/sweep", "elsewhere"):
+        records = RunDirectory(folder / home).records()
+        assert [(one.number, one.state, len(one.epochs)) for one in records] == [
+            (number, TrialState.COMPLETE, 3) for number in range(4)
+        ]
+    assert (folder / "runs/sweep/trials/0001.lost-1").is_dir()
+
+
+def test_a_run_that_was_killed_goes_on_without_waiting(folder, url, monkeypatch):
+    """Its directory has the locks: nobody has to listen for beats, which would take an hour here."""
+    text = changed("toy_engine:train", "toy_engine:learn")
+    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 1h", text))
+    monkeypatch.setenv("KILL_AT", "1")
+    assert ended("run", "sweep.yaml")[0] == -signal.SIGKILL
+    monkeypatch.delenv("KILL_AT")
+    code, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    records = RunDirectory(folder / "runs/sweep").records()
+    assert [record.state for record in records] == [TrialState.COMPLETE] * 4
+    assert [epoch.attempt for epoch in records[1].epochs] == [1, 2, 2]
+
+
+def test_another_sweep_of_the_name_is_refused(folder, url):
+    """A second directory on the same study must be of the same sweep, and nobody starts over under others."""
+    text = shared(url)
+    (folder / "sweep.yaml").write_text(text)
+    assert ended("run", "sweep.yaml")[0] == 0
+    other = text.replace("runs/sweep", "runs/other")
+    (folder / "other.yaml").write_text(other.replace("epochs: 3", "epochs: 2"))
+    code, err = ended("run", "other.yaml")
+    assert code == 2 and "its trials were made by another sweep:\n  budget.epochs: 3 -> 2" in err
+    code, err = ended("run", "sweep.yaml", "--fresh")
+    assert code == 2 and "at which others may work; give the sweep another name" in err
+    (folder / "other.yaml").write_text(other)
+    code, err = ended("run", "other.yaml")
+    assert code == 0, err
+    assert points("runs/other") == points("runs/sweep")
+
+
+def test_a_password_is_written_nowhere(folder, database):
+    """Neither in files, nor in the study, nor on the terminal; workers are told it by their environment."""
+    whole = os.environ["STUDY_URL"]
+    password = whole.partition("@")[0].rpartition(":")[2]
+    text = shared(whole, ", workers: 2")
+    (folder / "sweep.yaml").write_text(text)
+    run = hpometrics("run", "sweep.yaml")
+    said = "".join(run.communicate(timeout=300))
+    assert run.returncode == 0, said
+    assert password not in said
+    for path in (folder / "runs").rglob("*"):
+        assert not path.is_file() or password.encode() not in path.read_bytes(), path
+    assert "storage: postgresql://***@" in (folder / "runs/sweep/sweep.resolved.yaml").read_text()
+    refused = CliRunner().invoke(main, ["worker", "runs/sweep"], env={"HPOMETRICS_STORAGE": ""})
+    assert refused.exit_code == 2 and "export HPOMETRICS_STORAGE with the whole URL" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("storage", "told"),
+    [
+        (
+            "redis://h",
+            "redis:// is no storage that machines can share; write postgresql://user@host/database",
+        ),
+        ("sqlite:///x.db", "'sqlite:///x.db' is no storage; write sqlite, journal, memory, or a URL"),
+        ("disk", "'disk' is no storage; write sqlite, journal, memory, or a URL"),
+        ("grpc://host:x", "the storage proxy is named grpc://host:port"),
+        ("postgresql://ada:${pw}@h/x", "a variable of the environment is written ${NAME}, in capitals"),
+        ("postgresql+asyncpg://h/x", "needs asyncpg, which is not installed: pip install asyncpg"),
+        (
+            "mysql://h/x",
+            "needs MySQLdb, which is not installed: pip install mysqlclient; or write mysql+pymysql",
+        ),
+    ],
+)
+def test_a_storage_that_cannot_be_used_is_refused_at_check(storage, told):
+    """With what to write or to install."""
+    [found] = problems_of(f'{SWEEP}backend: {{optuna: {{storage: "{storage}"}}}}\n')
+    assert f"backend.optuna.storage: {told}" in found or told in found
+
+
+def test_a_worker_names_what_it_looks_for(folder):
+    """A URL that nobody answers; flags that mean nothing beside a directory."""
+    result = CliRunner().invoke(main, ["worker", "runs/sweep", "--study", "x"])
+    assert result.exit_code == 2 and "--study goes with a URL" in result.stderr
+    result = CliRunner().invoke(main, ["worker", "redis://ada:secret@h"])
+    assert result.exit_code == 2 and "redis:// is no storage" in result.stderr
+    assert "secret" not in result.stderr

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from hpometrics import RayObjective
+from hpometrics.exceptions import NoFiniteValueError, RunError
+from hpometrics.objective import MINIMIZE
+from hpometrics.run import Reported
+from hpometrics.search.record import TrialState
+from hpometrics.search.space import Float
+
+pytestmark = pytest.mark.ray
+LOSS = Reported("loss", MINIMIZE)
+SPACE = {"lr": Float(1e-4, 0.5, log=True)}
+POINTS = [{"lr": 1e-4}, {"lr": 0.2}, {"lr": 1e-3}, {"lr": 5e-2}]
+LEAVES = 0.01
+PBT = {"pbt": {"mutate": ["lr"], "perturbation_interval": 2}}
+
+
+def make_train(checkpoints: bool = True) -> Any:
+    """A train function that travels to Ray's workers by value, as a user's script does."""
+
+    def train(params, run):
+        """Gradient descent on the square of a weight that begins at 5; at 0.01 it ends after three epochs."""
+        model = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.constant_(model.weight, 5.0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=params["lr"])
+        run.restore(model=model, optimizer=optimizer)
+        for epoch in run.epochs():
+            if epoch == 3 and params["lr"] == LEAVES:
+                break
+            optimizer.zero_grad()
+            model.weight.square().sum().backward()
+            optimizer.step()
+            run.log(loss=float(model.weight.detach() ** 2), lr=optimizer.param_groups[0]["lr"])
+            if checkpoints:
+                run.checkpoint(model=model, optimizer=optimizer)
+
+    return train
+
+
+def descended(params: list[float]) -> float:
+    """The loss after one step of each learning rate: the weight shrinks by 1 - 2 lr."""
+    weight = 5.0
+    for lr in params:
+        weight *= 1 - 2 * lr
+    return weight**2
+
+
+def test_the_worst_go_on_from_the_best(ray_cluster, tmp_path):
+    """Every epoch has the value that its params and its donor's state give; the record says all of them."""
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=6, directory=tmp_path, seed=3)
+    results = objective.tuner(4, scheduler=PBT, sampler="random", points=POINTS).fit()
+    assert not results.errors
+    records = objective.records(results)
+    assert [record.state for record in records] == [TrialState.COMPLETE] * 4
+    assert [record.given for record in records] == POINTS
+    assert records[0].exploits[0].epoch == 2
+    assert records[0].exploits[0].donor == 1
+    assert {one.epoch for record in records for one in record.exploits} <= {2, 4}
+    lineage = {record.number: [record.given["lr"]] * 2 for record in records}
+    for boundary in (2, 4):
+        before = {number: list(rates) for number, rates in lineage.items()}
+        for record in records:
+            exploit = next((one for one in record.exploits if one.epoch == boundary), None)
+            base = before[record.number if exploit is None else exploit.donor]
+            lineage[record.number] = [*base, *[record.params_at(boundary)["lr"]] * 2]
+    for record in records:
+        assert [epoch.epoch for epoch in record.epochs] == list(range(6))
+        assert [epoch.values["lr"] for epoch in record.epochs] == [
+            record.params_at(n)["lr"] for n in range(6)
+        ]
+        assert record.epochs[-1].values["loss"] == pytest.approx(descended(lineage[record.number]), rel=1e-5)
+        assert record.params == record.params_at(record.epoch)
+    best = objective.best(results)
+    assert best.params == records[best.trial].params
+    assert best.value == min(record.value for record in records)
+    assert [trial.params["lr"] for trial in objective.study.trials] == [point["lr"] for point in POINTS]
+
+
+def test_the_others_go_on_without_a_trial_that_has_ended(ray_cluster, tmp_path):
+    """The last that they wait for ends before they meet; as one trains at a time, it is the last."""
+    points = [{"lr": 1e-4}, {"lr": 0.2}, {"lr": LEAVES}]
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=5, directory=tmp_path, seed=3)
+    results = objective.tuner(3, scheduler=PBT, sampler="random", points=points, resources={"cpu": 2}).fit()
+    assert not results.errors
+    assert [len(record.epochs) for record in objective.records(results)] == [5, 5, 3]
+
+
+def test_a_train_function_without_checkpoints_says_what_to_do(ray_cluster, tmp_path):
+    """At the first epoch whose state is to be handed on, instead of a population that never exploits."""
+    objective = RayObjective(make_train(False), SPACE, metric=LOSS, epochs=4, directory=tmp_path)
+    results = objective.tuner(2, scheduler=PBT).fit()
+    assert len(results.errors) == 2
+    with pytest.raises(NoFiniteValueError, match=r"none of epoch 1: call run\.checkpoint\(model=model"):
+        objective.best(results)
+
+
+@pytest.mark.parametrize(
+    ("facts", "arguments", "said"),
+    [
+        ({}, {}, "pbt hands on states and records who got whose; give directory="),
+        ({"directory": "runs", "repeats": 2}, {}, "no other seed would repeat"),
+        ({"directory": "runs"}, {"max_concurrent": 2}, "leave max_concurrent out"),
+    ],
+)
+def test_what_keeps_trials_apart_is_refused(facts, arguments, said, ray_cluster, tmp_path, monkeypatch):
+    """Before the first trial."""
+    monkeypatch.chdir(tmp_path)
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
+    with pytest.raises(RunError, match=said):
+        objective.tuner(4, scheduler=PBT, **arguments)
