@@ -76,7 +76,8 @@ def fit(home: str, trials: int) -> None:
     import ray
     from ray import tune
 
-    ray.init(include_dashboard=False, log_to_driver=False, num_cpus=2, object_store_memory=80 * 2**20)
+    ours = {"address": "local", "num_cpus": 2, "object_store_memory": 80 * 2**20}  # no one else's cluster
+    ray.init(include_dashboard=False, log_to_driver=False, **ours)
     if tune.Tuner.can_restore(home):
         tuner = tune.Tuner.restore(home, trainable=train)
     else:

@@ -79,6 +79,24 @@ class Injured(Studied):
         return written
 
 
+class InjuredInJournal(Injured):
+    """The same with its study in a journal."""
+
+    host = "hpometrics, journal"
+
+    def __init__(self, folder: Path, trials: int = TRIALS) -> None:
+        super().__init__(folder, trials, "{optuna: {storage: journal}}")
+        self.study = self.home.journal
+
+    def running(self) -> set[int]:
+        """The trials that the study takes for running."""
+        return {record.number for record in self.told() if record.state is TrialState.RUNNING}
+
+    def begun(self) -> int:
+        """How many trials the study has."""
+        return len(self.told())
+
+
 class InjuredOnRay(Injured):
     """The same on Ray; a trial whose worker dies is tried once more."""
 

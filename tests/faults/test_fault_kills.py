@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 from bare_optuna import BareOptuna
-from injured import Injured
+from injured import Injured, InjuredInJournal
 
 from hpometrics.search.record import TrialState
 
-HOSTS = [Injured, pytest.param(BareOptuna, marks=pytest.mark.thorough)]
+HOSTS = [Injured, InjuredInJournal, pytest.param(BareOptuna, marks=pytest.mark.thorough)]
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-HOSTS = ("hpometrics", "hpometrics on Ray", "bare Optuna", "bare Ray")
+HOSTS = ("hpometrics", "hpometrics, journal", "hpometrics on Ray", "bare Optuna", "bare Ray")
 COUNTS = ("tried", "survived", "again", "lost", "zombies", "over")
 
 
