@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..exceptions import ConfigError, missing_extra
-from ..search.storages import open_storage
 from .directory import RunDirectory
 from .study_place import FILES, is_shared, url_of
 
@@ -31,6 +30,8 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
     if find_spec("optuna_dashboard") is None:
         raise missing_extra("the dashboard", "optuna-dashboard", "dashboard")
     from optuna_dashboard import run_server
+
+    from ..search.storages import open_storage  # with optuna
 
     say(f"http://{_HOST}:{port}/ until Ctrl-C")
     url = str(place)
