@@ -39,8 +39,8 @@ def check_driver(url: str) -> None:
     except ImportError as err:
         raise _missing_driver(kind, err.name or str(err)) from None
     raise ConfigError(
-        f"{kind}:// is no storage that machines can share; write postgresql://user@host/database, "
-        "mysql+pymysql://user@host/database or grpc://host:port"
+        f"{kind}:// is no storage that machines can share; write postgresql://host/database, "
+        "mysql+pymysql://host/database or grpc://host:port"
     )
 
 

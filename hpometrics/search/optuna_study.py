@@ -17,7 +17,7 @@ from ..exceptions import ObjectiveError, RecordError
 from ..objective import Objective
 from .readings import numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
-from .storages import exclusive
+from .storages import exclusive, is_lockable
 
 PREFIX = "hpometrics:"
 METRIC = f"{PREFIX}metric"
@@ -121,6 +121,8 @@ def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]]
     with exclusive(study._storage, study.study_name):
         present = len(study.get_trials(deepcopy=False))
         for number in range(present, total):
+            if not is_lockable(study._storage) and len(study.get_trials(deepcopy=False)) >= total:
+                break  # others have added slots meanwhile
             study.enqueue_trial(dict(points[number]) if number < len(points) else {})
         return max(0, total - present)
 

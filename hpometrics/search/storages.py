@@ -113,6 +113,11 @@ def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
             yield
 
 
+def is_lockable(storage: BaseStorage) -> bool:
+    """Say whether `exclusive` keeps other processes out."""
+    return isinstance(getattr(storage, "_backend", storage), (JournalFileBackend, RDBStorage))
+
+
 class JournalLock(JournalFileOpenLock):
     """The lock of a journal, which the system frees when its holder dies; then a torn line is cut off.
 

@@ -25,7 +25,7 @@ from .job import Job, spec_facts
 from .mending import mend
 from .plan import Plan
 from .progress import Progress
-from .publication import check_fresh
+from .publication import check_published
 from .report.writing import write_report
 from .resolved import resolve
 from .staged import StagedEngine
@@ -57,7 +57,7 @@ def run_command(plan: Plan, options: Options) -> int:
     """
     job = make_job(plan, options.extend)
     job.leads = job.gathers = True
-    check_fresh(job, options.fresh)
+    check_published(job, options.fresh)
     with (
         raising_interrupts(),
         job.directory.opened(_text(job), job.resolved, fresh=options.fresh, extend=options.extend),

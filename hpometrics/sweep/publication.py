@@ -24,13 +24,7 @@ def publish(study: optuna.Study, job: Job) -> None:
     before = published(study)
     if not job.leads:
         return
-    found = [] if before is None else changes(before, job.resolved)
-    if any(change.fatal for change in found) or (found and not job.extend):
-        lines = "\n".join(map(str, found))
-        remedy = "give the sweep another name" if any(c.fatal for c in found) else "--extend goes on"
-        raise ConfigError(
-            f"the study {study.study_name}: its trials were made by another sweep:\n{lines}\n{remedy}"
-        )
+    _check_same(before, job)
     text = job.resolved.to_yaml()
     if study.user_attrs.get(SWEEP) != text:
         study.set_user_attr(SWEEP, text)
@@ -46,23 +40,38 @@ def published(study: optuna.Study) -> Resolved | None:
     return None if text is None else parse_resolved(str(text), f"the study {study.study_name}")
 
 
-def check_fresh(job: Job, fresh: bool) -> None:
-    """Refuse to start over where others may be at work who do not see it.
+def check_published(job: Job, fresh: bool) -> None:
+    """Refuse, before there is a directory, to join a study of another sweep, or to start over under others.
 
     Raises:
-        ConfigError: the study is in a shared storage.
+        ConfigError: the study in the shared storage is another one, or is there.
     """
-    place = storage_of(job.plan.config.backend)
-    if not fresh or not is_shared(place):
+    place, name = storage_of(job.plan.config.backend), job.plan.name
+    if not is_shared(place):
         return
     with storing():
         storage = open_storage(url_of(place))
         try:
             there = job.plan.name in optuna.get_all_study_names(storage)
+            before = (
+                published(optuna.load_study(study_name=job.plan.name, storage=storage)) if there else None
+            )
         finally:
             close_storage(storage)
-    if there:
+    if there and fresh:
         raise ConfigError(
-            f"--fresh: {written(place)} has a study {job.plan.name!r}, at which others may work; give the "
+            f"--fresh: {written(place)} has a study {name!r}, at which others may work; give the "
             "sweep another name, or delete the study with: optuna delete-study"
+        )
+    _check_same(before, job)
+
+
+def _check_same(before: Resolved | None, job: Job) -> None:
+    found = [] if before is None else changes(before, job.resolved)
+    fatal = any(change.fatal for change in found)
+    if fatal or (found and not job.extend):
+        lines = "\n".join(map(str, found))
+        raise ConfigError(
+            f"the study {job.plan.name}: its trials were made by another sweep:\n{lines}\n"
+            f"{'give the sweep another name' if fatal else '--extend goes on'}"
         )

@@ -73,7 +73,7 @@ def known_url(storage: str) -> str | None:
         return None
     whole = _VARIABLE.fullmatch(storage)
     name = ENVIRONMENT if HIDDEN in storage else whole[1] if whole else None
-    return storage if name is None else os.environ.get(name)
+    return storage if name is None else os.environ.get(name) or None
 
 
 def environment_of(storage: str) -> dict[str, str]:

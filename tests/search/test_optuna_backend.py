@@ -179,7 +179,7 @@ def test_a_slot_that_another_worker_holds_is_left_alone():
 
 def test_a_new_slot_is_added_as_it_is_taken(storage):
     """Slots that wait come first; then there are as many new ones as the total has room for, none waiting."""
-    study = open_study(storage, "s", "loss", MINIMIZE)
+    study = open_study(storage, "s", {"loss": MINIMIZE})
     points = [{"lr": 0.01, "width": 8, "optimizer": "sgd"}, {"lr": 0.02, "width": 16, "optimizer": "adam"}]
     reserve(study, 1, points)
     claimed = [claim(study, total=3, points=points) for _ in range(4)]

@@ -118,6 +118,19 @@ def test_a_point_belongs_to_its_number():
     assert trial.suggest_float("lr", 0.0, 1.0) == 0.1
 
 
+def test_slots_that_others_add_meanwhile_count():
+    """Where nothing locks, there is at most one too many for each of them."""
+
+    class Shared(optuna.storages.InMemoryStorage):
+        def create_new_trial(self, study_id, template_trial=None):
+            super().create_new_trial(study_id, template_trial)
+            return super().create_new_trial(study_id, template_trial)
+
+    study = open_study(Shared(), "s", {"loss": MINIMIZE})
+    reserve(study, 9)
+    assert len(study.trials) == 10
+
+
 def test_what_a_storage_needs_is_named(monkeypatch):
     """With the line that installs it."""
     monkeypatch.setattr(drivers, "find_spec", lambda name: None)

@@ -189,7 +189,7 @@ def test_a_password_is_written_nowhere(folder, database):
     assert password not in said
     for path in (folder / "runs").rglob("*"):
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
-    assert "storage: postgresql://***@" in (folder / "runs/sweep/sweep.resolved.yaml").read_text()
+    assert "postgresql://***@" in (folder / "runs/sweep/sweep.resolved.yaml").read_text()
     refused = CliRunner().invoke(main, ["worker", "runs/sweep"], env={"HPOMETRICS_STORAGE": ""})
     assert refused.exit_code == 2 and "export HPOMETRICS_STORAGE with the whole URL" in refused.stderr
 
@@ -199,7 +199,7 @@ def test_a_password_is_written_nowhere(folder, database):
     [
         (
             "redis://h",
-            "redis:// is no storage that machines can share; write postgresql://user@host/database",
+            "redis:// is no storage that machines can share; write postgresql://host/database",
         ),
         ("sqlite:///x.db", "'sqlite:///x.db' is no storage; write sqlite, journal, memory, or a URL"),
         ("disk", "'disk' is no storage; write sqlite, journal, memory, or a URL"),

@@ -181,7 +181,7 @@ class RankingBatch(TiledBatch):
         none = torch.zeros(0, depth, device=self.target.device)
         values, columns = map(torch.cat, zip(*found or [(none, none.long())], strict=True))
         items = columns
-        if self.items is not None:
+        if self.items is not None and self.width:
             items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
         grades, ideal = self.relevance.at(columns), self.relevance.ideal(depth)
         return Lists(values, columns, items, grades, self.relevance.counts, ideal)

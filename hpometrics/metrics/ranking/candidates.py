@@ -194,7 +194,7 @@ def _past(
 
 def _random(numbers: npt.NDArray[np.int64], width: int, seed: int, stream: int) -> Words:
     """64 random bits for each user and place, a function of seed, stream, user and place alone."""
-    start = _mixed(np.array([seed * 4 + stream], dtype=np.int64).astype(np.uint64))
+    start = _mixed(np.array([(seed * 4 + stream) % 2**64], dtype=np.uint64))
     by_user = _mixed(start ^ _mixed(numbers.astype(np.uint64)))
     steps = np.arange(1, width + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return _mixed(by_user[:, None] + steps)

@@ -171,14 +171,17 @@ class Interactions:
                 f"{name}: item ids lie in 0..{'' if num_items is None else num_items - 1}, "
                 f"got values from {low} to {high}"
             )
-        rows = self.row_of
-        keys = rows * (high + 1) + self.items
+        rows, ids = self.row_of, self.items
+        if (high + 1) * len(self) >= 2**63:  # as hashes may be: number them anew
+            known, ids = torch.unique(ids, return_inverse=True)
+            high = len(known) - 1
+        keys = rows * (high + 1) + ids
         if bool((keys.diff() > 0).all()):
             return
-        ordered = keys.sort().values
-        twice = ordered[:-1][ordered.diff() == 0]
+        ordered, order = keys.sort()
+        twice = order[:-1][ordered.diff() == 0]
         if len(twice):
-            row, item = divmod(int(twice[0]), high + 1)
+            row, item = (int(values[twice[0]]) for values in (rows, self.items))
             raise MetricInputError(
                 f"{name}: item {item} stands twice in row {row}; each item of a row is given once"
             )

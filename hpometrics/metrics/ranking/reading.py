@@ -214,9 +214,21 @@ def placed(entries: Interactions, items: Tensor) -> Interactions:
     rows, width = items.shape
     if not items.numel() or not len(entries.items):
         return entries.where(torch.zeros(len(entries.items), dtype=torch.bool, device=items.device))
+    if on_host(items):
+        items, entries = _small(items, entries)
     most = torch.maximum(items.amax(), entries.items.amax()) + 2
     first = torch.arange(rows, device=items.device).unsqueeze(1) * most
     ordered, order = (first + items + 1).view(-1).sort()
     wanted = entries.row_of * most + entries.items + 1
     near = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
     return entries.named(torch.where(ordered[near] == wanted, order[near] % width, -1))
+
+
+def _small(items: Tensor, entries: Interactions) -> tuple[Tensor, Interactions]:
+    """Number ids anew, in their order, where a product of them and rows exceeds 64 bits, as of hashes."""
+    if (max(int(items.max()), int(entries.items.max())) + 2) * (len(items) + 1) < 2**63:
+        return items, entries
+    every = torch.cat([items.reshape(-1), entries.items, items.new_full((1,), -1)])
+    numbers = torch.unique(every, return_inverse=True)[1] - 1  # no item, -1, comes first and stays -1
+    split = items.numel()
+    return numbers[:split].view(items.shape), entries.named(numbers[split:-1])

@@ -75,8 +75,7 @@ class SideData:
         if self._away:
             return self._host.item_popularity.to(self._device)
         if self._output.item_popularity is None and self._output.seen is not None:
-            most = self.num_items or int(self.seen.items.max()) + 1
-            return torch.bincount(self.seen.items, minlength=most).double()
+            return torch.bincount(self.seen.items, minlength=self.num_items or 0).double()
         return self._given("item_popularity", lambda given: self._per_item(given, "item_popularity").double())
 
     @cached_property

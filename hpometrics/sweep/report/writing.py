@@ -8,7 +8,6 @@ from pathlib import Path
 from ...exceptions import ConfigError, MissingExtraError, missing_extra
 from ..directory import RunDirectory
 from ..writer import write_text
-from .facts import Report
 
 KINDS = ("html", "md")
 
@@ -36,6 +35,8 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     missing = missing_package(kind)
     if missing is not None:
         raise missing
+    from .facts import Report  # check, which asks whether a report can be written, reads no results
+
     report, file = Report.of(directory), to or RunDirectory(directory).report(kind)
     if file.is_dir() or not file.parent.is_dir():
         raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
