@@ -40,6 +40,7 @@ budget: {epochs: 2}
 backend: {ray: {workers: 1}}
 """
 STUDY = """\
+import optuna
 from hpometrics import Float, RayObjective, Reported
 
 def train(params, run):
