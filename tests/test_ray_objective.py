@@ -398,7 +398,7 @@ def test_nothing_is_reported_after_a_stop(monkeypatch):
     """Tune listens no more, so another report would wait for ever; the stop is an exit without an error."""
     reports = []
 
-    def report(values):
+    def report(values, checkpoint=None):
         reports.append(values)
         raise SystemExit(0)
 
