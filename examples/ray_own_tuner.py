@@ -21,7 +21,7 @@ def trainable(config: dict[str, Any]) -> None:
 
 def main(trials: int = 3) -> None:
     """Let Tune draw, stop and choose."""
-    ray.init(include_dashboard=False, log_to_driver=False)
+    ray.init("local", include_dashboard=False, log_to_driver=False)  # one of its own, whatever runs here
     space = {
         "lr": tune.loguniform(1e-3, 1e-1),
         "width": tune.choice([16, 32, 64]),
