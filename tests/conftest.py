@@ -23,14 +23,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that start Ray on one worker, as two cores carry one cluster; cut the rest into parts.
+    """Keep the tests on one cluster together, and those of programs with their own; cut the rest into parts.
 
     Ray comes first, then whole programs, which are the files beside this one: what ends last is short.
     """
     items.sort(key=lambda item: (not item.get_closest_marker("ray"), len(item.path.parts)))
     for place, item in enumerate(items):
-        part = "ray" if item.get_closest_marker("ray") else f"part{place // PART}"
-        item.add_marker(pytest.mark.xdist_group(part))
+        item.add_marker(pytest.mark.xdist_group(_group_of(item) or f"part{place // PART}"))
+
+
+def _group_of(item: pytest.Item) -> str | None:
+    """The group of a test that starts Ray; two cores carry a cluster and a program, and no more."""
+    if item.get_closest_marker("ray") is None:
+        return None
+    return "a cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else "programs on ray"
 
 
 @pytest.fixture(scope="session")
