@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
@@ -72,7 +72,7 @@ class RunDirectory:
         path = self.path / ".home"
         with FileLock(f"{path}.lock"):
             if not path.exists():
-                write_text(path, uuid4().hex[:16])
+                write_text(path, os.urandom(8).hex())
         return path.read_text(encoding="utf8")
 
     @contextmanager
