@@ -140,7 +140,7 @@ def test_names_of_schedulers_are_those_of_ray():
 @pytest.mark.parametrize(
     ("pruner", "backend", "problem"),
     [
-        ("percentile", "ray", "percentile runs on optuna only; on ray choose median, asha, hyperband, pbt, none"),
+        ("percentile", "ray", "percentile runs on optuna only; on ray choose median, asha, hyperband, pbt"),
         ("patient", "ray", "patient runs on optuna only"),
         ("hyperband", "optuna", "hyperband divides a number of epochs; give budget.epochs"),
         ("asha", "ray", "asha divides a number of epochs; give budget.epochs"),

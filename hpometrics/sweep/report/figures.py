@@ -26,6 +26,7 @@ _DRAWN_TOGETHER = 3
 _CROSSED = 3
 _MOST_LINES = 200
 _COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
+_FRONT, _OTHERS = "#2ca02c", "rgba(31, 119, 180, 0.55)"
 
 
 def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> list[Figure]:
@@ -105,8 +106,17 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
     if len(names) > _DRAWN_TOGETHER:
         return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
     figure = visualization.plot_pareto_front(study, target_names=names)
+    figure.for_each_trace(_in_one_colour)
+    figure.update_layout(showlegend=True)
     caption = "A dot is a complete trial; those of the front are dominated by no other one."
     return Figure("front", title, f"{caption} The figures below are of {names[0]}.", (drawing(figure, 420),))
+
+
+def _in_one_colour(trace: Any) -> None:
+    """Tell the trials of the front by one colour; Optuna's shades tell numbers, and the first are white."""
+    front = trace.marker.colorbar.title.text == "Best Trial"
+    trace.name = "front" if front else "other trials"
+    trace.marker = {"color": _FRONT if front else _OTHERS, "size": 9 if front else 6, "showscale": False}
 
 
 def _history(study: optuna.Study, metric: str) -> Figure:

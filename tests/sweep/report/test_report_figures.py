@@ -7,7 +7,7 @@ import pytest
 from sample_records import FOUR, many, trial
 from sample_sweeps import SWEEP, changed, plan_of
 
-from hpometrics.search.record import TrialState
+from hpometrics.search.record import EpochRecord, TrialState
 from hpometrics.sweep.report.curves import curves_figure
 from hpometrics.sweep.report.figures import figures_of
 from hpometrics.sweep.report.study import space_of, study_of
@@ -106,3 +106,17 @@ def test_many_curves_are_thinned_to_the_best_and_the_latest(pruned):
     shown = min(100, pruned)
     assert names == [f"ok ({200 - shown})", f"pruned ({shown})"]
     assert figure.caption.endswith(f"Of {250 + pruned} trials 200 are drawn.")
+
+
+def test_the_front_has_a_colour_of_its_own():
+    """Its trials are told from the others by one colour, and not by shades of their numbers."""
+    resolved = resolve(plan_of(changed("optimize: roc_auc", "optimize: [roc_auc, log_loss]")))
+    values = [(0.9, 0.5), (0.7, 0.2), (0.6, 0.4)]
+    records = [
+        replace(trial(n, [value]), epochs=(EpochRecord(0, {"roc_auc": value, "log_loss": loss}),))
+        for n, (value, loss) in enumerate(values)
+    ]
+    others, front = figures(records, resolved)["front"].drawings[0]["data"]
+    assert (others["name"], front["name"]) == ("other trials", "front")
+    assert sorted(zip(front["x"], front["y"], strict=True)) == [(0.7, 0.2), (0.9, 0.5)]
+    assert isinstance(front["marker"]["color"], str) and front["marker"]["color"] != others["marker"]["color"]
