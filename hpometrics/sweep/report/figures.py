@@ -107,7 +107,6 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
         return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
     figure = visualization.plot_pareto_front(study, target_names=names)
     figure.for_each_trace(_in_one_colour)
-    figure.update_layout(showlegend=True)
     caption = "A dot is a complete trial; those of the front are dominated by no other one."
     return Figure("front", title, f"{caption} The figures below are of {names[0]}.", (drawing(figure, 420),))
 
@@ -115,7 +114,7 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
 def _in_one_colour(trace: Any) -> None:
     """Tell the trials of the front by one colour; Optuna's shades tell numbers, and the first are white."""
     front = trace.marker.colorbar.title.text == "Best Trial"
-    trace.name = "front" if front else "other trials"
+    trace.name, trace.showlegend = "front" if front else "other trials", True
     trace.marker = {"color": _FRONT if front else _OTHERS, "size": 9 if front else 6, "showscale": False}
 
 
