@@ -28,6 +28,10 @@ from .statistics.user_values import means_of_users
 from .weighing import RowValues
 
 
+_DEEPEST = 2**20
+"""Places of a list at most; a batch keeps them for every row, whatever the number of items."""
+
+
 class BaseMetric(Metric):
     """A ranking metric without cut-off that measures tensors: scores and grades of some rows at a time.
 
@@ -264,6 +268,11 @@ def _cutoff(metric: Metric, k: int) -> int:
     """Return k if it is a cut-off."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise MetricInputError(f"{type(metric).__name__}: k is a whole number from 1, got {k!r}")
+    if k > _DEEPEST:
+        raise MetricInputError(
+            f"{type(metric).__name__}: k is at most {_DEEPEST}, as each list keeps k places, got {k}; without k "
+            "the whole ranking counts"
+        )
     return k
 
 

@@ -185,6 +185,7 @@ def test_chance_stays_chance_under_sampling():
     [
         ("precision", MetricNameError, r"precision of ranking needs its k, as in precision@5"),
         ("map@0", MetricInputError, r"k is a whole number from 1, got 0"),
+        ("ndcg@99999999999", MetricInputError, r"k is at most 1048576, .* got 99999999999; without k"),
         ("rbp(p=1.0)", MetricInputError, r"p is a probability between 0 and 1, both excluded, got 1.0"),
         ("err(max_grade=0)", MetricInputError, r"max_grade is a grade from 1, got 0"),
         ("interpolated_precision(recall=1.5)", MetricInputError, r"recall lies in \[0, 1\], got 1.5"),
