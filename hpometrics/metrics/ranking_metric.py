@@ -27,7 +27,6 @@ from .statistics.user_means import UserMeans
 from .statistics.user_values import means_of_users
 from .weighing import RowValues
 
-
 _DEEPEST = 2**20
 """Places of a list at most; a batch keeps them for every row, whatever the number of items."""
 
