@@ -269,8 +269,8 @@ def _cutoff(metric: Metric, k: int) -> int:
         raise MetricInputError(f"{type(metric).__name__}: k is a whole number from 1, got {k!r}")
     if k > _DEEPEST:
         raise MetricInputError(
-            f"{type(metric).__name__}: k is at most {_DEEPEST}, as each list keeps k places, got {k}; without k "
-            "the whole ranking counts"
+            f"{type(metric).__name__}: k is at most {_DEEPEST}, as each list keeps k places, got {k}; "
+            "without k the whole ranking counts"
         )
     return k
 
