@@ -59,6 +59,7 @@ class Population(PopulationBasedTraining):
             raise ConfigError(f"perturbation_interval is in epochs, at least 1, got {perturbation_interval}")
         self._changing = mutable(space, mutate)
         self._seed = seed
+        self._heard: set[Trial] = set()
         self._left: set[Trial] = set()
         super().__init__(
             time_attr=EPOCH,
@@ -84,6 +85,10 @@ class Population(PopulationBasedTraining):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Decide after an epoch; after its last a trial is done, and goes on from nobody."""
+        state = self._trial_state[trial]
+        if trial not in self._heard:  # one that goes on after a restart meets the others where it would have
+            self._heard.add(trial)
+            state.last_perturbation_time = (result[EPOCH] - 1) // self.interval * self.interval
         if result.get(FINAL):
             return self.CONTINUE
         return super().on_trial_result(tune_controller, trial, result)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.tune.experiment import Trial
 
 from hpometrics.exceptions import ConfigError
 from hpometrics.objective import MAXIMIZE
@@ -93,6 +95,20 @@ def test_a_seed_fixes_what_is_explored_and_leaves_the_stream_alone():
     assert {str(Members(seed).explored()["params"]) for seed in range(9)} != {
         str(Members(7).explored()["params"])
     }
+
+
+def test_a_trial_that_goes_on_meets_the_others_at_a_whole_interval():
+    """Only there its state is handed on: the eighth epoch is none of them, the ninth is."""
+    scheduler = Population(SPACE, mutate=NAMES, perturbation_interval=3)
+    scheduler.set_search_properties("value", "min")
+    trials = [Trial("train", stub=True, config={"number": n, "params": {}}) for n in range(2)]
+    controller = SimpleNamespace(get_live_trials=lambda: trials)
+    for trial in trials:
+        scheduler.on_trial_add(controller, trial)
+    told = [
+        scheduler.on_trial_result(controller, trials[0], {"epoch": epoch, "value": 0.5}) for epoch in (8, 9)
+    ]
+    assert told == [Population.CONTINUE, Population.PAUSE]
 
 
 @pytest.mark.parametrize(
