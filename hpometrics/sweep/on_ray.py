@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -74,13 +75,16 @@ def _start(job: Job, verbose: bool, level: int) -> None:
     before = signal.getsignal(signal.SIGTERM)
     settings = job.plan.config.backend.ray or RayBackend()
     try:
+        if settings.address not in (None, "auto"):  # Ray would try for minutes
+            host, _, port = str(settings.address).rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout=30).close()
         start_ray(
             address=settings.address or "local",
             log_to_driver=verbose,
             logging_level=level,
             runtime_env={"worker_process_setup_hook": _stay_in(os.getcwd())} if settings.address else None,
         )
-    except (ConnectionError, RuntimeError, ValueError) as err:
+    except (OSError, RuntimeError, ValueError, OverflowError) as err:
         if settings.address is None:
             raise
         raise ConfigError(
