@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests on one cluster together, and those of programs with their own; cut the rest into parts.
+    """Keep the tests on one cluster together, and a file of programs with their own; cut the rest into parts.
 
     Ray comes first, then whole programs, which are the files beside this one: what ends last is short.
     """
@@ -33,10 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group_of(item: pytest.Item) -> str | None:
-    """The group of a test that starts Ray; two cores carry a cluster and a program, and no more."""
+    """The group of a test that starts Ray; two cores carry two of them, one for each worker."""
     if item.get_closest_marker("ray") is None:
         return None
-    return "a cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else "programs on ray"
+    return "cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else f"ray {item.path.stem}"
 
 
 @pytest.fixture(scope="session")
