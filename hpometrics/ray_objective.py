@@ -32,7 +32,7 @@ from .search.optuna_backend import (
     reserve,
     study_records,
 )
-from .search.population import DONOR, GIVEN, NUMBER, PARAMS, SINCE, Population
+from .search.population import Population
 from .search.ray_backend import (
     HandedOn,
     StudySearcher,
@@ -41,6 +41,7 @@ from .search.ray_backend import (
     make_scheduler,
     start_ray,
 )
+from .search.ray_keys import DONOR, GIVEN, NUMBER, PARAMS, SINCE
 from .search.ray_search import checkpoint_of
 from .search.record import TrialRecord
 from .search.selection import At
@@ -146,7 +147,7 @@ class RayObjective(Outcome):
             raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
         found = study_records(self.study)
         if of is not None:
-            numbers = {result.config["number"] for result in of}
+            numbers = {result.config[NUMBER] for result in of}
             found = [record for record in found if record.number in numbers]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
 

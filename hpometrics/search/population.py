@@ -14,12 +14,9 @@ from ray.tune.schedulers import PopulationBasedTraining
 from ..exceptions import ConfigError
 from .dimensions import Choice
 from .mutation import draws, mutable
-from .ray_keys import EPOCH, FINAL, VALUE
+from .ray_keys import DONOR, EPOCH, FINAL, GIVEN, NUMBER, PARAMS, SINCE, VALUE
 from .seeds import derive_seed
 from .space import Space
-
-NUMBER, PARAMS, GIVEN, DONOR, SINCE = "number", "params", "given", "donor", "since"
-"""Keys of a trial's config; the last three are those of a trial that has exploited another."""
 
 
 class Population(PopulationBasedTraining):

@@ -1,4 +1,4 @@
-"""The keys of every report to Ray Tune, and those that Tune keeps for itself."""
+"""The keys of every report to Ray Tune, those that Tune keeps for itself, and those of a trial's config."""
 
 VALUE = "value"
 PICKED = "picked"
@@ -10,3 +10,9 @@ FULL = "full"
 TAKEN = frozenset(
     {VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, FULL, "done", "config", "trial_id", "training_iteration"}
 )
+
+NUMBER, PARAMS = "number", "params"
+GIVEN = "given"
+"""The params that a trial began with, where those in force are others."""
+DONOR, SINCE = "donor", "since"
+"""Of a trial that has just exploited another: whose state it goes on from, and from which epoch on."""

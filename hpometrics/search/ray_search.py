@@ -17,7 +17,7 @@ from ..objective import Objective
 from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
 from .optuna_study import claim, reclaim, tell
-from .ray_keys import EPOCH, FINAL, FULL, PICKED, VALUE, VALUES, VOID
+from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
 from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
 from .selection import At, Picker
@@ -69,7 +69,7 @@ class StudySearcher(Searcher):
         picker = Picker(self.objective, self.at, others=self._others)
         others = list(self.optimised)[1:]
         self._live[trial_id] = _Live(trial, params, picker, self._constraints, others)
-        return {"number": trial.number, "params": params}
+        return {NUMBER: trial.number, PARAMS: params, **self._changed(trial.number)}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
         """Note an epoch after which the trial goes on."""
@@ -109,26 +109,36 @@ class StudySearcher(Searcher):
         # Live trials, locks and the study, whose URL may name a password, belong to this process.
         return {**self.__dict__, "_live": {}, "_take": None, "study": None}
 
+    def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
+        """Where a trial keeps its record, and what it has written."""
+        directory = self._directory_of(number) if self._directory_of else None
+        return directory, None if directory is None else read_trial(directory)
+
+    def _changed(self, number: int) -> dict[str, Any]:
+        """What a trial that goes on is told beside the params of the study, where others are in force."""
+        _, written = self._written(number)
+        if written is None or not written.exploits:
+            return {}
+        return {PARAMS: dict(written.params_at(None)), GIVEN: dict(written.given)}
+
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
         return not ours and self._take is not None and self._take(number)
 
     def _is_tried_again(self, live: _Live) -> bool:
         """Say whether the process of a trial died that may be tried again; what raised has been."""
-        directory = self._directory_of(live.trial.number) if self._directory_of else None
-        written = None if directory is None else read_trial(directory)
+        _, written = self._written(live.trial.number)
         if written is not None and written.state.finished:
             return False
         return self._retries > (0 if written is None else len(written.failed_attempts))
 
     def _ended(self, live: _Live, error: bool, complete: bool) -> TrialRecord:
         record = live.record()
-        directory = self._directory_of(live.trial.number) if self._directory_of else None
-        written = None if directory is None else read_trial(directory)
+        directory, written = self._written(live.trial.number)
         if written is not None:  # a worker that died has written its seed and start, not its end
             record = (
                 written
-                if written.state.finished
+                if written.state.finished or not live.epochs
                 else replace(
                     written,
                     value=record.value,

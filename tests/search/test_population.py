@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import optuna
 import pytest
 from ray.tune.experiment import Trial
 
 from hpometrics.exceptions import ConfigError
-from hpometrics.objective import MAXIMIZE
+from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.exploits import Exploit
 from hpometrics.search.mutation import draws, mutable
+from hpometrics.search.optuna_backend import claim, reserve
 from hpometrics.search.population import Population
-from hpometrics.search.ray_backend import make_scheduler
-from hpometrics.search.record import EpochRecord, TrialRecord
+from hpometrics.search.ray_backend import StudySearcher, make_scheduler
+from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
 from hpometrics.search.space import Choice, Float, Int, Space
 
 SPACE = Space(
@@ -181,3 +184,17 @@ def test_a_record_knows_the_params_in_force():
     assert record.given == {"lr": 0.1}
     assert TrialRecord(3, {"lr": 0.3}).given == {"lr": 0.3}
     assert TrialRecord.from_json(record.to_json(), epochs) == record
+
+
+def test_a_trial_that_goes_on_is_given_the_params_in_force(tmp_path):
+    """Whoever exploits it takes them from its config, with its state; the study has the first ones."""
+    space = Space({"lr": Float(0.0, 1.0)})
+    study = optuna.create_study(direction="minimize")
+    reserve(study, 1, [{"lr": 0.1}])
+    space.suggest(claim(study))
+    record = TrialRecord(0, {"lr": 0.4}, TrialState.INTERRUPTED, first_params={"lr": 0.1})
+    write_trial(tmp_path, replace(record, exploits=(Exploit(2, 5, {"lr": 0.4}),)))
+    searcher = StudySearcher(
+        study, space, {"loss": MINIMIZE}, directory_of=lambda _: tmp_path, take=lambda _: True
+    )
+    assert searcher.suggest("a") == {"number": 0, "params": {"lr": 0.4}, "given": {"lr": 0.1}}
