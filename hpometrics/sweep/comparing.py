@@ -39,7 +39,7 @@ class Compared:
         heads: of the cells that say what a row compares.
         rows: of the table.
         said: which trial is better, a sentence per row.
-        left_out: which users are in no row, in words.
+        left_out: which objectives and which users are in no row, in words.
     """
 
     trials: tuple[int, int]
@@ -91,8 +91,9 @@ def compared(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: s
         rows = [((name, _called(by, stratum)), one) for (name, stratum), one in parts.items()]
         left_out = _left_out_of_strata(first, second, by, names, parts)
     said = [_sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows]
+    unseen = [] if metrics else _objectives_left_out(resolved, names, (records[a], records[b]))
     heads = ("metric",) if by is None else ("metric", by)
-    return Compared((a, b), heads, tuple(rows), tuple(said), tuple(left_out))
+    return Compared((a, b), heads, tuple(rows), tuple(said), (*unseen, *left_out))
 
 
 def _facts(heads: Sequence[str], row: Row, said: str) -> dict[str, Any]:
@@ -162,6 +163,20 @@ def _sentence(what: str, one: Comparison, objective: Objective | None, trials: t
         return f"{what}: trial {more} has the larger values; which way is better is not known"
     better = trials[0] if objective.better(one.mean_a, one.mean_b) else trials[1]
     return f"{what}: trial {better} is better ({objective.value}, p {_p(one.p_value)})"
+
+
+def _objectives_left_out(
+    resolved: Resolved, names: Sequence[str], records: tuple[TrialRecord, TrialRecord]
+) -> list[str]:
+    """Say what is optimised and has no values by user, and what the trials have of it as a whole."""
+    optimised = resolved.optimised
+    scores = [record.scores(optimised) for record in records]
+    return [
+        f"{name}: left out, it has no value of a single user; trial {records[0].number} has {number(one)}, "
+        f"trial {records[1].number} has {number(other)} ({objective.value})"
+        for (name, objective), one, other in zip(optimised.items(), *scores, strict=True)
+        if name not in names
+    ]
 
 
 def _left_out(

@@ -9,12 +9,18 @@ from click.testing import CliRunner, Result
 from hpometrics.cli import main
 from hpometrics.metrics.ranking.comparison import compare_all, compare_strata
 from hpometrics.metrics.ranking.per_user import PerUser
+from hpometrics.sweep.directory import RunDirectory
 
 POINTS = "[{lr: 0.1}, {lr: 3.0}, {lr: 0.1001}, {lr: 1.0, first: 20}, {lr: 1.0, first: 40}]"
 SWEEP = (
     "engine: {target: toy_engine:rank, output: ranking(per_user=true)}\n"
     "metrics: {optimize: ndcg@3, track: [recall@3]}\n"
     f"backend: {{list: {POINTS}}}\nbudget: {{epochs: 2}}\n"
+)
+SEVERAL = (
+    "engine: {target: toy_engine:rank_widest_in_the_middle, output: ranking(per_user=true)}\n"
+    "metrics: {optimize: [item_coverage@3, ndcg@3, fall_out@3], track: [recall@3]}\n"
+    "backend: {list: [{lr: 0.1}, {lr: 3.0}]}\nbudget: {epochs: 3}\n"
 )
 
 
@@ -183,3 +189,38 @@ def test_strata_that_were_not_kept_are_said(ran):
         "ndcg@3: no group of users is kept, of strata there are none; give Ranking(user_groups="
         in result.stderr
     )
+
+
+@pytest.fixture
+def several(sweep, folder):
+    """A sweep for three objectives, of which one has no value of a single user."""
+    result = sweep(SEVERAL)
+    assert result.exit_code == 0, result.output
+    return RunDirectory(folder / "runs" / "sweep")
+
+
+def test_trials_are_compared_by_each_objective(several):
+    """At the epoch that counts for the trial, each in its own direction, whichever is named first."""
+    records = several.records()
+    assert [record.epoch for record in records] == [1, 1]  # neither the first nor the last
+    told = json.loads(compared("0", "1", "--json").stdout)
+    rows = {row["metric"]: row for row in told["compared"]}
+    assert list(rows) == ["ndcg@3", "fall_out@3", "recall@3"]
+    for name, row in rows.items():
+        picked = [record.picked_values[name] for record in records]
+        assert [row["mean_a"], row["mean_b"]] == pytest.approx(picked, rel=1e-6)
+        assert row["difference"] == pytest.approx(picked[0] - picked[1], rel=1e-6)
+    assert rows["ndcg@3"]["said"] == "ndcg@3: trial 1 is better (maximize, p <0.0001)"
+    assert rows["fall_out@3"]["said"] == "fall_out@3: trial 1 is better (minimize, p <0.0001)"
+    assert "fall_out@3: trial 1 is better (minimize, p <0.0001)" in compared("1", "0").stdout
+
+
+def test_an_objective_without_values_by_user_is_told_as_it_is(several):
+    """Nothing can be said of the difference; where others are asked for by name it is not asked for."""
+    told = "left out, it has no value of a single user; trial 0 has 8, trial 1 has 8 (maximize)"
+    assert compared("0", "1").stdout.splitlines()[-1] == f"item_coverage@3: {told}"
+    assert json.loads(compared("0", "1", "--json").stdout)["left_out"] == [f"item_coverage@3: {told}"]
+    assert "item_coverage@3" not in compared("0", "1", "--metric", "ndcg@3").stdout
+    refused = compared("0", "1", "--metric", "item_coverage@3")
+    assert refused.exit_code == 2
+    assert "they share ndcg@3, fall_out@3, recall@3" in refused.stderr

@@ -68,6 +68,15 @@ def rank(params, run):
         run.update(scores=noise + params["lr"] * target, target=target, users=users)
 
 
+def rank_widest_in_the_middle(params, run):
+    """The same users; in the second of three epochs no item is more popular than the others."""
+    noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(0))
+    target = nn.functional.one_hot(torch.arange(40) % 8)
+    for epoch in run.epochs():
+        popular = torch.arange(8.0) * abs(epoch - 1)
+        run.update(scores=noise + params["lr"] * target + popular, target=target, users=torch.arange(40))
+
+
 def known_users() -> Ranking:
     """Users of group 0 and 1, number 38 of group 2, of others none is known; item 0 is the least popular."""
     groups = torch.arange(39) % 2
