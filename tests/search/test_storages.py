@@ -96,17 +96,24 @@ def test_processes_share_a_journal(tmp_path):
     assert numbers == list(range(30))
 
 
-def test_only_one_adds_slots_to_a_database_at_a_time():
+@pytest.mark.parametrize(
+    ("variable", "free", "key"),
+    [
+        ("HPOMETRICS_TEST_POSTGRESQL", "SELECT pg_try_advisory_xact_lock(:key)", crc32(b"s")),
+        ("HPOMETRICS_TEST_MYSQL", "SELECT IS_FREE_LOCK(:key)", "hpometrics:s"),
+    ],
+    ids=["postgresql", "mysql"],
+)
+def test_only_one_adds_slots_to_a_database_at_a_time(variable, free, key):
     """A second connection does not get the advisory lock while the first has it, and gets it afterwards."""
-    url = os.environ.get("HPOMETRICS_TEST_POSTGRESQL")
+    url = os.environ.get(variable)
     if not url:
-        pytest.skip("HPOMETRICS_TEST_POSTGRESQL is not set: it is the URL of an empty database")
+        pytest.skip(f"{variable} is not set: it is the URL of an empty database")
     storage = open_storage(url)
-    free = text("SELECT pg_try_advisory_xact_lock(:key)")
     with storage.engine.connect() as other:
         with exclusive(storage, "s"):
-            assert other.execute(free, {"key": crc32(b"s")}).scalar() is False
-        assert other.execute(free, {"key": crc32(b"s")}).scalar() is True
+            assert not other.execute(text(free), {"key": key}).scalar()
+        assert other.execute(text(free), {"key": key}).scalar()
     close_storage(storage)
 
 

@@ -23,8 +23,11 @@ import sys
 from optuna.storages import RDBStorage, run_grpc_proxy_server
 run_grpc_proxy_server(RDBStorage(sys.argv[1]), port=int(sys.argv[2]))
 """
-POSTGRESQL = "HPOMETRICS_TEST_POSTGRESQL"
-WANTED = "set it to the URL of an empty database, postgresql://user:password@host/database"
+DATABASES = {
+    "postgresql": ("HPOMETRICS_TEST_POSTGRESQL", "postgresql://user:password@host/database"),
+    "mysql": ("HPOMETRICS_TEST_MYSQL", "mysql+pymysql://user:password@host/database"),
+}
+"""The variable that names an empty database of each kind, and how."""
 
 
 @pytest.fixture
@@ -49,20 +52,28 @@ def proxy(tmp_path):
     server.wait()
 
 
-@pytest.fixture
-def database(monkeypatch):
-    """The URL of a PostgreSQL database, its password in the environment."""
-    url = os.environ.get(POSTGRESQL)
+def in_environment(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a database, which with its password is a variable of the environment."""
+    variable, form = DATABASES[kind]
+    url = os.environ.get(variable)
     if not url:
-        pytest.skip(f"{POSTGRESQL} is not set: {WANTED}")
+        pytest.skip(f"{variable} is not set: set it to the URL of an empty database, {form}")
     monkeypatch.setenv("STUDY_URL", url)
     return "${STUDY_URL}"
 
 
-@pytest.fixture(params=["proxy", "database"])
-def url(request):
+@pytest.fixture(params=DATABASES)
+def database(request, monkeypatch):
+    """The URL of a database of each kind."""
+    return in_environment(request.param, monkeypatch)
+
+
+@pytest.fixture(params=["proxy", *DATABASES])
+def url(request, monkeypatch):
     """A shared storage of each kind."""
-    return request.getfixturevalue(request.param)
+    if request.param == "proxy":
+        return request.getfixturevalue("proxy")
+    return in_environment(request.param, monkeypatch)
 
 
 def shared(url: str, settings: str = "", text: str = SWEEP) -> str:
@@ -189,7 +200,7 @@ def test_a_password_is_written_nowhere(folder, database):
     assert password not in said
     for path in (folder / "runs").rglob("*"):
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
-    assert "postgresql://***@" in (folder / "runs/sweep/sweep.resolved.yaml").read_text()
+    assert f"{whole.partition(':')[0]}://***@" in (folder / "runs/sweep/sweep.resolved.yaml").read_text()
     refused = CliRunner().invoke(main, ["worker", "runs/sweep"], env={"HPOMETRICS_STORAGE": ""})
     assert refused.exit_code == 2 and "export HPOMETRICS_STORAGE with the whole URL" in refused.stderr
 
