@@ -1,18 +1,52 @@
-"""Every shipped sweep goes to the other backend by `backend` and the pruner's name."""
+"""Every shipped sweep goes to the other backend by `backend` and the pruner's name, and finds the same."""
 
 from __future__ import annotations
 
+import json
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
+import optuna
 import pytest
 import yaml
 
+from hpometrics.metrics.diagnostics import DIAGNOSTICS
+from hpometrics.sweep.command import Options, run_command
+from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.plan import read_plan
+from hpometrics.sweep.problems import SweepFileError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 BACKENDS = ("optuna", "ray")
-PRUNERS = {"optuna": "median", "ray": "asha"}
+EPOCHS = 2
+PRUNERS = {"optuna": "median", "ray": f"{{asha: {{min_epochs: {EPOCHS}}}}}"}
+"""Neither stops anything in so few trials and epochs; which trials each would stop is its own matter."""
+
+TWINS = {"quickstart_ray": "quickstart", "recommender_ray": "recommender"}
+"""Files that differ by what is swapped alone: once that is done they are the same sweep."""
+
+ONE_BACKEND = {"quickstart_pbt": ("optuna", "search.pruner: pbt runs on ray only")}
+"""Files that need the pruner's name changed: the backend that lacks it, and what is said there."""
+
+GRID = "search.sampler=grid", "space.learning_rate={choice: [0.05, 0.2]}", "space.subsample=0.8"
+SETTINGS = {
+    "diabetes": [*GRID, "budget.trials=3"],
+    "digit_halves": ["search.sampler={tpe: {n_startup_trials: 1}}", "budget.trials=3"],
+    "small_digits": ["search.sampler={nsga2: {population_size: 2}}", "budget.trials=3"],
+}
+"""What is changed beside the budget: a grid, and samplers that have learned something by the third trial."""
+
+IN_ORDER = ("digit_halves", "small_digits")
+"""Sweeps whose later params follow from the trials before: one at a time."""
+
+COSTS = {row.name for row in DIAGNOSTICS.values() if row.unit in ("1/s", "s", "MiB")}
+OWN_TO_A_RUN = {"seconds", "started", "versions"}
 
 
 def swapped(path: Path, backend: str) -> list[str]:
@@ -30,3 +64,88 @@ def test_a_shipped_sweep_is_right_on_either_backend(path, backend):
     """Nothing else of the file has to change."""
     plan = read_plan(path, swapped(path, backend))
     assert (plan.config.backend.name, plan.space) == (backend, read_plan(path).space)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_pruner_of_one_backend_is_refused_on_the_other(path):
+    """By name; all other files go over with the pruner they have."""
+    lacking, told = ONE_BACKEND.get(path.stem, (None, ""))
+    for backend in BACKENDS:
+        refused = pytest.raises(SweepFileError, match=told) if backend == lacking else nullcontext()
+        with refused:
+            read_plan(path, [f"backend={backend}"])
+
+
+@pytest.mark.parametrize(("twin", "of"), TWINS.items())
+def test_a_twin_is_the_same_sweep_once_it_is_swapped(twin, of):
+    """So that what holds for the one holds for the other."""
+    one, other = (ROOT / "configs" / f"{stem}.yaml" for stem in (twin, of))
+    for backend in BACKENDS:
+        texts = [read_plan(file, swapped(file, backend)).document.data for file in (one, other)]
+        assert texts[0] == texts[1]
+
+
+@pytest.fixture(scope="module")
+def on_ray(ray_cluster) -> Any:
+    """Runs a sweep on the one cluster, in a process whose Ray may end with it."""
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=os.chdir, initargs=(ROOT,)) as elsewhere:
+
+        def submit(path: Path, workers: int, settings: list[str]) -> Future[int]:
+            place = f"backend={{ray: {{address: '{address}', workers: {workers}}}}}"
+            return elsewhere.submit(run_sweep, path, [*swapped(path, "ray"), place, *settings])
+
+        yield submit
+
+
+def run_sweep(path: Path, settings: list[str]) -> int:
+    """Run a sweep as `hpometrics run` does and return the exit code."""
+    return run_command(read_plan(path, settings), Options(quiet=True))
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("path", [p for p in CONFIGS if p.stem not in TWINS], ids=lambda path: path.stem)
+def test_a_shipped_sweep_finds_the_same_on_either_backend(path, on_ray: Callable[..., Future[int]], tmp_path):
+    """The same trials, their values to the last digit in every epoch, the same best and its verdict."""
+    small = [f"budget.epochs={EPOCHS}", "budget.trials=2", *SETTINGS.get(path.stem, [])]
+    homes = {backend: RunDirectory(tmp_path / backend) for backend in BACKENDS}
+    places = {backend: f"results.dir={home.path}" for backend, home in homes.items()}
+    at_once = 1 if path.stem in IN_ORDER else 2
+    rays = on_ray(path, at_once, [*small, places["ray"]])
+    assert run_sweep(path, [*swapped(path, "optuna"), *small, places["optuna"]]) == 0
+    assert rays.result() == 0
+    wanted, found = (what_is_kept(homes[backend]) for backend in BACKENDS)
+    assert found == wanted
+    assert len(found["trials"]) == read_plan(path, small).trials
+
+
+def what_is_kept(home: RunDirectory) -> dict[str, Any]:
+    """All that a sweep leaves, but for when it was and what it took."""
+    records = home.records()
+    assert all(record.state == "complete" for record in records)
+    trials = [home.trial(record.number) for record in records]
+    study = optuna.load_study(study_name=None, storage=f"sqlite:///{home.study}")
+    return {
+        "best": without_costs(yaml.safe_load(home.best.read_text(encoding="utf8"))),
+        "verdict": text_of(home.path / "verdict.json"),
+        "trials": [without_costs(json.loads(text_of(trial / "trial.json"))) for trial in trials],
+        "epochs": [[without_costs(json.loads(e.to_line())) for e in record.epochs] for record in records],
+        "statistics": [text_of(trial / "statistics.jsonl") for trial in trials],
+        "study": [(trial.params, trial.values, trial.intermediate_values) for trial in study.get_trials()],
+    }
+
+
+def text_of(path: Path) -> str:
+    """What is in a file; nothing where there is none: a front has no verdict, stages keep no statistics."""
+    return path.read_text(encoding="utf8") if path.exists() else ""
+
+
+def without_costs(facts: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of something that was measured or found, but for when it was and what it took."""
+    kept = {name: fact for name, fact in facts.items() if name not in OWN_TO_A_RUN}
+    if "values" in kept:
+        kept["values"] = {name: value for name, value in kept["values"].items() if name not in COSTS}
+    return kept
