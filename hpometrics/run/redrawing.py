@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from ..exceptions import NotKeptError
-from ..metrics.features import BINARY, CATEGORY
+from ..metrics.features import BINARY, CATEGORY, OutputFeature
 from ..metrics.statistics.confusion import Confusion
 from ..metrics.statistics.pooled import Pooled
 from ..metrics.statistics.scores import Scores
 from ..search.verdict import Span
 from .answers import Answers
 from .kept import KeptPart, State
+from .kept_rows import keeper_of
 from .statistics_log import KeptEpoch
 
 Values = npt.NDArray[np.float64]
@@ -119,11 +120,17 @@ def _check_matrix(answers: Answers, part: KeptPart) -> None:
     """
     state, large = part.statistics.get(_MATRIX), any(part.statistics.get(label) for label in _ROWS)
     if state is None or answers.needs(part) != {_MATRIX} or answers.output_of(part).type not in _ROWWISE:
-        rows = f"has more than {MOST_VALUES} scores" if large else "keeps no rows"
-        how = "" if large else "; results: {statistics: all} keeps them"
-        raise NotKeptError(f"{answers.name} is no function of a confusion matrix, and the trial {rows}{how}")
+        rows = f"the trial has more than {MOST_VALUES} scores" if large else _unkept(answers.output_of(part))
+        raise NotKeptError(f"{answers.name} is no function of a confusion matrix, and {rows}")
     if state and state["matrix"].is_floating_point():
         raise NotKeptError("a confusion matrix of weighted rows does not say how many rows there were")
+
+
+def _unkept(output: OutputFeature) -> str:
+    """Say of an output whose rows are not there what would keep them, if anything does."""
+    if keeper_of(output):
+        return "the trial keeps no rows; results: {statistics: all} keeps them"
+    return f"the rows of {output} are never kept"
 
 
 def _drawn(part: KeptPart, random: np.random.Generator) -> KeptPart:

@@ -80,7 +80,7 @@ def compared(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: s
     home = RunDirectory(directory)
     resolved = home.read()
     records = {record.number: record for record in home.records()}
-    first, second = (_table(home, records, trial) for trial in (a, b))
+    first, second = (_table(home, records, trial, resolved) for trial in (a, b))
     names = _chosen(first, second, metrics, (a, b))
     if by is None:
         found = compare_all(first, second, names)
@@ -104,7 +104,7 @@ def _facts(heads: Sequence[str], row: Row, said: str) -> dict[str, Any]:
     return {**numbers, **dict(zip(heads, what, strict=True)), "said": said}
 
 
-def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int) -> PerUser:
+def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int, resolved: Resolved) -> PerUser:
     if trial not in records:
         raise ConfigError(
             f"{home.path}: has no trial {trial}; there are {', '.join(map(str, records)) or 'none'}"
@@ -113,10 +113,19 @@ def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int) -
     table = table_of(home.trial(trial), record.epoch)
     if table is None:
         raise ConfigError(
-            f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. They are kept where "
-            f"{_HOW}, asks for them; run it anew with that, --fresh"
+            f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. {_how(resolved)}"
         )
     return table
+
+
+def _how(resolved: Resolved) -> str:
+    """Say how values by user are had, or what else tells trials apart where the output has no users."""
+    if "ranking" in str(resolved.output) or resolved.output is None:
+        return f"They are kept where {_HOW}, asks for them; run it anew with that, --fresh"
+    return (
+        f"A ranking has them, and the output here is {resolved.output}; `best --interval 0.95` says whether "
+        "the best trial and the runner-up differ"
+    )
 
 
 def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tuple[int, int]) -> list[str]:

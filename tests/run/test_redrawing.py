@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import matthews_corrcoef
 
 from hpometrics.exceptions import NotKeptError
-from hpometrics.metrics.features import Binary, Category, Number, Set
+from hpometrics.metrics.features import Binary, Category, Number, Set, Text
 from hpometrics.run import Run, redrawing
 from hpometrics.run.answers import Answers
 from hpometrics.run.redrawing import DRAWS, Redrawn, span_of
@@ -110,6 +110,13 @@ def test_tasks_are_drawn_each_by_itself(tmp_path):
             "log_loss",
             classes(0),
             r"log_loss is no function of .* no rows; results",
+        ),
+        (
+            "f1",
+            Text(),
+            "f1",
+            {"predictions": ["a b", "c"], "target": ["a b", "d"]},
+            "confusion matrix, and the rows of text are never kept",
         ),
         (
             "f1(average=micro)",
