@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..search.atomic import atomic_write
 from ..search.readings import numbers_of
@@ -17,10 +16,10 @@ from .report import VALIDATION, place_of, splits_of
 
 TRAINSTATS_FILE = ".trainstats"
 _NULL = "null"
+_json = json.JSONEncoder(allow_nan=False).encode
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """What a run has gone through; None where the record does not say.
 
     `total_exs` adds up `train:exs`, `train_steps` is `total_train_updates`, and `train_time` are the seconds
@@ -94,14 +93,14 @@ class TrainStats:
     def _take(self, record: EpochRecord) -> None:
         self._totals = self._totals.after(record)
         for split in (VALIDATION, *splits_of(record.values)):
-            told = _report(record, split, asdict(self._totals))
+            told = _report(record, split, self._totals._asdict())
             self._reports.setdefault(split, {})[record.epoch] = _json(told)
         self._reasons += map(_json, _reasons(record))
 
     def _write(self, run: Standing) -> None:
         picked = run.picked if run.complete else None
         facts = {
-            **{name: _json(value) for name, value in asdict(self._totals).items() if name != "total_exs"},
+            **{name: _json(value) for name, value in self._totals._asdict().items() if name != "total_exs"},
             "train_reports": _list(self._reports.get("train", {}).values()),
             "valid_reports": _list(self._reports.get(VALIDATION, {}).values()),
             "best_valid": _json(run.value_at(-1)) if run.picks else _NULL,
@@ -146,7 +145,3 @@ def _whole(number: float | None) -> float | None:
 def _list(texts: Iterable[str]) -> str:
     inside = ",\n".join(texts)
     return f"[\n{inside}\n]" if inside else "[]"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)

@@ -107,16 +107,17 @@ class Panels:
         check_split(split)
         return self._recorded.setdefault(split, Recorded())
 
-    def refuse_measured(self, name: str) -> None:
-        """Refuse a name that this run gives to a value of its own.
+    def refuse_measured(self, *names: str) -> None:
+        """Refuse names that this run gives to values of its own.
 
         Raises:
-            RunError: saying so.
+            RunError: naming the first of them.
         """
-        meant = value_named(name)
-        combined = {combined.name for combined in self._spec.combined}
-        if meant in combined or any(meant in panel.names for panel in self._splits.values()):
-            raise RunError(f"{name!r} is measured by this run; call yours by another name")
+        own = {combined.name for combined in self._spec.combined}
+        own.update(*(panel.names for panel in self._splits.values()))
+        for name in names if own else ():
+            if value_named(name) in own:
+                raise RunError(f"{name!r} is measured by this run; call yours by another name")
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Keep values as they are until the epoch closes.
@@ -124,8 +125,8 @@ class Panels:
         Raises:
             RunError: a value is no number, or its name is measured here.
         """
+        self.refuse_measured(*values)
         for name, value in values.items():
-            self.refuse_measured(name)
             self._logged.take(name, value)
 
     def undefined(self, reasons: Mapping[str, str]) -> None:
@@ -134,8 +135,8 @@ class Panels:
         Raises:
             RunError: a reason is no text, or its name is measured here.
         """
+        self.refuse_measured(*reasons)
         for name, reason in reasons.items():
-            self.refuse_measured(name)
             self._logged.undefined(name, reason)
 
     def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:
