@@ -60,8 +60,9 @@ class Panels:
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] = ()
         self.kept: tuple[KeptPart, ...] = ()
-        for split in spec.collections:
-            self._split(split)
+        for split, collections in spec.collections.items():
+            if any(collection.names for collection in collections.values()):  # nan without a batch
+                self._split(split)
 
     def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None) -> None:
         """Add a batch; a model output or target that is not finite voids the epoch of its task.
