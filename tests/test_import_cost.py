@@ -12,7 +12,7 @@ import pytest
 from hpometrics.search.record import TrialRecord, write_trial
 
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
-HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich"}
+HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich", "filelock"}
 PROBE = """
 import json, sys
 from hpometrics.cli import main
