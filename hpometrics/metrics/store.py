@@ -11,7 +11,6 @@ import warnings
 from collections import ChainMap
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +105,8 @@ def forget_index() -> None:
 @cache
 def load_plugins() -> None:
     """Load the packages that bring metrics, once; one that cannot be loaded is left out with a warning."""
+    from importlib.metadata import entry_points  # which loads much, for what few ask
+
     for plugin in entry_points(group=ENTRY_POINT_GROUP):
         try:
             plugin.load()
