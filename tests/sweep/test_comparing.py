@@ -138,9 +138,7 @@ def test_an_output_without_users_says_what_tells_its_trials_apart(sweep, folder)
     assert sweep(text).exit_code == 0
     result = compared("0", "1")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert (
-        "A ranking has them, and the output here is binary; `best --interval 0.95`" in result.stderr
-    )
+    assert "A ranking has them, and the output here is binary; `best --interval 0.95`" in result.stderr
 
 
 def test_another_directory_is_refused(folder):
