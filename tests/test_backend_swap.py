@@ -116,7 +116,7 @@ def test_a_shipped_sweep_finds_the_same_on_either_backend(path, on_ray: Callable
     at_once = 1 if path.stem in IN_ORDER else 2
     rays = on_ray(path, at_once, [*small, places["ray"]])
     assert run_sweep(path, [*swapped(path, "optuna"), *small, places["optuna"]]) == 0
-    assert rays.result() == 0
+    assert rays.result(timeout=300) == 0
     wanted, found = (what_is_kept(homes[backend]) for backend in BACKENDS)
     assert found == wanted
     assert len(found["trials"]) == read_plan(path, small).trials
