@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import optuna
+import torch
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 from ray.tune.search.optuna import OptunaSearch
+
+Moment = tuple[float, float]
+"""Seconds of the CPU and of the clock on the wall."""
 
 PARAMS = ("a", "b", "c")
 SAMPLERS = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
@@ -32,24 +36,40 @@ class Search(NamedTuple):
 class Moments:
     """CPU and wall time at the start of each trial and epoch; they are taken by the training code itself.
 
-    `starts` has a pair of seconds per trial, `laps` the pairs of its first and its last epoch.
+    `starts` has a pair of seconds per trial, `laps` the pairs of its first and its last epoch. What the
+    training itself takes is in none of them.
+
+    Args:
+        mib: what an epoch of training reads and writes, so that the search does not find the processor's
+            caches as it left them; 0 trains nothing.
     """
 
-    def __init__(self) -> None:
-        self.starts: list[tuple[float, float]] = []
-        self.laps: list[list[tuple[float, float]]] = []
+    def __init__(self, mib: int = 0) -> None:
+        self.starts: list[Moment] = []
+        self.laps: list[list[Moment]] = []
+        self._weights = torch.zeros(mib << 18)
+        self._trained: Moment = (0.0, 0.0)
 
     def trial(self) -> None:
         """A trial begins to train."""
-        self.starts.append(now())
+        self.starts.append(self._searched())
         self.laps.append([])
 
     def epoch(self) -> None:
-        """An epoch begins."""
-        self.laps[-1][1:] = [now()]
+        """An epoch begins, and is trained."""
+        self.laps[-1][1:] = [self._searched()]
+        cpu, wall = now()
+        self._weights += 1.0
+        ended, late = now()
+        self._trained = self._trained[0] + ended - cpu, self._trained[1] + late - wall
+
+    def _searched(self) -> Moment:
+        """All that has been taken so far, but by training."""
+        cpu, wall = now()
+        return cpu - self._trained[0], wall - self._trained[1]
 
 
-def now() -> tuple[float, float]:
+def now() -> Moment:
     """CPU seconds of the process and wall seconds."""
     return time.process_time(), time.perf_counter()
 

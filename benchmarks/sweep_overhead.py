@@ -1,14 +1,16 @@
 """What `hpometrics run` costs beside bare Optuna, and `RayObjective` beside a bare Tuner.
 
-The training code is empty, so that only the search is left. `run` and the study written by hand have the same
-sampler, pruner, SQLite file with a write-ahead log, params and reports, and both force one line of JSON per
-epoch to the disk before the next epoch begins. The training code of both takes the time itself, so that what
-is done once (imports, the study's tables, the results) is in no figure. They take turns in one process on one
-thread. CPU and wall time are printed apart: a line on its way to the disk takes wall time. With `--ray` both
-tuners draw from the same sampler of Optuna, run the same loop in Ray's workers and write Tune's JSON files;
-what is compared is the CPU time of the driver, from the making of the tuner to its end.
+Training is in no figure, so that only the search is left; an epoch of it reads and writes some MiB, so that
+neither finds the processor's caches as it left them (`--mib 0` trains nothing). `run` and the study written
+by hand have the same sampler, pruner, SQLite file with a write-ahead log, params and reports, and both
+force one line of JSON per epoch to the disk before the next epoch begins. The training code of both takes
+the time itself, so that what is done once (imports, the study's tables, the results) is in no figure. They
+take turns in one process on one thread. CPU and wall time are printed apart: a line on its way to the disk
+takes wall time. With `--ray` both tuners draw from the same sampler of Optuna, run the same loop in Ray's
+workers and write Tune's JSON files; what is compared is the CPU time of the driver, from the making of the
+tuner to its end.
 
-    python benchmarks/sweep_overhead.py [--turns 5] [--trials 12] [--epochs 25] [--ray]
+    python benchmarks/sweep_overhead.py [--turns 5] [--trials 12] [--epochs 25] [--mib 8] [--ray]
 """
 
 from __future__ import annotations
@@ -26,7 +28,16 @@ from pathlib import Path
 
 import optuna
 import torch
-from bare_searches import PARAMS, Moments, Search, quiet_in, search_with_optuna, search_with_tune, value_at
+from bare_searches import (
+    PARAMS,
+    Moment,
+    Moments,
+    Search,
+    quiet_in,
+    search_with_optuna,
+    search_with_tune,
+    value_at,
+)
 
 from hpometrics import MINIMIZE, Float, RayObjective, Reported, Run
 from hpometrics.search.ray_backend import start_ray
@@ -79,9 +90,9 @@ def search_with_ray(search: Search, home: Path) -> None:
     objective.tuner(search.trials, sampler=search.sampler, run_config=quiet_in(home)).fit()
 
 
-def costs(search: Search, method: Callable[[Search, Path, Moments], None]) -> list[tuple[float, float]]:
+def costs(search: Search, method: Callable[[Search, Path, Moments], None], mib: int) -> list[Moment]:
     """Microseconds of a trial without its epochs, of an epoch, and of a trial with them: CPU and wall."""
-    taken = Moments()
+    taken = Moments(mib)
     with tempfile.TemporaryDirectory() as home:
         method(search, Path(home), taken)
     if len(taken.laps) != search.trials:
@@ -96,10 +107,10 @@ def costs(search: Search, method: Callable[[Search, Path, Moments], None]) -> li
     return list(zip(*found, strict=True))
 
 
-def compare(search: Search, turns: int) -> Iterator[str]:
+def compare(search: Search, turns: int, mib: int) -> Iterator[str]:
     """Rows of the table, one for a trial, an epoch, and a trial with all its epochs."""
     methods = (search_with_optuna, search_with_run)
-    rows = [[costs(search, method) for method in methods] for _ in range(turns)]
+    rows = [[costs(search, method, mib) for method in methods] for _ in range(turns)]
     for part, what in enumerate(("a trial alone", "an epoch", f"trial of {search.epochs} epochs")):
         cells = [f"{search.sampler + ' / ' + search.pruner:16}{what:22}"]
         for clock in (0, 1):
@@ -123,23 +134,27 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--mib", type=int, default=8, help="what an epoch of training reads and writes")
     parser.add_argument("--ray", action="store_true", help="compare RayObjective with a bare Tuner instead")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     print(f"{asked.trials} trials x {asked.epochs} epochs, 1 thread, median of {asked.turns} turns\n")
-    (print_tuners if asked.ray else print_sweeps)(asked.turns, asked.trials, asked.epochs)
+    if asked.ray:
+        print_tuners(asked.turns, asked.trials, asked.epochs)
+    else:
+        print_sweeps(asked.turns, asked.trials, asked.epochs, asked.mib)
 
 
-def print_sweeps(turns: int, trials: int, epochs: int) -> None:
+def print_sweeps(turns: int, trials: int, epochs: int, mib: int) -> None:
     """Print `run` beside bare Optuna."""
     for clock in ("sampler / pruner", "microseconds of"):
         print(f"{clock:19}", end="")
     print("  bare CPU   run CPU  ratio  bare wall   run wall  ratio")
     for method in (search_with_optuna, search_with_run):
-        costs(Search("random", "none", 2, 2), method)  # imports
+        costs(Search("random", "none", 2, 2), method, mib)  # imports
     for sampler, pruner in CASES:
-        for row in compare(Search(sampler, pruner, trials, epochs), turns):
+        for row in compare(Search(sampler, pruner, trials, epochs), turns, mib):
             print(row, flush=True)
 
 

@@ -146,11 +146,11 @@ class Loggers:
         Raises:
             LoggerError: one of them failed; the others have the epoch.
         """
-        before = replace(run, history=run.history[:-1], picks=run.picks[:-1])
-        first, self._begun = not self._begun, True
+        before = None if self._begun else replace(run, history=run.history[:-1], picks=run.picks[:-1])
+        self._begun = True
 
         def tell(logger: EpochLogger) -> None:
-            if first:
+            if before is not None:
                 logger.begin(before)
             logger.epoch(run)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..search.atomic import atomic_write
 from ..search.readings import numbers_of
@@ -17,10 +17,10 @@ from .report import VALIDATION, place_of, splits_of
 
 TRAINSTATS_FILE = ".trainstats"
 _NULL = "null"
+_json = json.JSONEncoder(allow_nan=False).encode
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """What a run has gone through; None where the record does not say.
 
     `total_exs` adds up `train:exs`, `train_steps` is `total_train_updates`, and `train_time` are the seconds
@@ -47,11 +47,10 @@ class Totals:
 
 
 class TrainStats:
-    """Writes `.trainstats` whole or not at all, after 1, 2, 4, 8 ... epochs and when the run ends.
+    """Writes `.trainstats` whole or not at all, every few seconds while the run trains and when it ends.
 
-    So a run of n epochs writes fewer than 4 n reports of a split in all. While it trains the file may lack up
-    to half of its epochs, and so does that of a run that is killed; an error or a stop of the host leaves
-    all. `epochs.jsonl` has every epoch at once, and a run that goes on writes the file anew from it.
+    So the file of a run that is killed may lack its last seconds; an error or a stop of the host leaves all.
+    `epochs.jsonl` has every epoch at once, and a run that goes on writes the file anew from it.
 
     Every epoch is a report in `train_reports` and `valid_reports`: its values that are one number, by name,
     and the totals by then. A value that is not finite is null there, and `reasons` says why. The final
@@ -60,24 +59,23 @@ class TrainStats:
 
     Args:
         directory: the trial's own.
+        every: seconds between two writes; 0 writes after each epoch.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, every: float = 10.0) -> None:
         self.path = directory / TRAINSTATS_FILE
+        self._every = every
         self._clear()
 
     def begin(self, run: Standing) -> None:
         """Take the epochs before a restart."""
         self._clear()
-        for record in run.history:
-            self._take(record)
         if run.history:
             self._write(run)
 
     def epoch(self, run: Standing) -> None:
-        """Take an epoch; write the file if there are twice as many as it holds."""
-        self._take(run.history[-1])
-        if len(run.history) >= 2 * self._written:
+        """Write the file again if it is time; until then an epoch costs nothing."""
+        if time.monotonic() >= self._written_at + self._every:
             self._write(run)
 
     def end(self, run: Standing) -> None:
@@ -88,20 +86,23 @@ class TrainStats:
     def _clear(self) -> None:
         self._totals = Totals()
         self._written = 0  # epochs that the file holds
+        self._written_at = time.monotonic()
         self._reports: dict[str, dict[int, str]] = {}  # by split and epoch, each encoded once
         self._reasons: list[str] = []
 
     def _take(self, record: EpochRecord) -> None:
         self._totals = self._totals.after(record)
         for split in (VALIDATION, *splits_of(record.values)):
-            told = _report(record, split, asdict(self._totals))
+            told = _report(record, split, self._totals._asdict())
             self._reports.setdefault(split, {})[record.epoch] = _json(told)
         self._reasons += map(_json, _reasons(record))
 
     def _write(self, run: Standing) -> None:
+        for record in run.history[self._written :]:
+            self._take(record)
         picked = run.picked if run.complete else None
         facts = {
-            **{name: _json(value) for name, value in asdict(self._totals).items() if name != "total_exs"},
+            **{name: _json(value) for name, value in self._totals._asdict().items() if name != "total_exs"},
             "train_reports": _list(self._reports.get("train", {}).values()),
             "valid_reports": _list(self._reports.get(VALIDATION, {}).values()),
             "best_valid": _json(run.value_at(-1)) if run.picks else _NULL,
@@ -114,7 +115,7 @@ class TrainStats:
         lines = ",\n".join(f"{_json(name)}: {text}" for name, text in facts.items())
         with atomic_write(self.path, sync=run.complete) as file:
             file.write(f"{{\n{lines}\n}}\n".encode())
-        self._written = len(run.history)
+        self._written, self._written_at = len(run.history), time.monotonic()
 
     def _final(self, split: str, picked: int | None) -> str:
         return _NULL if picked is None else self._reports.get(split, {}).get(picked, _NULL)
@@ -146,7 +147,3 @@ def _whole(number: float | None) -> float | None:
 def _list(texts: Iterable[str]) -> str:
     inside = ",\n".join(texts)
     return f"[\n{inside}\n]" if inside else "[]"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,11 +59,7 @@ class Npz:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                self._arrays = {name: file[name] for name in file.files}
-        except ValueError as err:
-            raise PredictionsError(f"{path}: is no archive of plain arrays: {err}") from None
+        self._arrays = _arrays_in(path)
         self.columns = tuple(self._arrays)
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
@@ -90,3 +88,28 @@ class Npz:
         if array.dtype.kind not in "biuf":
             raise PredictionsError(f"{self.path}: array {name!r} of {array.dtype} holds what are no numbers")
         return array.astype(np.float64, copy=False)
+
+
+def _arrays_in(path: Path) -> dict[str, np.ndarray]:
+    """Read an archive; what it pickles is not read.
+
+    Raises:
+        PredictionsError: it is none, is damaged, or has what is no plain array.
+    """
+    if not zipfile.is_zipfile(path):
+        raise PredictionsError(f"{path}: is no npz archive; numpy.savez(path, target=..., ...) writes one")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: _plain(path, file, name) for name in file.files}
+    except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as err:
+        raise PredictionsError(f"{path}: is damaged: {err}") from err
+
+
+def _plain(path: Path, archive: Any, name: str) -> np.ndarray:
+    try:
+        array = archive[name]
+    except ValueError:  # it is pickled
+        array = None
+    if not isinstance(array, np.ndarray):  # a file that is no array comes as bytes
+        raise PredictionsError(f"{path}: {name!r} is no array of plain numbers or texts; save it as one")
+    return array

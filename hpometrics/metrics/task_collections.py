@@ -71,6 +71,7 @@ class TaskCollection:
         self._trial: MetricCollection | None = None
         self._live: dict[str | None, MetricCollection] = {}
         self._spare: dict[tuple[str, ...], list[MetricCollection]] = {}  # a reset is faster than a new one
+        self._nothing: tuple[Mapping[str, Tensor], Mapping[str, str]] | None = None  # what no update gives
         self.reasons: dict[str, str] = {}
 
     @property
@@ -263,10 +264,13 @@ class TaskCollection:
 
     def _of_nothing(self) -> dict[str, Tensor]:
         """The values of no update, which this one does not take for updates without a task."""
-        empty = self.fresh()
-        empty._live[None] = self._prototype.fresh()
-        values, self.reasons = empty.compute(synchronize=False), empty.reasons
-        return values
+        if self._nothing is None:
+            empty = self.fresh()
+            empty._live[None] = self._prototype.fresh()
+            self._nothing = empty.compute(synchronize=False), empty.reasons
+        values, reasons = self._nothing
+        self.reasons = dict(reasons)
+        return dict(values)
 
     @property
     def _keys(self) -> tuple[str, ...]:

@@ -60,8 +60,9 @@ class Panels:
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] = ()
         self.kept: tuple[KeptPart, ...] = ()
-        for split in spec.collections:
-            self._split(split)
+        for split, collections in spec.collections.items():
+            if any(collection.names for collection in collections.values()):  # nan without a batch
+                self._split(split)
 
     def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None) -> None:
         """Add a batch; a model output or target that is not finite voids the epoch of its task.
@@ -107,16 +108,17 @@ class Panels:
         check_split(split)
         return self._recorded.setdefault(split, Recorded())
 
-    def refuse_measured(self, name: str) -> None:
-        """Refuse a name that this run gives to a value of its own.
+    def refuse_measured(self, *names: str) -> None:
+        """Refuse names that this run gives to values of its own.
 
         Raises:
-            RunError: saying so.
+            RunError: naming the first of them.
         """
-        meant = value_named(name)
-        combined = {combined.name for combined in self._spec.combined}
-        if meant in combined or any(meant in panel.names for panel in self._splits.values()):
-            raise RunError(f"{name!r} is measured by this run; call yours by another name")
+        own = {combined.name for combined in self._spec.combined}
+        own.update(*(panel.names for panel in self._splits.values()))
+        for name in names if own else ():
+            if value_named(name) in own:
+                raise RunError(f"{name!r} is measured by this run; call yours by another name")
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Keep values as they are until the epoch closes.
@@ -124,8 +126,8 @@ class Panels:
         Raises:
             RunError: a value is no number, or its name is measured here.
         """
+        self.refuse_measured(*values)
         for name, value in values.items():
-            self.refuse_measured(name)
             self._logged.take(name, value)
 
     def undefined(self, reasons: Mapping[str, str]) -> None:
@@ -134,8 +136,8 @@ class Panels:
         Raises:
             RunError: a reason is no text, or its name is measured here.
         """
+        self.refuse_measured(*reasons)
         for name, reason in reasons.items():
-            self.refuse_measured(name)
             self._logged.undefined(name, reason)
 
     def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:

@@ -28,13 +28,17 @@ class PickedFile:
         self._name, self._ending = name, ending
         self._picked: int | None = None
         self._at_checkpoint: int | None = None
+        self._files: set[Path] | None = None  # there are no others; None before the directory was looked at
 
     def follow(self, epoch: int, picked: int | None, write: Write | None) -> None:
         """Write what is kept of a closed epoch if that is the picked one now, and there is anything."""
         self._picked = picked
         if picked == epoch and write is not None and self.directory is not None:
-            with atomic_write(self.path(self.directory, epoch)) as file:
+            path = self.path(self.directory, epoch)
+            with atomic_write(path) as file:
                 write(file)
+            if self._files is not None:
+                self._files.add(path)
         self.prune(picked, self._at_checkpoint)
 
     def checkpointed(self) -> None:
@@ -54,10 +58,14 @@ class PickedFile:
         """Delete the files of all other epochs."""
         if self.directory is None:
             return
-        kept = [self.path(self.directory, epoch) for epoch in epochs if epoch is not None]
-        for path in self.directory.glob(f"{self._name}-*{self._ending}"):
-            if path not in kept:
-                path.unlink()
+        if self._files is None:
+            self._files = set(self.directory.glob(f"{self._name}-*{self._ending}"))
+        if not self._files:
+            return
+        kept = {self.path(self.directory, epoch) for epoch in epochs if epoch is not None}
+        for path in self._files - kept:
+            path.unlink(missing_ok=True)
+        self._files &= kept
 
     def path(self, directory: Path, epoch: int) -> Path:
         """Where the file of an epoch is."""

@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 from ..exceptions import DiskError
 
+_PAGES = 1 << 16  # bytes of a record and what an epoch writes into it, many times over
+
 
 @contextmanager
 def atomic_write(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
@@ -53,6 +55,17 @@ def writing(path: Path) -> Iterator[None]:
         free = shutil.disk_usage(path.parent).free
         told = f"{path}: cannot be written: {err.strerror or err}; {free} bytes are free there"
         raise DiskError(f"{told}, what is recorded stands") from err
+
+
+def check_room(directory: Path) -> None:
+    """Refuse to go on in a directory that cannot take another file of a few pages.
+
+    Raises:
+        DiskError: it cannot.
+    """
+    with atomic_write(directory / ".room") as file:
+        file.write(bytes(_PAGES))
+    (directory / ".room").unlink(missing_ok=True)
 
 
 def free_name(path: Path, why: str) -> Path:

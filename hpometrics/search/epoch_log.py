@@ -49,7 +49,7 @@ class EpochLog:
         Raises:
             DiskError: it cannot be written.
         """
-        record = replace(record, attempt=self.attempt)
+        record = record if record.attempt == self.attempt else replace(record, attempt=self.attempt)
         with writing(self.path):
             self._file.write(f"{record.to_line()}\n".encode())
             self._file.flush()

@@ -59,7 +59,7 @@ class EpochRecord:
     def to_line(self) -> str:
         """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
         odd = {name: str(v) for name, v in numbers_of(self.values).items() if not math.isfinite(v)}
-        return _dumps(
+        return _line(
             {
                 "attempt": self.attempt,
                 "epoch": self.epoch,
@@ -227,7 +227,7 @@ def write_trial(directory: Path, record: TrialRecord) -> None:
     """Write `trial.json` whole or not at all."""
     make_private(directory)
     with atomic_write(directory / TRIAL_FILE) as file:
-        file.write(f"{_dumps(record.to_json(directory), indent=1)}\n".encode())
+        file.write(f"{_page(record.to_json(directory))}\n".encode())
 
 
 def _relative(path: Path | None, home: Path | None) -> str | None:
@@ -238,5 +238,5 @@ def _relative(path: Path | None, home: Path | None) -> str | None:
     return str(path.absolute().relative_to(home.absolute()))
 
 
-def _dumps(told: Mapping[str, Any], indent: int | None = None) -> str:
-    return json.dumps(told, allow_nan=False, sort_keys=True, indent=indent)
+_line = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
+_page = json.JSONEncoder(allow_nan=False, sort_keys=True, indent=1).encode

@@ -11,6 +11,7 @@ import optuna
 from ..exceptions import ConfigError
 from ..search.atomic import make_private
 from ..search.optuna_backend import close_storage, open_storage, storing
+from ..search.owners import check_own
 from .directory import RunDirectory
 from .publication import SWEEP, published
 from .resolved import Resolved
@@ -27,7 +28,7 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
         directory: of the run on this machine; `runs/{name}` unless given.
 
     Raises:
-        ConfigError: there is no such sweep, or the directory is that of another one.
+        ConfigError: there is no such sweep, or the directory is that of another one, or another user's.
     """
     with storing():
         opened = open_storage(url_of(storage))
@@ -37,6 +38,7 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
             close_storage(opened)
     home = RunDirectory(directory or Path("runs") / resolved.name)
     home.check_links()
+    check_own(home.path)
     if home.resolved.exists():
         found = home.read().name
         if found != resolved.name:

@@ -19,6 +19,7 @@ from ray import tune
 from ..exceptions import ConfigError, DiskError, RunError
 from ..messages import one_line
 from ..ray_objective import RayObjective
+from ..search.atomic import check_room
 from ..search.epoch_log import read_trial
 from ..search.optuna_backend import reclaim, tell
 from ..search.ray_backend import start_ray
@@ -110,9 +111,12 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
     while not job.over and has_open_trials(study, job):
         before = _ended(study)
         objective, teller = _objective(job), Teller(job, locks)
-        _tuner(job, objective, study, locks, teller).fit()
-        if teller.full is not None:
-            raise DiskError(teller.full)
+        try:
+            _tuner(job, objective, study, locks, teller).fit()
+        except Exception:  # Ray's, of a file that it could only write in part, can be anything
+            _check_disk(job, teller)
+            raise
+        _check_disk(job, teller)
         again = settle_lost(study, job, locks)
         for record in objective.records():  # a worker that Tune stopped may have had the last word on disk
             if record.state.finished:
@@ -124,6 +128,17 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
                 f"{job.directory.path}: Ray ended before the trials of the budget did, "
                 f"{len(before)} of {job.plan.trials} are done; -v shows its log"
             )
+
+
+def _check_disk(job: Job, teller: Teller) -> None:
+    """Refuse to take what a full disk has cut short for what became of a trial.
+
+    Raises:
+        DiskError: a worker could not write its record, or this process could not.
+    """
+    if teller.full is not None:
+        raise DiskError(teller.full)
+    check_room(job.directory.path)
 
 
 def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> bool:

@@ -97,8 +97,12 @@ class Patient(ABC):
         return any(pid == process.pid for _, _, _, pid in self.ledger())
 
     def note_finished(self) -> None:
-        """Take note of the trials that are finished by now: none of them is to begin an epoch any more."""
-        self._finished.append((len(self.ledger()), self.finished()))
+        """Take note of the trials that are finished by now: none of them is to begin an epoch any more.
+
+        They are read first: what others finish meanwhile has its epochs in the ledger by then.
+        """
+        finished = self.finished()
+        self._finished.append((len(self.ledger()), finished))
 
     def interrupted(self, number: signal.Signals, trial: int = 2, epoch: int = 1) -> int:
         """Send the host a signal while a trial hangs, and return its exit code; then all goes well again."""

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from bare_optuna import BareOptuna
 from injured import Injured
 
+from hpometrics.exceptions import DiskError
+from hpometrics.search.atomic import check_room
 from hpometrics.search.record import TrialState
+
+MIB = 1 << 20
 
 
 def test_a_sweep_whose_disk_is_full_stops_and_goes_on_when_there_is_room(small_disk, card):
@@ -31,6 +37,20 @@ def test_a_full_disk_of_bare_optuna(small_disk, card):
     (small_disk / "runs/filler").unlink()
     bare.run()
     card(bare.toll("a disk that is full, then freed", 1, 2 in bare.whole()))
+
+
+def test_whether_there_is_room_is_told_by_writing(small_disk):
+    """And nothing of it is left behind."""
+    disk = small_disk / "runs"
+    check_room(disk)
+    filler = disk / "filler"
+    with suppress(OSError):
+        filler.write_bytes(bytes(4 * MIB))
+    with pytest.raises(DiskError, match="No space left on device"):
+        check_room(disk)
+    filler.unlink()
+    check_room(disk)
+    assert not list(disk.iterdir())
 
 
 def test_a_sweep_that_may_write_no_more_stops_and_goes_on_when_it_may(tmp_path, card):

@@ -8,6 +8,7 @@ from typing import Any
 import optuna
 import pytest
 
+from hpometrics.logs.trainstats import TrainStats
 from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported, Run
 
@@ -51,7 +52,7 @@ def test_the_file_has_the_shape_of_parlai(tmp_path):
 
 def test_final_reports_are_those_of_the_picked_epoch(tmp_path):
     """The second of three; the test values are of the same epoch."""
-    with Run(metric=LOSS, directory=tmp_path) as run:
+    with Run(metric=LOSS, loggers=[TrainStats(tmp_path, every=0.0)]) as run:
         for epoch in run.epochs(3):
             assert epoch == 0 or stats_of(tmp_path)["final_valid_report"] is None
             run.log(loss=[0.3, 0.1, 0.2][epoch], **{"test:loss": float(epoch)})
@@ -109,15 +110,19 @@ def test_the_best_value_is_that_of_the_picked_epoch(tmp_path, at):
     assert told["final_valid_report"] == told["valid_reports"][run.best_epoch]
 
 
-def test_an_epoch_costs_the_same_however_many_came_before(tmp_path):
-    """The file is written after 1, 2, 4, 8 ... epochs; between them it holds the last of these."""
+def test_the_file_is_written_when_it_is_time(tmp_path):
+    """After each epoch if no seconds are to pass in between, else at the end, and then it has all."""
     held = []
-    with Run(metric=LOSS, directory=tmp_path) as run:
-        for _ in run.epochs(20):
-            held.append(len(stats_of(tmp_path)["valid_reports"]) if held else 0)
+    with Run(metric=LOSS, loggers=[TrainStats(tmp_path, every=0.0)]) as run:
+        for epoch in run.epochs(5):
+            held.append(len(stats_of(tmp_path)["valid_reports"]) if epoch else 0)
             run.log(loss=0.5)
-    assert held == [0, 1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16, 16]
-    assert len(stats_of(tmp_path)["valid_reports"]) == 20
+    assert held == [0, 1, 2, 3, 4]
+    with Run(metric=LOSS, loggers=[TrainStats(tmp_path, every=math.inf)]) as run:
+        for _ in run.epochs(7):
+            run.log(loss=0.5)
+            assert len(stats_of(tmp_path)["valid_reports"]) == 5
+    assert len(stats_of(tmp_path)["valid_reports"]) == 7
 
 
 def test_a_run_that_fails_leaves_all_its_epochs(tmp_path):

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import io
+import pickle
 import tracemalloc
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -71,10 +74,31 @@ def test_arrays_of_other_lengths_are_refused(tmp_path):
 
 
 def test_pickled_objects_are_never_loaded(tmp_path):
-    """They could run code."""
-    np.savez(tmp_path / "x.npz", target=np.array([{}], dtype=object))
-    with pytest.raises(PredictionsError, match="is no archive of plain arrays"):
+    """They could run code; the array is named, and nothing advises to trust it."""
+    np.savez(tmp_path / "x.npz", logits=[1.0], target=np.array([{}], dtype=object))
+    with pytest.raises(PredictionsError, match="'target' is no array of plain numbers or texts") as told:
         open_source(tmp_path / "x.npz")
+    assert "allow_pickle" not in str(told.value)
+
+
+def test_what_is_no_archive_is_said_to_be_none(tmp_path):
+    """A single array, a pickle, nothing, an archive cut short, one of another kind, one with a wrong sum."""
+    path = tmp_path / "x.npz"
+    np.savez(path, target=np.arange(100))
+    whole = path.read_bytes()
+    single = io.BytesIO()
+    np.save(single, np.ones(3))
+    for content in (single.getvalue(), pickle.dumps({}), b"", whole[:60]):
+        path.write_bytes(content)
+        with pytest.raises(PredictionsError, match="is no npz archive"):
+            open_source(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "text")
+    with pytest.raises(PredictionsError, match="is no array of plain"):
+        open_source(path)
+    path.write_bytes(whole[:200] + b"!!!!" + whole[204:])
+    with pytest.raises(PredictionsError, match="is damaged"):
+        open_source(path)
 
 
 def test_a_missing_column_lists_those_there_are(tmp_path):

@@ -126,6 +126,17 @@ def test_a_worker_that_sees_the_storage_alone_takes_part(folder, url):
     }
 
 
+def test_a_worker_at_a_url_writes_only_where_nobody_else_may(folder, proxy):
+    """What its directory says is what it would run."""
+    (folder / "sweep.yaml").write_text(shared(proxy))
+    assert ended("run", "sweep.yaml")[0] == 0
+    (folder / "elsewhere").mkdir(mode=0o700)
+    (folder / "elsewhere").chmod(0o770)
+    code, err = ended("worker", proxy, "--dir", "elsewhere")
+    assert code == 2
+    assert "elsewhere: other users may write in it (mode 0770)" in err
+
+
 def test_a_trial_of_a_machine_that_is_gone_goes_on_elsewhere(folder, url, monkeypatch):
     """Killed in epoch 1 of the second trial; who sees the storage alone waits four beats, and trains it."""
     text = changed("toy_engine:train", "toy_engine:learn")

@@ -17,14 +17,19 @@ from ..registry import register_metric
 Gain = Literal["linear", "exp", "warprec", "binary"]
 
 
-def gains(grades: Tensor, gain: Gain) -> Tensor:
-    """What items of these grades are worth, float64; 0 for those that are not relevant."""
+def gains(grades: Tensor, gain: Gain, unit: Tensor | None = None) -> Tensor:
+    """What items of these grades are worth, float64; 0 for those that are not relevant.
+
+    An exponential gain is in units of 2^unit, so that the ratio of two does not exceed what a float holds.
+    """
     grades = grades.double()
     if gain == "linear":
         return grades
     if gain == "binary":
         return (grades > 0).double()
-    return torch.where(grades > 0, torch.exp2(grades + (gain == "warprec")) - 1, 0.0)
+    unit = grades.new_zeros(()) if unit is None else unit.double()
+    worth = torch.exp2(grades + (gain == "warprec") - unit) - torch.exp2(-unit)
+    return torch.where(grades > 0, worth, 0.0)
 
 
 @register_metric("dcg", [RANKING], aliases={"dcg_burges": "dcg(gain=exp)"})
@@ -94,8 +99,11 @@ class RankingNDCG(RankingDCG):
 
     def values(self, cut: Cut) -> Tensor:
         """Divide the gain by that of an ideal list."""
-        best = gains(cut.lists.ideal, self.gain) * cut.lists.ideal_discounts
-        return super().values(cut) / cut.sum(best)
+        lists = cut.lists
+        unit = lists.ideal[:, :1]
+        found = gains(lists.grades, self.gain, unit) * lists.discounts
+        best = gains(lists.ideal, self.gain, unit) * lists.ideal_discounts
+        return cut.sum(found) / cut.sum(best)
 
 
 @register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])

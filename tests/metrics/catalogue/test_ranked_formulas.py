@@ -221,3 +221,18 @@ def test_where_nothing_is_ranked_the_reason_says_so(name, reason):
     metric = get_metric(name, Ranking(item_popularity=torch.ones(5)))
     metric.update(torch.full((3, 5), -torch.inf), torch.ones(3, 5, dtype=torch.int64))
     assert metric.compute().isnan() and metric.undefined_reason == reason
+
+
+@pytest.mark.parametrize("gain", ["exp", "warprec"])
+def test_a_share_of_the_gain_has_no_largest_grade(gain):
+    """A gain of 2^2000 is no float, but its share of another is; smaller grades are measured as they were."""
+    scores = torch.tensor([[4.0, 3.0, 2.0, 1.0]])
+    discounts = 1 / np.log2(np.arange(4) + 2)
+    for largest in (3, 50, 1022, 2000):
+        metric = get_metric(f"ndcg(gain={gain})", "ranking")
+        grades = np.array([0, largest, largest - 1, 1])
+        metric.update(scores, torch.tensor(grades[None]))
+        worth = [2.0 ** (grade - largest) - 2.0 ** (-largest - (gain == "warprec")) for grade in grades]
+        worth = np.where(grades > 0, worth, 0.0)
+        wanted = (worth * discounts).sum() / (np.sort(worth)[::-1] * discounts).sum()
+        assert metric.compute().item() == pytest.approx(wanted, rel=1e-14)
