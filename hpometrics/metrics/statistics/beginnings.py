@@ -8,6 +8,7 @@ the marks themselves, match nothing, so that nothing has to be left out.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -64,11 +65,19 @@ def shared_up_to(longest: int, bits: int, pairs: Pairs) -> Ints:
 
 
 def _alike(lengths: Ints) -> list[Ints]:
-    """Rows that are about as long, by powers of two, and in each part hold few enough tokens."""
+    """Rows in as few parts as have few enough tokens and a table that they fill; cut by powers of two."""
     order = lengths.argsort()
     sizes = lengths[order]
-    part = np.frexp(sizes)[1] * (int(sizes.sum()) // _BLOCK + 1) + sizes.cumsum() // _BLOCK
-    return np.split(order, np.flatnonzero(part[1:] != part[:-1]) + 1)
+    upto = np.append(0, sizes.cumsum())
+    class_of = np.frexp(sizes)[1] * (int(upto[-1]) // _BLOCK + 1) + upto[1:] // _BLOCK
+    cuts = np.flatnonzero(class_of[1:] != class_of[:-1]) + 1
+    parts, start = [], 0
+    for begin, end in pairwise([0, *cuts.tolist(), len(order)]):
+        tokens = upto[end] - upto[start]
+        if begin > start and (tokens > _BLOCK or (end - start) * sizes[end - 1] > _ROOM * tokens):
+            parts.append(order[start:begin])
+            start = begin
+    return [*parts, order[start:]]
 
 
 def _shared(longest: int, bits: int, pairs: Pairs) -> Ints:
