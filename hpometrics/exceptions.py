@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class HpometricsError(Exception):
     """The parent of every error this package raises on purpose."""
@@ -28,10 +33,26 @@ class MetricNameError(HpometricsError, ValueError):
 
 
 class UnknownMetricError(HpometricsError, KeyError):
-    """No metric of this name exists for this output feature."""
+    """No metric of this name exists for this output feature.
+
+    Args:
+        message: the text, or what makes it once it is read: an error that is caught, since the name is one
+            of the engine's own, looks for no near names.
+    """
+
+    def __init__(self, message: str | Callable[[], str]) -> None:
+        super().__init__(message)
 
     def __str__(self) -> str:
+        if callable(self.args[0]):
+            self.args = (self.args[0](),)
         return str(self.args[0])  # KeyError would show the repr
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[type[UnknownMetricError], tuple[str]]:
+        return type(self), (str(self),)
 
 
 class RegistrationError(HpometricsError, ValueError):

@@ -12,7 +12,7 @@ import pytest
 from hpometrics.search.record import TrialRecord, write_trial
 
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
-HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich"}
+HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich", "filelock"}
 PROBE = """
 import json, sys
 from hpometrics.cli import main
@@ -20,6 +20,22 @@ try:
     main(json.loads(sys.argv[1]), standalone_mode=False)
 finally:
     print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+"""
+
+
+BUILT = """
+import json, sys
+from hpometrics.cli import main
+main(["check", sys.argv[1]], standalone_mode=False)
+from pydantic import BaseModel
+def all_of(cls):
+    for child in cls.__subclasses__():
+        yield child
+        yield from all_of(child)
+ours = {cls for cls in all_of(BaseModel) if cls.__module__.startswith("hpometrics.")}
+built = sorted(cls.__name__ for cls in ours if cls.__pydantic_complete__)
+described = [cls.__name__ for cls in ours for field in cls.model_fields.values() if field.description]
+print(json.dumps([built, described, len(ours)]), file=sys.stderr)
 """
 
 
@@ -64,6 +80,17 @@ def test_the_package_itself_loads_none_of_its_hosts():
 def test_light_commands_load_neither_torch_nor_a_host(arguments):
     """The registry's index and the model of the file are enough."""
     assert not loaded(*arguments) & {*HEAVY, "optuna"}
+
+
+@pytest.mark.parametrize("config", sorted(CONFIG.parent.glob("*.yaml")), ids=lambda path: path.name)
+def test_a_check_builds_one_model_and_reads_no_descriptions(config):
+    """Its validator has those of all sections in it; what editors show is read when the schema is printed."""
+    ran = subprocess.run(
+        [sys.executable, "-c", BUILT, str(config)], capture_output=True, text=True, timeout=100
+    )
+    built, described, known = json.loads(ran.stderr.splitlines()[-1])
+    assert (built, described) == (["Sweep"], [])
+    assert known > 15  # the sections were among those that were looked at
 
 
 def test_a_first_sweep_is_laid_down_without_torch_or_a_host(tmp_path):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 
 from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
@@ -68,7 +69,7 @@ def find_metric(name: str | MetricName, feature_type: str | None = None) -> Foun
     resolved = _resolve(asked, feature_type)
     entries = entries_of(resolved.metric, feature_type)
     if not entries:
-        raise UnknownMetricError(_unknown(asked, feature_type))
+        raise UnknownMetricError(partial(_unknown, asked, feature_type))
     fitting, errors = [], []
     for entry in entries:
         try:

@@ -11,13 +11,12 @@ import warnings
 from collections import ChainMap
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from ..objective import Objective
 from .entry import MetricEntry, Observed
-from .features import InputType
+from .features import FEATURES, InputType
 from .params import Param
 
 ENTRY_POINT_GROUP = "hpometrics.metrics"
@@ -57,7 +56,7 @@ def alias_names(feature_type: str | None = None) -> list[str]:
 def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
     """The entries of one canonical name, of one feature when asked."""
     known = ChainMap(live, index())
-    types = [feature_type] if feature_type else sorted(kind for name, kind in known if name == metric)
+    types = [feature_type] if feature_type else sorted(FEATURES)
     return [known[metric, kind] for kind in types if (metric, kind) in known]
 
 
@@ -66,7 +65,7 @@ def alias_meaning(alias: str, feature_type: str | None) -> str | None:
     known = ChainMap(live_aliases, index_aliases())
     if feature_type is not None:
         return known.get((alias, feature_type))
-    meanings = sorted(meaning for (name, _), meaning in known.items() if name == alias)
+    meanings = sorted(known[alias, kind] for kind in FEATURES if (alias, kind) in known)
     return max(meanings, key=meanings.count, default=None)
 
 
@@ -106,6 +105,8 @@ def forget_index() -> None:
 @cache
 def load_plugins() -> None:
     """Load the packages that bring metrics, once; one that cannot be loaded is left out with a warning."""
+    from importlib.metadata import entry_points  # which loads much, for what few ask
+
     for plugin in entry_points(group=ENTRY_POINT_GROUP):
         try:
             plugin.load()

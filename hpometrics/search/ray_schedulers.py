@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from typing import Any, NamedTuple
 
 from ray.tune.schedulers import PopulationBasedTraining, TrialScheduler
 
@@ -29,6 +30,37 @@ SCHEDULERS: Mapping[str, PlugIn] = {
     ),
     "pbt": PlugIn("hpometrics.search.population:Population", hidden=("space", "seed")),
 }
+
+
+class _Search(NamedTuple):
+    """What a scheduler is to know of the search, and how it was called."""
+
+    name: str
+    epochs: int | None
+    space: Space | None
+    seed: int | None
+
+
+def _halving(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    if search.epochs is None:
+        raise ConfigError(f"{search.name} needs to know the most epochs a run can have: give epochs=")
+    brackets = 3 if search.name == "hyperband" else 1
+    return {"brackets": brackets, "max_t": search.epochs, "time_attr": EPOCH, **given}
+
+
+def _median(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    grace = given.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
+    return {"min_samples_required": 5, **given, "grace_period": grace, "time_attr": EPOCH}
+
+
+def _population(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    if search.space is None:
+        raise ConfigError("pbt changes params within their space; make its tuner by RayObjective.tuner")
+    return {"space": search.space, "seed": search.seed, "mutate": (), **given}
+
+
+_COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt": _population}
+"""Adds to the arguments of a scheduler what they do not say."""
 
 
 def make_scheduler(
@@ -61,22 +93,8 @@ def make_scheduler(
         return _adopted(deepcopy(spec), objective)
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
     found, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
-    if name in ("asha", "hyperband"):
-        if epochs is None:
-            raise ConfigError(f"{name} needs to know the most epochs a run can have: give epochs=")
-        arguments = {
-            "brackets": 3 if name == "hyperband" else 1,
-            "max_t": epochs,
-            "time_attr": EPOCH,
-            **arguments,
-        }
-    if name == "median":
-        grace = arguments.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
-        arguments = {"min_samples_required": 5, **arguments, "grace_period": grace, "time_attr": EPOCH}
-    if name == "pbt":
-        if space is None:
-            raise ConfigError("pbt changes params within their space; make its tuner by RayObjective.tuner")
-        arguments = {"space": space, "seed": seed, "mutate": (), **arguments}
+    if name in _COMPLETED:
+        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
     try:
         return _adopted(found(**arguments), objective)
     except (AssertionError, TypeError, ValueError) as err:

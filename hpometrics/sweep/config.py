@@ -1,4 +1,8 @@
-"""The sweep file as a model: seven small sections, each answering one question; unknown keys are errors."""
+"""The sweep file as a model: seven small sections, each answering one question; unknown keys are errors.
+
+A section that may be left out stands as `model_construct()` leaves it: of defaults alone there is nothing to
+validate, and no validator of its own is built beside the one of the file.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +190,7 @@ class RayBackend(Strict):
 
     workers: Annotated[int, Field(ge=1)] | None = None
     """Trials at the same time; as many as fit unless given."""
-    resources: Resources = Resources()
+    resources: Resources = Resources.model_construct()
     """What one trial needs."""
     storage: Directory | None = None
     """Where Ray keeps its own files, a path or a URI such as `s3://bucket/ray`; `ray` in the run directory
@@ -298,13 +302,13 @@ class Draft(Strict):
     """What varies: a dimension per parameter."""
     metrics: Metrics | None = None
     """What is good."""
-    search: Search = Search()
+    search: Search = Search.model_construct()
     """How to look."""
-    backend: BackendForm = Backend(optuna=OptunaBackend())
+    backend: BackendForm = Backend.model_construct(optuna=OptunaBackend.model_construct())
     """Where it runs: `optuna`, `ray`, or a mapping of one key."""
     budget: Budget | None = None
     """When to stop."""
-    results: Results = Results()
+    results: Results = Results.model_construct()
     """What is left."""
 
 
@@ -315,7 +319,7 @@ class Sweep(Draft):
     """What is trained: `module:function`, or a mapping."""
     space: SpaceForm = Field(default_factory=dict)
     """What varies: a dimension per parameter. The list backend can do without."""
-    metrics: Metrics = Metrics()
+    metrics: Metrics = Metrics.model_construct()
     """What is good."""
     budget: Budget
     """When to stop."""

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 
-from filelock import FileLock, Timeout
-
 from ..exceptions import ConfigError
 from ..search.atomic import free_name, make_private
 from ..search.epoch_log import read_trial
@@ -69,6 +67,8 @@ class RunDirectory:
 
     def home_id(self) -> str:
         """Give the id by which workers that see the directory know each other in a storage; made once."""
+        from filelock import FileLock  # where a directory is written; its readers hold nothing
+
         path = self.path / ".home"
         with FileLock(f"{path}.lock"):
             if not path.exists():
@@ -122,6 +122,8 @@ class RunDirectory:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
         lock = FileLock(self.path / ".lock", blocking=False)
         try:
             lock.acquire()
@@ -138,6 +140,8 @@ class RunDirectory:
         Raises:
             ConfigError: one is; the message names its trial.
         """
+        from filelock import FileLock, Timeout
+
         for path in self.locks.glob("*"):
             try:
                 with FileLock(path, blocking=False):

@@ -33,9 +33,7 @@ T = TypeVar("T")
 class Strict(BaseModel):
     """A mapping whose keys are all known and whose values are taken as they are written."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 def wrong(text: str) -> PydanticCustomError:
@@ -148,7 +146,7 @@ Duration = Annotated[
 class Plugin(BaseModel):
     """A sampler, pruner or logger: its name, and its options where written `{name: {option: value}}`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
@@ -181,7 +179,7 @@ PluginForm = Annotated[
 class Metric(BaseModel):
     """A metric as it is named in a file: the name, a direction that is stated, what is combined."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     direction: str | None = None
@@ -211,7 +209,7 @@ TermWeight = Annotated[float, Field(gt=0)]
 class MetricMapping(BaseModel):
     """`{metric: f1, average: macro}`: a name in parts; other keys are the metric's parameters."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     __pydantic_extra__: dict[str, PlainScalar]
 
     metric: str
@@ -227,7 +225,7 @@ class MetricMapping(BaseModel):
 class TermMapping(BaseModel):
     """`{weight: 0.001, direction: minimize}`: a term that has no direction of its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     weight: TermWeight
     """How much it counts."""
@@ -238,7 +236,7 @@ class TermMapping(BaseModel):
 class CombineMapping(BaseModel):
     """`{combine: {intent.accuracy: 2, reply.perplexity: 0.5}}`: a weighted sum, each term with its sign."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     combine: Annotated[dict[str, TermWeight | TermMapping], Field(min_length=1)]
     """The weight of each metric, diagnostic or value of the engine's own; its direction gives it its sign."""

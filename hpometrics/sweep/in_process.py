@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 
 import optuna
 
@@ -31,7 +30,7 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
         BaseException: what stopped the trial at work, once it is recorded as interrupted.
         DiskError: the record or the study cannot be written.
     """
-    with _locks(job) as locks, opened_study(job, locks, verbose) as study:
+    with closing(_locks(job)) as locks, opened_study(job, locks, verbose) as study:
         elsewhere = Gathering(job) if locks.shared and job.gathers else None
         while not is_over(study, job):
             trial = take_up(study, job, locks) or _next(study, job, locks)
@@ -39,7 +38,7 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
                 elsewhere.gather(study)
             if trial is not None:
                 _run(trial, study, job, locks)
-            elif isinstance(locks, TrialLeases) and has_open_trials(study, job):
+            elif locks.shared and has_open_trials(study, job):
                 locks.pause()  # others are at the last trials; one of them may die
             elif job.plan.trials is not None:
                 break
@@ -47,17 +46,11 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
             elsewhere.gather(study)
 
 
-@contextmanager
-def _locks(job: Job) -> Iterator[TrialLocks]:
+def _locks(job: Job) -> TrialLocks:
     settings = job.plan.config.backend.optuna
     if settings is None or not is_shared(storage_of(job.plan.config.backend)):
-        yield TrialLocks(job.directory, job.plan.trials)
-        return
-    leases = TrialLeases(job.directory, job.plan.trials, settings.heartbeat)
-    try:
-        yield leases
-    finally:
-        leases.close()
+        return TrialLocks(job.directory, job.plan.trials)
+    return TrialLeases(job.directory, job.plan.trials, settings.heartbeat)
 
 
 def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:

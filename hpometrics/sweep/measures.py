@@ -97,9 +97,13 @@ def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> M
     try:
         placed = place(name, types)
     except UnknownMetricError as err:
-        if stated is not None and not is_registered(name):
+        if is_registered(name) or (stated is None and not steers):
+            raise
+        if stated is not None:
             return Measure(str(name), stated, "stated", reported=True)
-        raise MeasureError(_unknown(name, err, steers)) from None
+        raise MeasureError(
+            f"{one_line(err)}; if the engine reports it, state {{metric: {name}, direction: ...}}"
+        ) from None
     if settle and types == UNSAID and not path:
         _check_clear(placed.found)
     return _known(placed, stated, steers)
@@ -194,8 +198,3 @@ def _check_clear(found: FoundMetric) -> None:
             f"{found.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
             f"nor the engine says which it is; say engine.output, as in output: {example}"
         )
-
-
-def _unknown(name: MetricName, err: UnknownMetricError, steers: bool) -> str:
-    own = f"; if the engine reports it, state {{metric: {name}, direction: ...}}"
-    return one_line(err) + (own if steers and not is_registered(name) else "")

@@ -15,7 +15,6 @@ from ..exceptions import ConfigError, RecordError
 from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.picking import Pick
-from ..versions import installed_versions
 from .loader import Document, parse_document, read_document
 from .outputs import plain
 from .writer import dump_yaml
@@ -159,6 +158,8 @@ def resolve(plan: Plan) -> Resolved:
     Raises:
         ConfigError: the metric has no direction yet.
     """
+    from ..versions import installed_versions  # of which readers of results need none
+
     optimised = _optimised(plan)
     best = plan.optimize
     return Resolved(

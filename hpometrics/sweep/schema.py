@@ -6,6 +6,7 @@ from typing import Any
 
 from ..metrics.registry import MetricEntry, all_entries
 from .config import Sweep
+from .descriptions import Described
 from .support import PRUNERS, SAMPLERS
 
 _TITLE = "hpometrics sweep"
@@ -14,7 +15,7 @@ _DIALECT = "http://json-schema.org/draft-07/schema#"
 
 def json_schema() -> dict[str, Any]:
     """Give a schema that draft-07 and 2020-12 validators read alike; metrics with parameters validate too."""
-    schema = Sweep.model_json_schema(by_alias=True)
+    schema = Sweep.model_json_schema(by_alias=True, schema_generator=Described)
     text = _replaced(schema, "#/$defs/", "#/definitions/")
     text["definitions"] = text.pop("$defs")
     _suggest(text["definitions"]["Metrics"]["properties"], ("optimize", "track"), _metric_names())

@@ -12,7 +12,6 @@ from typing import Any
 from warnings import catch_warnings
 
 from ..exceptions import ConfigError, HpometricsError, missing_extra
-from ..logs import loggers
 from ..messages import did_you_mean, one_line
 from ..objective import Objective
 from ..search.drivers import check_driver
@@ -197,6 +196,10 @@ def _objectives(sweep: Draft) -> Iterator[tuple[Path, str]]:
 
 
 def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
+    if not sweep.results.loggers:
+        return
+    from ..logs import loggers  # each with what it writes by
+
     for index, logger in enumerate(sweep.results.loggers):
         path = ("results", "loggers", index)
         if logger.name not in loggers.LOGGERS:

@@ -63,5 +63,8 @@ class TrialLocks:
         """Give a trial up."""
         self._held.pop(number).release()
 
+    def pause(self) -> None:
+        """Wait before asking again whether a trial has become free; where nobody else is, none will."""
+
     def close(self) -> None:
         """Stop what goes on beside the trials."""

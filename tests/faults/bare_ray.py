@@ -35,8 +35,8 @@ class BareRay(Patient):
     join = start
 
     def finished(self) -> set[int]:
-        """The trials that have ended, with an error or without one."""
-        return {number for number, state in self._states().items() if state in _ENDED}
+        """The trials that have ended without an error; the others are to be resumed."""
+        return {number for number, state in self._states().items() if state == "TERMINATED"}
 
     def whole(self) -> set[int]:
         """The trials that ended without an error and have a cost in their last epoch."""
@@ -78,12 +78,13 @@ def fit(home: str, trials: int) -> None:
 
     ours = {"address": "local", "num_cpus": 2, "object_store_memory": 80 * 2**20}  # no one else's cluster
     ray.init(include_dashboard=False, log_to_driver=False, **ours)
+    space = {"lr": tune.uniform(0.0, 1.0), "folder": os.getcwd()}
     if tune.Tuner.can_restore(home):
-        tuner = tune.Tuner.restore(home, trainable=train)
+        tuner = tune.Tuner.restore(home, trainable=train, param_space=space, resume_errored=True)
     else:
         tuner = tune.Tuner(
             train,
-            param_space={"lr": tune.uniform(0.0, 1.0), "folder": os.getcwd()},
+            param_space=space,
             tune_config=tune.TuneConfig(metric="cost", mode="min", num_samples=trials),
             run_config=tune.RunConfig(
                 name=Path(home).name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from typing import Literal
 
@@ -9,6 +11,7 @@ import pytest
 from sample_metrics import Gap, Reversed
 
 from hpometrics.exceptions import MetricNameError, ObjectiveError, RegistrationError, UnknownMetricError
+from hpometrics.metrics import lookup
 from hpometrics.metrics.features import CATEGORY, NUMBER, VECTOR, Binary, Category, Number, Set
 from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
 from hpometrics.objective import MAXIMIZE
@@ -234,3 +237,30 @@ def test_an_alias_of_several_outputs_means_what_most_of_them_mean():
     assert str(find_metric("jaccard_score").name) == "jaccard"
     with pytest.raises(MetricNameError, match="iou of mask needs average="):
         find_metric("jaccard_score", "mask")
+
+
+def test_near_names_are_looked_for_when_the_error_is_read(monkeypatch):
+    """A name that no metric has may be one of the engine's own: to ask costs no search among all names."""
+    words = []
+
+    def counted(word, known):
+        words.append(word)
+        return suggestion(word, known)
+
+    suggestion = lookup.suggestion
+    monkeypatch.setattr(lookup, "suggestion", counted)
+    assert not lookup.is_registered("acuracy")
+    with pytest.raises(UnknownMetricError) as error:
+        find_metric("acuracy", CATEGORY)
+    assert words == []
+    assert "Did you mean 'accuracy'?" in str(error.value) and str(error.value) in repr(error.value)
+    assert words == ["acuracy"]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_an_error_tells_the_same_in_another_process(copied):
+    """Whether it was read before or not."""
+    with pytest.raises(UnknownMetricError) as error:
+        find_metric("acuracy", CATEGORY)
+    assert str(copied(error.value)) == str(error.value)
+    assert "Did you mean 'accuracy'?" in str(copied(error.value))
