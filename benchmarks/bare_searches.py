@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sqlite3
@@ -120,6 +121,7 @@ def search_with_tune(search: Search, home: Path) -> tune.ResultGrid:
     """Search with a Tuner as Ray's documentation has it, and with Optuna's sampler."""
 
     def trainable(config: dict[str, Any]) -> None:
+        importlib.import_module("torchmetrics")  # as the training of whoever measures with it
         for epoch in range(search.epochs):
             tune.report({"loss": value_at(epoch), "epoch": epoch + 1})
 

@@ -6,9 +6,9 @@ by hand have the same sampler, pruner, SQLite file with a write-ahead log, param
 force one line of JSON per epoch to the disk before the next epoch begins. The training code of both takes
 the time itself, so that what is done once (imports, the study's tables, the results) is in no figure. They
 take turns in one process on one thread. CPU and wall time are printed apart: a line on its way to the disk
-takes wall time. With `--ray` both tuners draw from the same sampler of Optuna, run the same loop in Ray's
-workers and write Tune's JSON files; what is compared is the CPU time of the driver, from the making of the
-tuner to its end.
+takes wall time. With `--ray` the workers of both import torchmetrics; both tuners draw from the same
+sampler of Optuna, run the same loop in Ray's workers and write Tune's JSON files; what is compared is the
+CPU time of the driver, from the making of the tuner to its end.
 
     python benchmarks/sweep_overhead.py [--turns 5] [--trials 12] [--epochs 25] [--mib 8] [--ray]
 """

@@ -1,24 +1,26 @@
 """N-gram matches: which n-grams of each prediction its references hold, counted for a whole batch at once.
 
 Tokens become small whole numbers, n-grams the bits of several, and one sort brings equal n-grams of a row
-together, and with one reference their beginnings as well. It is exact: no n-gram is ever replaced by a hash.
+together; with one reference those of every order at once (`beginnings`). It is exact: no n-gram is ever
+replaced by a hash.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import MetricInputError
+from .beginnings import Pairs, fits, shared_up_to
 from .numbered import Ints, Numbered, Texts, bits_of, numbered
 
 _BITS = 62
 _ORDER_BITS = 5  # of a key, to tell orders apart that are counted at once
-_ROOM = 3  # a table of rows of unequal length may be so many times as large as what it holds
 _MANY = 1 << 14  # tokens from which the keys of all orders at once outgrow the processor's cache
 
 
@@ -58,19 +60,36 @@ class NgramMatches:
         return made
 
     def _compare(self, texts: Numbered, counts: Ints, apart: bool) -> None:
-        rows = np.repeat(np.arange(len(counts)), counts)
-        if apart and len(rows) != len(counts):
-            texts = texts.repeated(rows)
+        single = bool((counts == 1).all())
+        if apart and not single:
+            texts = texts.repeated(_rows_of(counts))
         self.first: Ints = np.cumsum(counts) - counts
-        self.pairs = len(texts.lengths) - len(rows)
-        own = np.arange(self.pairs)
-        source = np.ones_like(rows) if apart else np.arange(len(rows)) - self.first[rows] + 1
+        self._counts = np.ones(int(counts.sum()), np.int64) if apart else counts  # of references
+        self.pairs = len(self._counts)
         self._ids, self._id_bits, self._lengths = texts
-        self._owners: Ints = np.repeat(np.concatenate([own, own if apart else rows]), self._lengths)
-        self._sources: Ints = np.repeat(np.concatenate([np.zeros_like(own), source]), self._lengths)
-        self._source_bits = bits_of(int(source.max(initial=0)))
-        self._left: Ints = np.repeat(np.cumsum(self._lengths), self._lengths) - np.arange(len(self._ids))
+        self._single = apart or single  # whether each pair has one reference
         self._grams = [Grams(self._ids, self._id_bits)]
+
+    @cached_property
+    def _owners(self) -> Ints:
+        """Whose each token is."""
+        return np.repeat(np.concatenate([np.arange(self.pairs), _rows_of(self._counts)]), self._lengths)
+
+    @cached_property
+    def _sources(self) -> Ints:
+        """Of which text of its owner each token is: 0 the prediction, from 1 the references."""
+        before = (np.cumsum(self._counts) - self._counts).repeat(self._counts)
+        source = np.arange(1, len(before) + 1) - before
+        return np.repeat(np.concatenate([np.zeros(self.pairs, np.int64), source]), self._lengths)
+
+    @cached_property
+    def _source_bits(self) -> int:
+        return bits_of(int(self._sources.max(initial=0)))
+
+    @cached_property
+    def _left(self) -> Ints:
+        """How many tokens of its text are left from each on."""
+        return np.repeat(np.cumsum(self._lengths), self._lengths) - np.arange(len(self._ids))
 
     @property
     def predicted_lengths(self) -> Ints:
@@ -107,36 +126,12 @@ class NgramMatches:
 
     def matched_up_to(self, order: int) -> Ints:
         """The matches of every order up to this one, at once: shape (order, pairs)."""
-        if len(self._ids) and self._source_bits == 1 and order * self._id_bits + bits_of(self.pairs) < _BITS:
-            return self._matched_beginnings(order)
+        if self._single and fits(order, self._id_bits):
+            texts = Pairs(self._ids, self.predicted_lengths, self.reference_lengths)
+            return shared_up_to(order, self._id_bits, texts)
         if order >= 1 << _ORDER_BITS or len(self._ids) > _MANY:
             return np.stack([self.matched(one) for one in range(1, order + 1)])
         return self._matched(range(1, order + 1))
-
-    def _matched_beginnings(self, longest: int) -> Ints:
-        """The matches of all orders by one sort: equal n-grams lie together if longer ones are sorted."""
-        key = self._longest_keys(longest)
-        found = np.empty((longest, self.pairs))
-        for order in range(1, longest + 1):
-            rest = (longest - order) * self._id_bits + 1
-            key, bounds = _runs(key, rest)  # what is alone matches nothing, nor does what it begins
-            right = _sums(key & 1, bounds)  # how many are of references
-            matched = np.minimum(right, bounds[1:] - bounds[:-1] - right)
-            grams = key.take(bounds[:-1]) >> rest
-            matched *= (grams & ((1 << self._id_bits) - 1)) > 0  # 0: behind the end
-            found[order - 1] = np.bincount(grams >> order * self._id_bits, matched, self.pairs)
-        return found.astype(np.int64)
-
-    def _longest_keys(self, longest: int) -> Ints:
-        """What begins at each token, 0 behind the end of its text, as a number: whose, which, what source."""
-        key = self._owners << self._id_bits
-        key |= self._ids
-        for place in range(1, longest):
-            key <<= self._id_bits
-            key[:-place] |= np.where(self._left[:-place] > place, self._ids[place:], 0)
-        key <<= 1
-        key |= self._sources
-        return _sorted_by_owner(key, self.predicted_lengths, self.reference_lengths)
 
     def _matched(self, orders: Sequence[int]) -> Ints:
         bits = max(self._of_order(order).bits for order in orders)
@@ -185,43 +180,9 @@ class NgramMatches:
         return Grams((numbers[:-1] << self._id_bits) | self._ids[order:], bits + self._id_bits)
 
 
-def _sorted_by_owner(key: Ints, first: Ints, second: Ints) -> Ints:
-    """Sort keys that begin with their owner: so many of each owner, then so many more of each.
-
-    Owners that have about as many are rows of a table, each sorted on its own in a fraction of the time.
-    """
-    width, more = int(first.max(initial=0)), int(second.max(initial=0))
-    if len(first) != len(second) or len(first) * (width + more) > _ROOM * len(key):
-        key.sort()
-        return key
-    places, split = np.arange(width + more), int(first.sum())
-    table = np.full((len(first), len(places)), np.iinfo(np.int64).max)
-    table[:, :width][places[:width] < first[:, None]] = key[:split]
-    table[:, width:][places[:more] < second[:, None]] = key[split:]
-    table.sort(axis=1)
-    ordered: Ints = table[places < (first + second)[:, None]]
-    return ordered
-
-
-def _runs(ordered: Ints, bits: int) -> tuple[Ints, Ints]:
-    """The values of which there are several that are equal but for their last bits; where each run begins.
-
-    Behind the beginnings of the runs stands where the last one ends.
-    """
-    same = np.zeros(len(ordered) + 1, np.bool_)  # as the one before
-    np.less(ordered[1:] ^ ordered[:-1], 1 << bits, out=same[1:-1])
-    several = np.flatnonzero(same[1:] | same[:-1])
-    begins = np.ones(len(several) + 1, np.bool_)
-    np.logical_not(same.take(several), out=begins[:-1])
-    return ordered.take(several), np.flatnonzero(begins)
-
-
-def _sums(values: Ints, bounds: Ints) -> Ints:
-    """The sum of the values of each run; for many short ones in less time than `np.add.reduceat`."""
-    upto = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, out=upto[1:])
-    at = upto.take(bounds)
-    return at[1:] - at[:-1]
+def _rows_of(counts: Ints) -> Ints:
+    """The row of each reference, of which each row has so many."""
+    return np.repeat(np.arange(len(counts)), counts)
 
 
 def _starts(ordered: Ints) -> Ints:

@@ -13,15 +13,19 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Texts = Sequence[Sequence[Hashable]]
 
+FIRST = 2
+"""The smallest number of a token: two smaller ones are left to whoever marks where a text ends."""
+
 _SPACE = ord(" ")
 _WIDTH = 8  # bytes of a word that an int64 holds
 _TABLE_BITS = 14
-_SPREAD = 0x1E3779B97F4A7C15  # an odd number with bits all over
+_DENSE = 1 << 13  # tokens from which the place of one takes too many bits
+_SPREADS = (0x1E3779B97F4A7C15, 0x2545F4914F6CDD1D, 0x27BB2EE687B0B0FD)  # odd, with bits all over
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WIDTH)] + [-1])
 
 
 class Numbered(NamedTuple):
-    """Texts as numbers from 1, one text after the other: numbers of so many bits, and the texts' lengths."""
+    """Texts as numbers from `FIRST`, one after the other: numbers of so many bits, and the texts' lengths."""
 
     ids: Ints
     bits: int
@@ -59,18 +63,18 @@ def numbered_running(tokens: Sequence[str], end: str, left_out: Sequence[str]) -
     [2, 0, 1]
     """
     ids, bits = _numbers(tokens, len(tokens), (end, *left_out))
-    kept = ids > 1 + len(left_out)
-    lengths = np.diff(np.cumsum(kept)[ids == 1], prepend=0)
+    kept = ids > FIRST + len(left_out)
+    lengths = np.diff(np.cumsum(kept)[ids == FIRST], prepend=0)
     return Numbered(ids[kept], bits, lengths)
 
 
 def _numbers(tokens: Iterable[Hashable], count: int, first: Sequence[Hashable]) -> tuple[Ints, int]:
-    """The numbers of tokens, from 1, those of `first` first; one more number fits in the bits."""
-    numbers: defaultdict[Hashable, int] = defaultdict(itertools.count(1).__next__)
+    """The numbers of tokens, those of `first` first; one more number fits in the bits."""
+    numbers: defaultdict[Hashable, int] = defaultdict(itertools.count(FIRST).__next__)
     for token in first:
         numbers[token]
     ids = np.fromiter(map(numbers.__getitem__, tokens), np.int64, count)
-    return ids, bits_of(len(numbers) + 1)
+    return ids, bits_of(FIRST + len(numbers))
 
 
 def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
@@ -83,38 +87,60 @@ def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
     """
     text = b" " + text + b" " * _WIDTH
     space = np.frombuffer(text, np.uint8) == _SPACE
-    edges = np.flatnonzero(space[1:] != space[:-1]) + 1
+    edges = (space[1:] != space[:-1]).nonzero()[0]  # each is one before where a word starts or has ended
     starts, ends = edges[::2], edges[1::2]
-    spelt = np.ndarray(len(text) - _WIDTH + 1, "<i8", text, strides=(1,)).take(starts)
+    spelt = np.ndarray(len(text) - _WIDTH, "<i8", text, 1, strides=(1,)).take(starts)
     sizes = ends - starts
     spelt &= _MASKS.take(sizes, mode="clip")
-    long = np.flatnonzero(sizes > _WIDTH)
-    words = (text[i:j] for i, j in zip(starts[long].tolist(), ends[long].tolist(), strict=True))
+    long = (sizes > _WIDTH).nonzero()[0]
+    words = (text[i + 1 : j + 1] for i, j in zip(starts[long].tolist(), ends[long].tolist(), strict=True))
     table: defaultdict[bytes, int] = defaultdict(itertools.count(-1, -1).__next__)  # ASCII is never negative
     spelt[long] = np.fromiter(map(table.__getitem__, words), np.int64, len(long))
     ended, kept = spelt == _spelt(end), np.ones(len(spelt), np.bool_)
     for word in (end, *left_out):
         kept &= spelt != _spelt(word)
-    ids, bits = _ranks(spelt.compress(kept))
-    closing = np.flatnonzero(ended)  # each text has one word at least, its end, which is not kept
-    opening = np.append(0, closing[:-1] + 1)[: len(closing)]
+    ids, bits = _numbers_of(spelt.compress(kept))
+    closing = ended.nonzero()[0]  # each text has one word at least, its end, which is not kept
+    opening = np.zeros_like(closing)
+    opening[1:] = closing[:-1] + 1
     lengths = np.add.reduceat(kept, opening, dtype=np.int64)
     return Numbered(ids, bits, lengths)
 
 
-def _ranks(values: Ints) -> tuple[Ints, int]:
-    """Number values other than 0 from 1, most by a table; those whose place another one has, by a sort."""
-    places = ((values * _SPREAD).view(np.uint64) >> np.uint64(64 - _TABLE_BITS)).view(np.int64)
-    table = np.zeros(1 << _TABLE_BITS, np.int64)
-    table[places] = values
-    taken = np.flatnonzero(table != 0)
-    numbers = np.empty_like(table)
-    numbers[taken] = np.arange(1, len(taken) + 1)
-    ids = numbers.take(places)
-    crowded = np.flatnonzero(table.take(places) != values)
-    distinct, inverse = np.unique(values.take(crowded), return_inverse=True)
-    ids[crowded] = len(taken) + 1 + inverse
-    return ids, bits_of(len(taken) + len(distinct) + 1)
+def _numbers_of(values: Ints) -> tuple[Ints, int]:
+    """Number values by a place of each."""
+    places = _places_of(values, _SPREADS)
+    count = len(places)
+    if count > _DENSE:
+        places, count = _dense(places)
+    places += FIRST
+    return places, bits_of(FIRST + count)
+
+
+def _places_of(values: Ints, spreads: Sequence[int]) -> Ints:
+    """Of each value the same place of it, by a table; of those whose entry another has taken by a next one.
+
+    Values that crowd every table are sorted.
+    """
+    if not spreads:
+        _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        return first.take(inverse)
+    entries = ((values * spreads[0]).view(np.uint64) >> np.uint64(64 - _TABLE_BITS)).view(np.int64)
+    table = np.empty(1 << _TABLE_BITS, np.int64)
+    table[entries] = np.arange(len(values))
+    places = table.take(entries)
+    crowded = (values.take(places) != values).nonzero()[0]
+    if len(crowded):
+        places[crowded] = crowded.take(_places_of(values.take(crowded), spreads[1:]))
+    return places
+
+
+def _dense(places: Ints) -> tuple[Ints, int]:
+    """The same places counted from 0 without gaps, and how many there are."""
+    used = np.zeros(len(places), np.bool_)
+    used[places] = True
+    upto = np.cumsum(used)
+    return upto.take(places) - 1, int(upto[-1])
 
 
 def _spelt(word: str) -> int:

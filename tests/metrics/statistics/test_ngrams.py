@@ -69,6 +69,20 @@ def test_texts_of_uneven_length(long):
     assert NgramMatches(texts, references).matched_up_to(4).tolist() == expected
 
 
+def test_rows_without_a_reference():
+    """Beside rows with several: nothing matches, and apart the others keep their own prediction."""
+    texts, references = ["ab", "cd", "ef"], [[], ["cd", "cx"], ["ef"]]
+    assert NgramMatches(texts, references).matched_up_to(2).tolist() == [[0, 2, 2], [0, 1, 1]]
+    assert NgramMatches(texts, references, apart=True).matched_up_to(2).tolist() == [[2, 1, 2], [1, 0, 1]]
+
+
+def test_as_many_references_as_rows_but_not_one_each():
+    """A prediction is compared with the references of its own row only."""
+    texts, references = ["ab", "cd"], [[], ["ab", "cd"]]
+    assert NgramMatches(texts, references).matched_up_to(1).tolist() == [[0, 2]]
+    assert NgramMatches(texts, references, apart=True).matched_up_to(1).tolist() == [[0, 2]]
+
+
 def test_long_ngrams_are_numbered_anew(monkeypatch):
     """Where the bits do not suffice, n-grams are numbered by those there are: the counts stay."""
     texts, references = draw(0, 20, 40, 30, 2)

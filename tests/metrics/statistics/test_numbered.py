@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpometrics.metrics.statistics import numbered
-from hpometrics.metrics.statistics.numbered import numbered_bytes, numbered_running
+from hpometrics.metrics.statistics.numbered import FIRST, numbered_bytes, numbered_running
 
 
 def first_places(ids: np.ndarray) -> list[int]:
@@ -18,11 +18,12 @@ def first_places(ids: np.ndarray) -> list[int]:
     ].tolist()
 
 
-@pytest.mark.parametrize("bits", [2, 14])
+@pytest.mark.parametrize(("bits", "dense"), [(2, 1000), (2, 10), (5, 1000), (14, 10), (14, 1000)])
 @pytest.mark.parametrize("seed", range(4))
-def test_bytes_give_what_words_give(seed, bits, monkeypatch):
-    """Equal words have equal numbers, other words others, those above eight letters too; 0 is none."""
+def test_bytes_give_what_words_give(seed, bits, dense, monkeypatch):
+    """Equal words have equal numbers, other words others, those above eight letters too; some stay free."""
     monkeypatch.setattr(numbered, "_TABLE_BITS", bits)
+    monkeypatch.setattr(numbered, "_DENSE", dense)
     rng = random.Random(seed)
     words = ["".join(rng.choices("xyz", k=rng.randint(1, 12))) for _ in range(60)] + [
         "a",
@@ -34,7 +35,8 @@ def test_bytes_give_what_words_give(seed, bits, monkeypatch):
     short, long = numbered_bytes(text.encode(), ".", ["a"]), numbered_running(text.split(), ".", ["a"])
     assert first_places(short.ids) == first_places(long.ids)
     assert short.lengths.tolist() == long.lengths.tolist()
-    assert 0 < short.ids.min() and short.ids.max() < (1 << short.bits) - 1
+    assert short.ids.min() >= FIRST and short.ids.max() < (1 << short.bits) - 1
+    assert dense > 10 or len(set(short.ids.tolist())) == short.ids.max() + 1 - FIRST
 
 
 def test_empty_texts_are_filled():
