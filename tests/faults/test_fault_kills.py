@@ -14,13 +14,17 @@ HOSTS = [Injured, InjuredInJournal, pytest.param(BareOptuna, marks=pytest.mark.t
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_worker_killed_at_any_moment_leaves_its_trial_to_the_others(tmp_path, card, rounds, host):
-    """Two workers; one is killed and another joins, again and again; then the sweep is run to its end."""
+    """Two workers; one is killed and another joins, again and again; then the sweep is run to its end.
+
+    There are trials enough for every kill, also where many of them end between two.
+    """
     tried = rounds(60)
-    patient = host(tmp_path, trials=3 * tried)
+    patient = host(tmp_path, trials=8 * tried)
     first = patient.start()
     first.waits_for(lambda: patient.is_at_work(first))
     patient.kill(first)
     trials = patient.kill_workers(tried, Random(1))
+    assert len(trials) == tried
     patient.run()
     whole = patient.whole()
     card(patient.toll("SIGKILL of a worker at any moment", len(trials), sum(one in whole for one in trials)))
