@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,6 +49,21 @@ def ray_cluster() -> Iterator[None]:
     start_ray(num_cpus=2, object_store_memory=80 * 2**20)
     yield
     ray.shutdown()
+
+
+@pytest.fixture
+def suggested_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of metrics for which near ones have been looked for."""
+    from hpometrics.metrics import lookup
+
+    names, suggestion = [], lookup.suggestion
+
+    def counted(name: str, known: Iterable[str]) -> str:
+        names.append(name)
+        return suggestion(name, known)
+
+    monkeypatch.setattr(lookup, "suggestion", counted)
+    return names
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -239,22 +239,14 @@ def test_an_alias_of_several_outputs_means_what_most_of_them_mean():
         find_metric("jaccard_score", "mask")
 
 
-def test_near_names_are_looked_for_when_the_error_is_read(monkeypatch):
+def test_near_names_are_looked_for_when_the_error_is_read(suggested_for):
     """A name that no metric has may be one of the engine's own: to ask costs no search among all names."""
-    words = []
-
-    def counted(word, known):
-        words.append(word)
-        return suggestion(word, known)
-
-    suggestion = lookup.suggestion
-    monkeypatch.setattr(lookup, "suggestion", counted)
     assert not lookup.is_registered("acuracy")
     with pytest.raises(UnknownMetricError) as error:
         find_metric("acuracy", CATEGORY)
-    assert words == []
+    assert suggested_for == []
     assert "Did you mean 'accuracy'?" in str(error.value) and str(error.value) in repr(error.value)
-    assert words == ["acuracy"]
+    assert suggested_for == ["acuracy"]
 
 
 @pytest.mark.parametrize("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.metrics import lookup
 from hpometrics.metrics.features import Binary
 from hpometrics.metrics.groups import members_of
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -80,20 +79,12 @@ def test_a_sweep_without_groups_is_as_it_was():
     assert tracked(SWEEP) == ["accuracy"]
 
 
-def test_no_near_names_are_looked_for_of_what_the_engine_reports(monkeypatch):
+def test_no_near_names_are_looked_for_of_what_the_engine_reports(suggested_for):
     """That is no mistake; of a name that is one they are."""
-    words = []
-
-    def counted(word, known):
-        words.append(word)
-        return suggestion(word, known)
-
-    suggestion = lookup.suggestion
-    monkeypatch.setattr(lookup, "suggestion", counted)
     own = "track: [{metric: my_loss, direction: minimize}], constraints: ['my_cost <= 3']"
     plan = plan_of(changed("track: [accuracy]", own))
     assert [measure.name for measure in plan.track] == ["my_loss", "my_cost"]
     assert all(measure.reported for measure in plan.track)
-    assert words == []
+    assert suggested_for == []
     assert "Did you mean 'accuracy'?" in problems_of(changed("[accuracy]", "[acuracy]"))[0]
-    assert words == ["acuracy"]
+    assert suggested_for == ["acuracy"]
