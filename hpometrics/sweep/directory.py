@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from ..exceptions import ConfigError
 from ..search.atomic import free_name, make_private
@@ -15,6 +16,9 @@ from ..search.owners import check_own
 from ..search.record import TrialRecord
 from .resolved import Change, Resolved, changes, read_resolved
 from .writer import write_text
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 
 class RunDirectory:
@@ -67,10 +71,8 @@ class RunDirectory:
 
     def home_id(self) -> str:
         """Give the id by which workers that see the directory know each other in a storage; made once."""
-        from filelock import FileLock  # where a directory is written; its readers hold nothing
-
         path = self.path / ".home"
-        with FileLock(f"{path}.lock"):
+        with _file_lock(self.path / ".home.lock", blocking=True):
             if not path.exists():
                 write_text(path, os.urandom(8).hex())
         return path.read_text(encoding="utf8")
@@ -89,8 +91,7 @@ class RunDirectory:
             ConfigError: another run holds it, it is something else or another user's, or the sweep has
                 changed.
         """
-        self.check_links()
-        check_own(self.path)
+        self.check_private()
         if fresh and self.path.exists():
             with self._held():
                 self._check_ours()
@@ -106,11 +107,11 @@ class RunDirectory:
             write_text(self.resolved, resolved.to_yaml())
             yield
 
-    def check_links(self) -> None:
-        """Refuse a directory in which writing would write somewhere else.
+    def check_private(self) -> None:
+        """Refuse a directory in which writing would write somewhere else, or others may write.
 
         Raises:
-            ConfigError: it is a symbolic link, or one of its files is.
+            ConfigError: it is a symbolic link, or one of its files is; it is another user's.
         """
         inside = (self.path.glob(pattern) for pattern in ("*", "trials/*", "trials/*/*"))
         for path in (self.path, *chain.from_iterable(inside)):
@@ -119,15 +120,14 @@ class RunDirectory:
                     f"{path}: is a symbolic link to {path.readlink()}; a run directory is one itself and "
                     "holds its own files"
                 )
+        check_own(self.path)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.path / ".lock", blocking=False)
+        lock = _file_lock(self.path / ".lock")
         try:
             lock.acquire()
-        except Timeout:
+        except TimeoutError:
             raise ConfigError(f"{self.path}: another run is at work in it; wait for it or stop it") from None
         try:
             yield
@@ -140,13 +140,11 @@ class RunDirectory:
         Raises:
             ConfigError: one is; the message names its trial.
         """
-        from filelock import FileLock, Timeout
-
         for path in self.locks.glob("*"):
             try:
-                with FileLock(path, blocking=False):
+                with _file_lock(path):
                     pass
-            except Timeout:
+            except TimeoutError:
                 raise ConfigError(f"{self.path}: a worker is at work on trial {int(path.name)}") from None
 
     def _check_ours(self) -> None:
@@ -164,3 +162,10 @@ class RunDirectory:
     def _explained(self, found: list[Change], remedy: str) -> str:
         lines = "\n".join(map(str, found))
         return f"{self.path}: its trials were made by another sweep:\n{lines}\n{remedy}"
+
+
+def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:
+    """Give a lock that the system frees when its holder dies; taking one that is held is a `TimeoutError`."""
+    from filelock import FileLock  # where a directory is written; its readers hold nothing
+
+    return FileLock(path, blocking=blocking)

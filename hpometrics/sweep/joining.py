@@ -11,7 +11,6 @@ import optuna
 from ..exceptions import ConfigError
 from ..search.atomic import make_private
 from ..search.optuna_backend import close_storage, open_storage, storing
-from ..search.owners import check_own
 from .directory import RunDirectory
 from .publication import SWEEP, published
 from .resolved import Resolved
@@ -37,8 +36,7 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
         finally:
             close_storage(opened)
     home = RunDirectory(directory or Path("runs") / resolved.name)
-    home.check_links()
-    check_own(home.path)
+    home.check_private()
     if home.resolved.exists():
         found = home.read().name
         if found != resolved.name:

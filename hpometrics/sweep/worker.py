@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..exceptions import ConfigError
-from ..search.owners import check_own
 from ..search.record import TrialRecord
 from .command import OK, make_job
 from .directory import RunDirectory
@@ -86,8 +85,7 @@ def _home(place: str, options: WorkerOptions) -> tuple[RunDirectory, list[str]]:
         if value is not None:
             raise ConfigError(f"{place}: a run directory is of one sweep; {flag} goes with a URL")
     home = RunDirectory(Path(place))
-    home.check_links()
-    check_own(home.path)
+    home.check_private()
     return home, [_assigned("results.dir", home.path)]
 
 
