@@ -13,7 +13,7 @@ from ..search.record import EpochRecord
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run stands: all that its loggers are told. It is the run's own and grows; copy what is kept.
+    """How a run stands: all that its loggers are told. The sequences grow with the run; copy what is kept.
 
     Attributes:
         metric: the name of what is optimised.

@@ -28,7 +28,7 @@ class PickedFile:
         self._name, self._ending = name, ending
         self._picked: int | None = None
         self._at_checkpoint: int | None = None
-        self._files: set[Path] | None = None  # there are no others; None before the directory was looked at
+        self._found: set[Path] | None = None
 
     def follow(self, epoch: int, picked: int | None, write: Write | None) -> None:
         """Write what is kept of a closed epoch if that is the picked one now, and there is anything."""
@@ -37,8 +37,7 @@ class PickedFile:
             path = self.path(self.directory, epoch)
             with atomic_write(path) as file:
                 write(file)
-            if self._files is not None:
-                self._files.add(path)
+            self._files.add(path)
         self.prune(picked, self._at_checkpoint)
 
     def checkpointed(self) -> None:
@@ -56,16 +55,20 @@ class PickedFile:
 
     def prune(self, *epochs: int | None) -> None:
         """Delete the files of all other epochs."""
-        if self.directory is None:
-            return
-        if self._files is None:
-            self._files = set(self.directory.glob(f"{self._name}-*{self._ending}"))
-        if not self._files:
+        if self.directory is None or not self._files:
             return
         kept = {self.path(self.directory, epoch) for epoch in epochs if epoch is not None}
         for path in self._files - kept:
             path.unlink(missing_ok=True)
-        self._files &= kept
+        self._files.intersection_update(kept)
+
+    @property
+    def _files(self) -> set[Path]:
+        """Those there are; the directory is looked at once, for what an earlier process left."""
+        if self._found is None:
+            pattern = f"{self._name}-*{self._ending}"
+            self._found = set() if self.directory is None else set(self.directory.glob(pattern))
+        return self._found
 
     def path(self, directory: Path, epoch: int) -> Path:
         """Where the file of an epoch is."""

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from ..exceptions import DiskError
 
-_PAGES = 1 << 16  # bytes of a record and what an epoch writes into it, many times over
+_ROOM = 1 << 16  # bytes: many times what a trial writes of its end
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def check_room(directory: Path) -> None:
         DiskError: it cannot.
     """
     with atomic_write(directory / ".room") as file:
-        file.write(bytes(_PAGES))
+        file.write(bytes(_ROOM))
     (directory / ".room").unlink(missing_ok=True)
 
 

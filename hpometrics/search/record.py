@@ -20,6 +20,8 @@ from .repeats import Repeat, deviation, mean_values
 from .strict_json import read_json, real, whole
 
 TRIAL_FILE = "trial.json"
+_line = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
+_page = json.JSONEncoder(allow_nan=False, sort_keys=True, indent=1).encode
 
 
 class TrialState(StrEnum):
@@ -236,7 +238,3 @@ def _relative(path: Path | None, home: Path | None) -> str | None:
     if home is None or not path.absolute().is_relative_to(home.absolute()):
         return str(path)
     return str(path.absolute().relative_to(home.absolute()))
-
-
-_line = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
-_page = json.JSONEncoder(allow_nan=False, sort_keys=True, indent=1).encode

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..exceptions import ConfigError
+from ..metrics.features import RANKING, parse_feature
 from ..metrics.names import MetricName
 from ..metrics.ranking.comparison import Comparison, compare_all, compare_strata
 from ..metrics.ranking.per_user import PerUser
@@ -120,7 +121,8 @@ def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int, r
 
 def _how(resolved: Resolved) -> str:
     """Say how values by user are had, or what else tells trials apart where the output has no users."""
-    if "ranking" in str(resolved.output) or resolved.output is None:
+    outputs = resolved.output.values() if isinstance(resolved.output, Mapping) else [resolved.output]
+    if any(one is None or parse_feature(one).type == RANKING for one in outputs):
         return f"They are kept where {_HOW}, asks for them; run it anew with that, --fresh"
     return (
         f"A ranking has them, and the output here is {resolved.output}; `best --interval 0.95` says whether "
