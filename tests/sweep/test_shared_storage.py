@@ -168,6 +168,27 @@ def test_a_trial_of_a_machine_that_is_gone_goes_on_elsewhere(folder, url, monkey
     assert (folder / "runs/sweep/trials/0001.lost-1").is_dir()
 
 
+def test_who_was_paused_too_long_leaves_its_trial_to_who_has_taken_it(folder, url, monkeypatch):
+    """Stopped in the second trial for more than four beats, then woken: it ends, and tells nothing."""
+    text = changed("toy_engine:train", "toy_engine:learn")
+    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 0.2s", text))
+    monkeypatch.setenv("STOP_AT", "1")
+    run = hpometrics("run", "sweep.yaml")
+    _, status = os.waitpid(run.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    monkeypatch.delenv("STOP_AT")
+    name = RunDirectory(folder / "runs/sweep").read().name
+    code, err = ended("worker", url, "--study", name, "--dir", "elsewhere")
+    assert code == 0, err
+    done = points("elsewhere")
+    run.send_signal(signal.SIGCONT)
+    _, err = run.communicate(timeout=300)
+    assert run.returncode == 0, err
+    assert points("runs/sweep") == points("elsewhere") == done
+    assert [(number, state) for number, _, state, *_ in done] == [(n, TrialState.COMPLETE) for n in range(4)]
+    assert (folder / "runs/sweep/trials/0001.lost-1").is_dir()
+
+
 def test_a_run_that_was_killed_goes_on_without_waiting(folder, url, monkeypatch):
     """Its directory has the locks: nobody has to listen for beats, which would take an hour here."""
     text = changed("toy_engine:train", "toy_engine:learn")

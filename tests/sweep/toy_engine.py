@@ -194,9 +194,10 @@ def interrupt(params, run):
 
 
 def _die_if_told(params, epoch):
-    """Kill this process with SIGKILL at the epoch that the environment names, once."""
-    if os.environ.get("KILL_AT") == str(epoch) and len(list(Path("runs/sweep/trials").iterdir())) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
+    """Kill or stop this process at the epoch of the second trial that the environment names."""
+    for name, number in (("KILL_AT", signal.SIGKILL), ("STOP_AT", signal.SIGSTOP)):
+        if os.environ.get(name) == str(epoch) and len(list(Path("runs/sweep/trials").iterdir())) == 2:
+            os.kill(os.getpid(), number)
 
 
 def _is_first(what, params):
