@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from operator import attrgetter
+from threading import get_ident
 from typing import Any, TypeVar
 
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, RandomSampler
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from ..exceptions import ConfigError
@@ -47,6 +49,13 @@ PRUNERS: Mapping[str, PlugIn] = {
 }
 
 
+_STREAMS: Mapping[type[BaseSampler], tuple[Callable[[BaseSampler], Any], ...]] = {
+    RandomSampler: (attrgetter("_rng.rng"),),
+    TPESampler: (attrgetter("_rng.rng"), attrgetter("_random_sampler._rng.rng")),
+}
+"""The random streams of samplers that draw a param by nothing else of their own."""
+
+
 class SeededSampler(BaseSampler):
     """A sampler whose random stream for a trial is a function of (seed, trial number) alone; for a param too.
 
@@ -60,17 +69,26 @@ class SeededSampler(BaseSampler):
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
         self._make, self._seed = make, seed
         self._by_trial: dict[int, BaseSampler] = {}
+        self._by_thread: dict[int, BaseSampler] = {}
 
     @property
     def kind(self) -> str:
         """The name of the class that draws."""
         return type(_quiet(partial(self._make, self._seed))).__name__
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the samplers that draw are; see the function of this name."""
+        return is_plain(_quiet(partial(self._make, self._seed)))
+
     def of(self, trial: FrozenTrial) -> BaseSampler:
         """Return the sampler of a trial."""
         if trial.number not in self._by_trial:
-            seed = derive_seed(self._seed, trial.number)
-            self._by_trial[trial.number] = _quiet(partial(self._make, seed))
+            own = self._restarted(derive_seed(self._seed, trial.number))
+            if type(own) is RandomSampler:  # it keeps nothing of a trial
+                return own
+            self._by_trial[trial.number] = own
+            self._by_thread.pop(get_ident(), None)
         return self._by_trial[trial.number]
 
     def infer_relative_search_space(
@@ -89,7 +107,7 @@ class SeededSampler(BaseSampler):
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Draw from a stream of the param's own: a trial that goes on does not repeat those before it."""
-        own = _quiet(partial(self._make, derive_seed(self._seed, trial.number, name=param_name)))
+        own = self._restarted(derive_seed(self._seed, trial.number, name=param_name))
         return own.sample_independent(study, trial, param_name, param_distribution)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
@@ -102,6 +120,14 @@ class SeededSampler(BaseSampler):
         """Pass on to the trial's sampler, and forget it."""
         self.of(trial).after_trial(study, trial, state, values)
         self._by_trial.pop(trial.number, None)
+
+    def _restarted(self, seed: int) -> BaseSampler:
+        """Give a sampler as if it had just been made with a seed: this thread's, or a new one."""
+        thread = get_ident()
+        known = self._by_thread.get(thread)
+        if known is None or not restart(known, seed):
+            known = self._by_thread[thread] = _quiet(partial(self._make, seed))
+        return known
 
 
 def make_sampler(spec: object, seed: int | None = None) -> BaseSampler:
@@ -150,6 +176,30 @@ def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
         arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
     make: Callable[..., BasePruner] = partial(found, **arguments)
     return _built("pruner", make)
+
+
+def is_plain(sampler: BaseSampler) -> bool:
+    """Say whether a sampler is one of Optuna's own; of a trial that ends they read what its own copy has."""
+    if isinstance(sampler, SeededSampler):
+        return sampler.is_plain
+    return type(sampler).__module__.startswith("optuna.samplers.")
+
+
+def restart(sampler: BaseSampler, seed: int) -> bool:
+    """Start the random streams of a sampler anew, as if it had just been made with a seed.
+
+    To make one takes longer than the draw: the streams are seeded from the system first.
+
+    Returns:
+        False where nothing was done, as its streams are not known.
+    """
+    try:
+        streams = [stream(sampler) for stream in _STREAMS[type(sampler)]]
+    except (KeyError, AttributeError):  # the latter: of another version of Optuna
+        return False
+    for stream in streams:
+        stream.seed(seed)
+    return True
 
 
 def own_pruner(study: optuna.Study) -> BasePruner | None:

@@ -1,0 +1,194 @@
+"""Slots: the trials that a study is to have, each taken by one worker, new or from one that died."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from datetime import datetime
+from typing import Any
+
+import optuna
+from optuna.pruners import HyperbandPruner
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from .storages import exclusive, is_lockable
+
+Take = Callable[[int], bool]
+
+_FIXED = "fixed_params"  # what Optuna calls the params of an enqueued trial
+
+
+def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]] = ()) -> int:
+    """Fill the study up to `total` trials with waiting slots and return how many were added.
+
+    Args:
+        study: one process at a time adds to it.
+        total: all trials that shall be, whatever their state; a study that has them gets none.
+        points: stored points (see `Space.encode`) for the first trials; the rest is drawn when claimed.
+    """
+    with exclusive(study._storage, study.study_name):
+        present = len(study.get_trials(deepcopy=False))
+        for number in range(present, total):
+            if not is_lockable(study._storage) and len(study.get_trials(deepcopy=False)) >= total:
+                break  # others have added slots meanwhile
+            study.enqueue_trial(dict(points[number]) if number < len(points) else {})
+        return max(0, total - present)
+
+
+def claim(
+    study: optuna.Study,
+    take: Take | None = None,
+    total: int = 0,
+    points: Sequence[Mapping[str, Any]] = (),
+) -> Trial | None:
+    """Take the next waiting slot for this worker alone, or else a new one; None when there is none.
+
+    Of a database Optuna reads each slot that waits anew whenever it looks at the trials, and a pruner looks
+    at them after every epoch; so a slot that none has to know of before is best added as it is taken.
+
+    Args:
+        study: slots that wait there come from `reserve`.
+        take: called with a trial's number before it is claimed; False leaves it to others. A worker locks the
+            trial's directory here, so that nobody takes the trial for an orphan.
+        total: a study that has fewer trials gets a new one if no slot waits.
+        points: see `reserve`.
+    """
+    with exclusive(study._storage, study.study_name):
+        return _slot(study, study.get_trials(deepcopy=False), take, total, points)
+
+
+def reclaim(study: optuna.Study, take: Take) -> Trial | None:
+    """Take a running trial whose worker died, to go on under its own number; None when there is none.
+
+    Args:
+        study: of the sweep.
+        take: called with the number of a running trial: True if this worker now holds the lock that the
+            trial's worker would hold if it lived.
+    """
+    return _orphan(study, study.get_trials(deepcopy=False), take)
+
+
+def reclaim_or_claim(
+    study: optuna.Study,
+    take_orphan: Take,
+    take: Take,
+    total: int = 0,
+    points: Sequence[Mapping[str, Any]] = (),
+) -> tuple[Trial | None, bool]:
+    """Take a trial as `reclaim` does, or else as `claim` does; one look at the study serves both.
+
+    Returns:
+        The trial, and whether its worker died.
+    """
+    with exclusive(study._storage, study.study_name):
+        trials = study.get_trials(deepcopy=False)
+        orphan = _orphan(study, trials, take_orphan)
+        if orphan is not None:
+            return orphan, True
+        return _slot(study, trials, take, total, points), False
+
+
+def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
+    """Give a claimed trial the point of its number; processes that nothing locks add slots at once."""
+    if study._storage.get_trial(trial._trial_id).system_attrs.get(_FIXED) == point:
+        return trial
+    study._storage.set_trial_system_attr(trial._trial_id, _FIXED, dict(point))
+    return Trial(study, trial._trial_id)
+
+
+def _orphan(study: optuna.Study, trials: Sequence[FrozenTrial], take: Take) -> Trial | None:
+    for running in trials:
+        if running.state is not TrialState.RUNNING or not take(running.number):
+            continue
+        now = study._storage.get_trial(running._trial_id)  # it may have finished just before its lock fell
+        if now.state is TrialState.RUNNING:
+            return _live_trial(study, running._trial_id)
+    return None
+
+
+def _slot(
+    study: optuna.Study,
+    trials: Sequence[FrozenTrial],
+    take: Take | None,
+    total: int,
+    points: Sequence[Mapping[str, Any]],
+) -> Trial | None:
+    """Claim a slot; on SQLite two processes that do so at once can both turn a trial to running."""
+    for waiting in trials:
+        if waiting.state is not TrialState.WAITING:
+            continue
+        if (take is None or take(waiting.number)) and _claimed(study._storage, waiting):
+            return _live_trial(study, waiting._trial_id)
+    number = len(trials)
+    if number >= total or not (take is None or take(number)):
+        return None
+    trial = _begun(study, trials, points[number] if number < len(points) else None)
+    others = trial.number != number  # who does not lock the study may have added one
+    return None if others and take is not None and not take(trial.number) else trial
+
+
+def _claimed(storage: BaseStorage, waiting: FrozenTrial) -> bool:
+    try:
+        return storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
+    except optuna.exceptions.UpdateFinishedTrialError:
+        return False  # another worker claimed and finished it
+
+
+def _begun(study: optuna.Study, trials: Sequence[FrozenTrial], point: Mapping[str, Any] | None) -> Trial:
+    """Add a trial that runs to those that there are, with the params of a point if one is given."""
+    storage, number = study._storage, len(trials)
+    attributes = {} if point is None else {_FIXED: dict(point)}
+    given = create_trial(state=TrialState.RUNNING, system_attrs=attributes) if attributes else None
+    trial_id = storage.create_new_trial(study._study_id, given)
+    if storage.get_trial_id_from_study_id_trial_number(study._study_id, number) != trial_id:
+        return _live_trial(study, trial_id)
+    if isinstance(study.pruner, HyperbandPruner):  # it shows a sampler a study of its own making
+        return _live_trial(study, trial_id)
+    begun = _as_begun(number, trial_id, attributes)
+    study._thread_local.cached_all_trials = [*trials, begun]
+    return _known_trial(study, _as_begun(number, trial_id, attributes))
+
+
+def _as_begun(number: int, trial_id: int, attributes: Mapping[str, Any]) -> FrozenTrial:
+    """A trial as the storage has it that has just begun it."""
+    return FrozenTrial(
+        number=number,
+        trial_id=trial_id,
+        state=TrialState.RUNNING,
+        value=None,
+        datetime_start=datetime.now(),
+        datetime_complete=None,
+        params={},
+        distributions={},
+        user_attrs={},
+        system_attrs=dict(attributes),
+        intermediate_values={},
+    )
+
+
+def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
+    study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
+    return Trial(study, trial_id)
+
+
+def _known_trial(study: optuna.Study, known: FrozenTrial) -> Trial:
+    """A live trial of which everything is known: it need not be read."""
+    view: Any = copy(study)
+    view._storage = _Knowing(study._storage, known)
+    trial = Trial(view, known._trial_id)
+    trial.study, trial.storage = study, study._storage
+    return trial
+
+
+class _Knowing:
+    """A storage beside one trial of it that it is not asked for."""
+
+    def __init__(self, storage: BaseStorage, known: FrozenTrial) -> None:
+        self._storage, self._known = storage, known
+
+    def get_trial(self, trial_id: int) -> FrozenTrial:
+        return self._known if trial_id == self._known._trial_id else self._storage.get_trial(trial_id)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
