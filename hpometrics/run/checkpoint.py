@@ -231,7 +231,10 @@ def seed_all(seed: int) -> None:
     """Start every random stream from a seed."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    if torch.accelerator.current_accelerator() is not None:
+        torch.manual_seed(seed)
+    else:  # torch would keep a traceback for every kind of device that it was built without
+        torch.default_generator.manual_seed(seed)
 
 
 def _copied(name: str, value: Any) -> Any:

@@ -224,6 +224,14 @@ def test_random_streams_go_on_where_they_were():
     assert random.random() == drawn[0]
 
 
+def test_a_seed_starts_the_stream_that_torch_starts():
+    """Whatever devices torch was built for."""
+    seed_all(7)
+    drawn = torch.rand(3).tolist()
+    torch.manual_seed(7)
+    assert torch.rand(3).tolist() == drawn
+
+
 def test_a_copied_state_is_no_view(tmp_path):
     """Training on does not change it; versions of modules and counters of schedules survive the file."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
