@@ -91,7 +91,31 @@ def attempt(
     Raises:
         RecordError, SpaceError: as `run_trial`.
     """
-    record = TrialRecord(
+    begun = _begun(params, spec, reporter, seed, trial, exploits)
+    directory = directory if process() == 0 else None  # in a process group the first rank writes
+    _begin(directory, begun)
+    make_run = partial(
+        Run, reporter, spec=spec, directory=directory, params=begun.params, fsync=fsync, loggers=loggers
+    )
+    record, run, error, failure = _carried_out(train, begun, spec, reporter, make_run)
+    if directory is not None:
+        write_trial(directory, record if stands is None else stands(record))
+        _keep(directory, record, run, error)
+    if isinstance(failure, _EXITS) and record.state is TrialState.FAILED:
+        return record, _exited(failure)
+    return record, failure or error
+
+
+def _begun(
+    params: Mapping[str, Any],
+    spec: RunSpec,
+    reporter: Reporter,
+    seed: int | None,
+    trial: TrialRecord | None,
+    exploits: Sequence[Exploit],
+) -> TrialRecord:
+    """The record of a trial that begins."""
+    return TrialRecord(
         number=reporter.number or 0,
         params=deepcopy(dict(params if not exploits else exploits[-1].params)),
         first_params=deepcopy(dict(params)) if exploits else None,
@@ -103,28 +127,6 @@ def attempt(
         versions=versions(),
         failed_attempts=() if trial is None else trial.failed_attempts,
     )
-    directory = directory if process() == 0 else None  # in a process group the first rank writes
-    _begin(directory, record)
-    began = time.perf_counter()
-    make_run = partial(
-        Run, reporter, spec=spec, directory=directory, params=record.params, fsync=fsync, loggers=loggers
-    )
-    with conditions(seed, spec.threads):
-        run, error = _trained(train, deepcopy(dict(record.params)), make_run)
-    stops = reporter.stops if run is None else run.stops
-    failure = _failure(run, error, stops)
-    seconds = round(time.perf_counter() - began, 6)
-    ended = replace(record, seconds=seconds, **_ending(run, failure, stops))
-    ended = replace(ended, params=ended.params_at(ended.epoch))
-    record = judged(ended, spec.bounds)
-    if directory is not None:
-        write_trial(directory, record if stands is None else stands(record))
-        _keep(directory, record, run, error)
-    if isinstance(failure, _EXITS) and record.state is TrialState.FAILED:
-        exited = RunError(f"train ended its trial by an exit: {_told(failure)}")
-        exited.__cause__ = failure
-        return record, exited  # an exit would end the host's process, not the trial
-    return record, failure or error
 
 
 def _begin(directory: Path | None, record: TrialRecord) -> None:
@@ -145,6 +147,25 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
     if earlier is not None and earlier.given != params:
         raise RecordError(f"{directory} is the trial with {dict(earlier.given)}, not {dict(params)}")
     return earlier
+
+
+def _carried_out(
+    train: Train, begun: TrialRecord, spec: RunSpec, reporter: Reporter, make_run: Callable[[], Run]
+) -> tuple[TrialRecord, Run | None, BaseException | None, BaseException | None]:
+    """Train under the conditions of a trial.
+
+    Returns:
+        Its record, the run once it could be made, what was raised, and why the trial is not complete.
+    """
+    since = time.perf_counter()
+    with conditions(begun.seed, spec.threads):
+        run, error = _trained(train, deepcopy(dict(begun.params)), make_run)
+    stops = reporter.stops if run is None else run.stops
+    failure = _failure(run, error, stops)
+    seconds = round(time.perf_counter() - since, 6)
+    ended = replace(begun, seconds=seconds, **_ending(run, failure, stops))
+    ended = replace(ended, params=ended.params_at(ended.epoch))
+    return judged(ended, spec.bounds), run, error, failure
 
 
 def _trained(
@@ -199,6 +220,13 @@ def _ending(
         ending["epoch"], ending["checkpoint"] = run.best_epoch, run.best_checkpoint
         ending["value"] = run.history[run.best_epoch].number(run.spec.name)
     return ending
+
+
+def _exited(failure: BaseException) -> RunError:
+    """What a trial has failed by that was ended by an exit, which would end the host's process."""
+    exited = RunError(f"train ended its trial by an exit: {_told(failure)}")
+    exited.__cause__ = failure
+    return exited
 
 
 def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...]) -> TrialState:
