@@ -113,7 +113,7 @@ class TrainStats:
             "reasons": _list(self._reasons),
         }
         lines = ",\n".join(f"{_json(name)}: {text}" for name, text in facts.items())
-        with atomic_write(self.path, sync=run.complete) as file:
+        with atomic_write(self.path, sync=run.complete, last=False) as file:  # the trial's record follows
             file.write(f"{{\n{lines}\n}}\n".encode())
         self._written, self._written_at = len(run.history), time.monotonic()
 

@@ -15,13 +15,15 @@ _ROOM = 1 << 16  # bytes: many times what a trial writes of its end
 
 
 @contextmanager
-def atomic_write(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterator[BinaryIO]:
     """Open a file to write; it takes its place when the block ends without an error.
 
     Args:
         path: of the file.
         sync: it is on disk by then. What can be derived again need not wait for the disk: it outlives the
             writer, but maybe not a power cut.
+        last: its place is on disk by then too. Where False, the next file of the directory that is written
+            so brings it there; until then a power cut may leave the old file, whole.
 
     Raises:
         DiskError: it cannot be written.
@@ -38,7 +40,7 @@ def atomic_write(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
-        if sync:
+        if sync and last:
             sync_directory(path.parent)
 
 

@@ -42,6 +42,7 @@ class EpochLog:
         written = _read_all(self.path)
         self.attempt = 1 + max((record.attempt for record in written), default=0)
         self._file = self.path.open("ab")
+        self._waits = False  # lines that are not on the disk
 
     def append(self, record: EpochRecord) -> EpochRecord:
         """Write one epoch as part of this attempt and return it as written.
@@ -50,11 +51,12 @@ class EpochLog:
             DiskError: it cannot be written.
         """
         record = record if record.attempt == self.attempt else replace(record, attempt=self.attempt)
+        self._waits = True
         with writing(self.path):
             self._file.write(f"{record.to_line()}\n".encode())
             self._file.flush()
             if self._fsync == "epoch":
-                os.fsync(self._file.fileno())
+                self._force()
         return record
 
     def read(self) -> tuple[EpochRecord, ...]:
@@ -62,7 +64,7 @@ class EpochLog:
         return current_epochs(_read_all(self.path))
 
     def close(self) -> None:
-        """Force what was written to the disk and close the file.
+        """Force what is not there yet to the disk and close the file.
 
         Raises:
             DiskError: it cannot be written.
@@ -71,7 +73,12 @@ class EpochLog:
             return
         with writing(self.path), self._file as file:
             file.flush()
-            os.fsync(file.fileno())
+            if self._waits:
+                self._force()
+
+    def _force(self) -> None:
+        os.fsync(self._file.fileno())
+        self._waits = False
 
 
 def read_epochs(directory: Path) -> tuple[EpochRecord, ...]:

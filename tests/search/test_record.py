@@ -66,6 +66,19 @@ def test_the_newest_attempt_wins_from_its_first_epoch_on(tmp_path):
     assert [(r.epoch, r.attempt) for r in read_epochs(tmp_path)] == [(0, 1), (1, 2), (2, 2)]
 
 
+@pytest.mark.parametrize(("fsync", "forced"), [("epoch", [1, 2, 2]), ("trial", [0, 0, 1])])
+def test_what_is_on_the_disk_is_not_forced_there_again(tmp_path, monkeypatch, fsync, forced):
+    """Of two epochs each is, or the end is that forces both."""
+    calls, found = [], []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    log = EpochLog(tmp_path, fsync)
+    for epoch in range(2):
+        log.append(EpochRecord(epoch, {"loss": 1.0}))
+        found.append(len(calls))
+    log.close()
+    assert [*found, len(calls)] == forced
+
+
 def test_a_trial_reads_back(tmp_path):
     """All fields survive; the checkpoint is written relative, so that the directory may be moved."""
     record = TrialRecord(
