@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -101,16 +102,22 @@ def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
     """
     inner = getattr(storage, "_backend", storage)
     if isinstance(inner, JournalFileBackend):
-        with FileLock(f"{inner._file_path}.slots.lock"):
+        with _lock(f"{inner._file_path}.slots.lock"):
             yield
     elif not isinstance(inner, RDBStorage):
         yield
     elif inner.url.startswith(_SQLITE):
-        with FileLock(f"{inner.url.removeprefix(_SQLITE)}.lock"):
+        with _lock(f"{inner.url.removeprefix(_SQLITE)}.lock"):
             yield
     else:
         with _advisory_lock(inner, study):
             yield
+
+
+@cache
+def _lock(path: str) -> FileLock:
+    """Give the lock of a study's slots; making one takes longer than taking it."""
+    return FileLock(path)
 
 
 def is_lockable(storage: BaseStorage) -> bool:

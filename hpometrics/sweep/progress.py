@@ -62,7 +62,8 @@ class Progress:
         better = self._is_better(record)
         if better:
             self._best = record
-        self.say(self._line(record, better))
+        if not self._quiet:
+            self.say(self._line(record, better))
         if self._live is not None:
             self._live.update(self._live_text())
 
