@@ -14,16 +14,14 @@ from .optuna_study import (
     PRUNED,
     check_direction,
     check_study,
-    claim,
     open_study,
-    reclaim,
-    reserve,
     study_records,
     tell,
     write_result,
 )
 from .seeds import derive_seed
 from .several import check_several
+from .slots import claim, reclaim, reclaim_or_claim, reserve
 from .storages import close_storage, open_storage, storing
 
 __all__ = [
@@ -43,6 +41,7 @@ __all__ = [
     "open_study",
     "own_pruner",
     "reclaim",
+    "reclaim_or_claim",
     "reserve",
     "storing",
     "study_records",

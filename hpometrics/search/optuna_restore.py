@@ -13,8 +13,9 @@ import optuna
 
 from ..exceptions import SpaceError
 from .mending import put_aside
-from .optuna_study import claim, metrics_of, tell
+from .optuna_study import metrics_of, tell
 from .record import TrialRecord
+from .slots import claim
 from .space import Space
 from .storages import JOURNAL
 

@@ -1,9 +1,9 @@
-"""Studies: opened safely by many processes, checked against the metric, each slot claimed by one worker."""
+"""Studies: opened safely by many processes, checked against the metric, told how their trials ended."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +11,13 @@ import optuna
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
-from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState, create_trial
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
 from ..exceptions import ObjectiveError, RecordError
 from ..objective import Objective
 from .readings import numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
-from .storages import exclusive, is_lockable
+from .storages import exclusive
 
 PREFIX = "hpometrics:"
 METRIC = f"{PREFIX}metric"
@@ -26,7 +26,6 @@ REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
 
 _NO_EPOCH = -1  # of values that nobody says the epoch of
-_FIXED = "fixed_params"  # what Optuna calls the params of an enqueued trial
 
 STATES = {
     OptunaState.WAITING: TrialState.WAITING,
@@ -110,83 +109,6 @@ def check_study(
             study.set_user_attr(key, fact)
 
 
-def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]] = ()) -> int:
-    """Fill the study up to `total` trials with waiting slots and return how many were added.
-
-    Args:
-        study: one process at a time adds to it.
-        total: all trials that shall be, whatever their state; a study that has them gets none.
-        points: stored points (see `Space.encode`) for the first trials; the rest is drawn when claimed.
-    """
-    with exclusive(study._storage, study.study_name):
-        present = len(study.get_trials(deepcopy=False))
-        for number in range(present, total):
-            if not is_lockable(study._storage) and len(study.get_trials(deepcopy=False)) >= total:
-                break  # others have added slots meanwhile
-            study.enqueue_trial(dict(points[number]) if number < len(points) else {})
-        return max(0, total - present)
-
-
-def claim(
-    study: optuna.Study,
-    take: Callable[[int], bool] | None = None,
-    total: int = 0,
-    points: Sequence[Mapping[str, Any]] = (),
-) -> Trial | None:
-    """Take the next waiting slot for this worker alone, or else a new one; None when there is none.
-
-    Of a database Optuna reads each slot that waits anew whenever it looks at the trials, and a pruner looks
-    at them after every epoch; so a slot that none has to know of before is best added as it is taken.
-
-    Args:
-        study: slots that wait there come from `reserve`.
-        take: called with a trial's number before it is claimed; False leaves it to others. A worker locks the
-            trial's directory here, so that nobody takes the trial for an orphan.
-        total: a study that has fewer trials gets a new one if no slot waits.
-        points: see `reserve`.
-    """
-    # On SQLite two processes can both turn a trial from waiting to running.
-    with exclusive(study._storage, study.study_name):
-        trials = study.get_trials(deepcopy=False)
-        for waiting in trials:
-            if waiting.state is not OptunaState.WAITING:
-                continue
-            if (take is None or take(waiting.number)) and _claimed(study._storage, waiting):
-                return _live_trial(study, waiting._trial_id)
-        number = len(trials)
-        if number >= total or not (take is None or take(number)):
-            return None
-        trial = _live_trial(study, _begun(study, points[number] if number < len(points) else None))
-        others = trial.number != number  # who does not lock the study may have added one
-        return None if others and take is not None and not take(trial.number) else trial
-
-
-def reclaim(study: optuna.Study, take: Callable[[int], bool]) -> Trial | None:
-    """Take a running trial whose worker died, to go on under its own number; None when there is none.
-
-    Args:
-        study: of the sweep.
-        take: called with the number of a running trial: True if this worker now holds the lock that the
-            trial's worker would hold if it lived.
-    """
-    for running in study.get_trials(deepcopy=False, states=(OptunaState.RUNNING,)):
-        if take(running.number):
-            now = study._storage.get_trial(
-                running._trial_id
-            )  # it may have finished just before its lock fell
-            if now.state is OptunaState.RUNNING:
-                return _live_trial(study, running._trial_id)
-    return None
-
-
-def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
-    """Give a claimed trial the point of its number; processes that nothing locks add slots at once."""
-    if study._storage.get_trial(trial._trial_id).system_attrs.get(_FIXED) == point:
-        return trial
-    study._storage.set_trial_system_attr(trial._trial_id, _FIXED, dict(point))
-    return Trial(study, trial._trial_id)
-
-
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     """Keep with the trial what it came to: constraints, params as received, picked epoch, reason, seed."""
     for text, excess in record.constraints.items():
@@ -254,22 +176,3 @@ def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRe
         return {"value": trial.value, "epochs": epochs}
     values = EpochRecord(_NO_EPOCH, dict(zip(metrics, trial.values, strict=True)))
     return {"value": trial.values[0], "epoch": _NO_EPOCH, "epochs": (values,)}
-
-
-def _claimed(storage: BaseStorage, waiting: FrozenTrial) -> bool:
-    try:
-        return storage.set_trial_state_values(waiting._trial_id, OptunaState.RUNNING)
-    except optuna.exceptions.UpdateFinishedTrialError:
-        return False  # another worker claimed and finished it
-
-
-def _begun(study: optuna.Study, point: Mapping[str, Any] | None) -> int:
-    """Add a trial that runs, with the params of a point if there is one, and return its id."""
-    fixed = {} if point is None else {_FIXED: dict(point)}
-    template = create_trial(state=OptunaState.RUNNING, system_attrs=fixed) if fixed else None
-    return study._storage.create_new_trial(study._study_id, template)
-
-
-def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
-    study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
-    return Trial(study, trial_id)

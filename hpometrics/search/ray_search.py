@@ -16,11 +16,12 @@ from ray.tune.search import Searcher
 from ..objective import Objective
 from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
-from .optuna_study import claim, reclaim, tell
+from .optuna_study import tell
 from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
 from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
 from .selection import At, Picker
+from .slots import claim, reclaim_or_claim
 from .space import Space
 
 
@@ -61,8 +62,10 @@ class StudySearcher(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Claim the next slot and draw its params; `FINISHED` when there is none."""
-        orphan = None if self._take is None else reclaim(self.study, self._take_orphan)
-        trial = orphan or claim(self.study, self._take)
+        if self._take is None:
+            trial = claim(self.study)
+        else:
+            trial, _ = reclaim_or_claim(self.study, self._take_orphan, self._take)
         if trial is None:
             return Searcher.FINISHED
         params = self.space.suggest(trial)

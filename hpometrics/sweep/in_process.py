@@ -9,11 +9,11 @@ import optuna
 
 from ..search.mending import put_aside
 from ..search.optuna_backend import claim, tell
-from ..search.optuna_study import with_point
+from ..search.slots import with_point
 from .gathering import Gathering
 from .job import Job
 from .leases import TrialLeases
-from .reclaiming import take_up
+from .reclaiming import take_up, take_up_or_claim
 from .studies import has_open_trials, is_over, opened_study, reserve_slots
 from .study_place import is_shared, storage_of
 from .trial_locks import TrialLocks
@@ -33,7 +33,7 @@ def run_in_process(job: Job, verbose: bool = False) -> None:
     with closing(_locks(job)) as locks, opened_study(job, locks, verbose) as study:
         elsewhere = Gathering(job) if locks.shared and job.gathers else None
         while not is_over(study, job):
-            trial = take_up(study, job, locks) or _next(study, job, locks)
+            trial = _next(study, job, locks)
             if elsewhere is not None:
                 elsewhere.gather(study)
             if trial is not None:
@@ -54,9 +54,14 @@ def _locks(job: Job) -> TrialLocks:
 
 
 def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
-    points = job.plan.points
+    """Take a trial that a dead process has left, or else the next one."""
     if not locks.shared:
-        return claim(study, locks.take, sys.maxsize if job.plan.trials is None else job.plan.trials, points)
+        total = sys.maxsize if job.plan.trials is None else job.plan.trials
+        return take_up_or_claim(study, job, locks, total)
+    orphan = take_up(study, job, locks)
+    if orphan is not None:
+        return orphan
+    points = job.plan.points
     reserve_slots(study, job)
     trial = claim(study, locks.take)
     if trial is None or trial.number >= len(points):

@@ -9,7 +9,7 @@ import optuna
 
 from ..run.trials import REPEATS
 from ..search.epoch_log import read_epochs, read_trial
-from ..search.optuna_backend import reclaim, tell
+from ..search.optuna_backend import reclaim, reclaim_or_claim, tell
 from ..search.record import TrialRecord, TrialState, write_trial
 from .job import Job
 from .trial_locks import TrialLocks
@@ -19,27 +19,49 @@ _DEATHS = "hpometrics:deaths"  # how often in a row its process died, and how ma
 
 
 def take_up(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
-    """Take a trial whose process died, to go on with it; None when there is none.
+    """Take a trial whose process died, to go on with it; None when there is none."""
+    while trial := reclaim(study, locks.take_orphan):
+        if goes_on(trial, study, job, locks):
+            return trial
+    return None
+
+
+def take_up_or_claim(study: optuna.Study, job: Job, locks: TrialLocks, total: int) -> optuna.Trial | None:
+    """Take a trial whose process died, else a slot; None when there is neither. It is one look at the study.
+
+    Args:
+        study: of the job.
+        job: what the trial is of.
+        locks: see `reclaim` and `claim`.
+        total: see `claim`.
+    """
+    while True:
+        trial, died = reclaim_or_claim(study, locks.take_orphan, locks.take, total, job.plan.points)
+        if trial is None or not died or goes_on(trial, study, job, locks):
+            return trial
+
+
+def goes_on(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
+    """Say whether there is something left to do of a trial whose process died; if not, its end is told.
 
     One that had written its end is told of to the study. One whose process died `MOST_DEATHS` times without a
     further epoch in between has failed: as far as can be known its params end the process, for example by
     asking for more memory than there is.
     """
-    while trial := reclaim(study, locks.take_orphan):
-        record = read_trial(job.directory.trial(trial.number))
-        if record is None and locks.shared and trial.params:  # its process died elsewhere
-            record = TrialRecord(trial.number, job.plan.space.suggest(trial), TrialState.RUNNING)
-        if record is not None and record.state is TrialState.RUNNING:
-            told = len(trial._cached_frozen_trial.intermediate_values)
-            home = job.directory.trial(trial.number)
-            record = _after_death(trial, record, max(told, _progress(home, record)))
-            write_trial(home, record)
-        if record is None or not record.state.finished:
-            return trial
-        tell(study, trial, record)
-        locks.release(trial.number)
-        job.note(record)
-    return None
+    record = read_trial(job.directory.trial(trial.number))
+    if record is None and locks.shared and trial.params:  # its process died elsewhere
+        record = TrialRecord(trial.number, job.plan.space.suggest(trial), TrialState.RUNNING)
+    if record is not None and record.state is TrialState.RUNNING:
+        told = len(trial._cached_frozen_trial.intermediate_values)
+        home = job.directory.trial(trial.number)
+        record = _after_death(trial, record, max(told, _progress(home, record)))
+        write_trial(home, record)
+    if record is None or not record.state.finished:
+        return True
+    tell(study, trial, record)
+    locks.release(trial.number)
+    job.note(record)
+    return False
 
 
 def _progress(home: Path, record: TrialRecord) -> int:

@@ -15,7 +15,7 @@ from hpometrics.search import drivers
 from hpometrics.search.drivers import check_driver, grpc_address
 from hpometrics.search.optuna_backend import claim, close_storage, open_storage, open_study, reserve, storing
 from hpometrics.search.optuna_restore import is_sound
-from hpometrics.search.optuna_study import with_point
+from hpometrics.search.slots import with_point
 from hpometrics.search.storages import JournalLock, exclusive
 
 

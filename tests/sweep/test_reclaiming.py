@@ -7,7 +7,7 @@ from hpometrics.search.epoch_log import EpochLog
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
 from hpometrics.sweep.command import make_job
-from hpometrics.sweep.reclaiming import MOST_DEATHS, take_up
+from hpometrics.sweep.reclaiming import MOST_DEATHS, take_up, take_up_or_claim
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 
 
@@ -80,3 +80,19 @@ def test_an_interrupted_trial_has_not_died(job, study):
     record(job, TrialState.INTERRUPTED)
     for _ in range(2 * MOST_DEATHS):
         assert taken(job, study).number == 0
+
+
+def test_a_trial_that_was_left_comes_before_the_next_slot(job, study):
+    """Mid-run too: whoever asks for the next trial gets it, and the next one after it."""
+    record(job, TrialState.RUNNING)
+    locks = TrialLocks(job.directory, 4)
+    assert [take_up_or_claim(study, job, locks, 4).number for _ in range(2)] == [0, 1]
+    locks.release(1)
+    assert take_up_or_claim(study, job, locks, 4).number == 1
+
+
+def test_a_trial_that_had_written_its_end_gives_way_to_the_next_slot(job, study):
+    """It is told of on the way."""
+    record(job, TrialState.COMPLETE)
+    assert take_up_or_claim(study, job, TrialLocks(job.directory, 4), 4).number == 1
+    assert [one.number for one in job.told] == [0]
