@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import optuna
-from optuna.pruners import BasePruner
+from optuna.pruners import BasePruner, HyperbandPruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
 from ..exceptions import ObjectiveError, RecordError
 from ..objective import Objective
+from .optuna_samplers import is_plain
 from .readings import numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 from .storages import exclusive
@@ -123,11 +124,11 @@ def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
     """Finish a trial the way its record says; an interrupted one stays running, to be reclaimed."""
     write_result(trial, record)
     if record.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
-        study.tell(trial, _told_values(study, record))
+        _finish(study, trial, OptunaState.COMPLETE, _told_values(study, record))
     elif record.state is TrialState.PRUNED:
-        study.tell(trial, state=OptunaState.PRUNED)
+        _finish(study, trial, OptunaState.PRUNED)
     elif record.state.finished:
-        study.tell(trial, state=OptunaState.FAIL)
+        _finish(study, trial, OptunaState.FAIL)
 
 
 def study_records(study: optuna.Study) -> list[TrialRecord]:
@@ -142,9 +143,32 @@ def metrics_of(study: optuna.Study) -> list[str]:
     return list(noted) if isinstance(noted, list) else [noted]
 
 
-def _told_values(study: optuna.Study, record: TrialRecord) -> float | list[float] | None:
+def _told_values(study: optuna.Study, record: TrialRecord) -> list[float]:
     """What a study is told of a trial; only one of several objectives is asked for their names."""
-    return record.value if len(study.directions) == 1 else list(record.scores(metrics_of(study)))
+    names = metrics_of(study) if len(study.directions) > 1 else ()
+    return list(record.scores(names))
+
+
+def _finish(study: optuna.Study, trial: Trial, state: OptunaState, values: list[float] | None = None) -> None:
+    """Finish a trial as `study.tell` does, which reads all of it from the storage, before and after.
+
+    The trial's own copy has whatever was suggested, reported or noted through it, and that is all that
+    Optuna's samplers look at in the end.
+    """
+    known: FrozenTrial = trial._cached_frozen_trial
+    if state is OptunaState.PRUNED and known.last_step is not None:
+        last = known.intermediate_values[known.last_step]
+        values = None if math.isnan(last) else [last]
+    plain = is_plain(study.sampler) and not isinstance(study.pruner, HyperbandPruner)
+    if not plain or any(map(math.isnan, values or ())):
+        complete = state is OptunaState.COMPLETE
+        study.tell(trial, values if complete else None, None if complete else state)
+        return
+    study._thread_local.cached_all_trials = None
+    try:
+        study.sampler.after_trial(study, known, state, values)
+    finally:
+        study._storage.set_trial_state_values(trial._trial_id, state, values)
 
 
 def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
