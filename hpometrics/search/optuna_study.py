@@ -15,6 +15,7 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaStat
 
 from ..exceptions import ObjectiveError, RecordError
 from ..objective import Objective
+from .long_attributes import get_attribute, put_attribute
 from .optuna_samplers import is_plain
 from .readings import numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
@@ -115,7 +116,7 @@ def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     for text, excess in record.constraints.items():
         trial.set_constraint(text, excess)
     picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
-    trial.set_user_attr(RESULT, {**record.to_json(), "picked": picked})
+    put_attribute(trial.set_user_attr, RESULT, {**record.to_json(), "picked": picked})
     if record.reason:
         trial.set_user_attr(REASON, record.reason)
 
@@ -176,7 +177,7 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
     epochs = tuple(
         EpochRecord(step, {metric: value}) for step, value in sorted(trial.intermediate_values.items())
     )
-    told = trial.user_attrs.get(RESULT)
+    told = get_attribute(trial.user_attrs, RESULT)
     if told is not None and trial.state.is_finished():
         picked = {name: math.nan if v is None else v for name, v in told["picked"].items()}
         if len(metrics) > 1 and told["epoch"] is not None:  # of whose epochs Optuna was told none

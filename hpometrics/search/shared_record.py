@@ -10,6 +10,7 @@ from optuna.trial import FrozenTrial, Trial
 
 from .atomic import atomic_write, make_private
 from .epoch_log import EPOCHS_FILE, current_epochs
+from .long_attributes import get_attribute, put_attribute
 from .optuna_study import PREFIX, RESULT
 from .record import EpochRecord, TrialRecord, write_trial
 
@@ -39,7 +40,7 @@ class EpochSender:
             new = file.read()
         for line in new[: new.rfind(b"\n") + 1].splitlines(keepends=True):
             record = EpochRecord.from_line(line.decode())
-            self._trial.set_user_attr(_key(self._owner, record.epoch), line.decode().strip())
+            put_attribute(self._trial.set_user_attr, _key(self._owner, record.epoch), line.decode().strip())
             self._sent += len(line)
 
 
@@ -49,7 +50,7 @@ def shared_record(trial: FrozenTrial) -> TrialRecord | None:
     Raises:
         RecordError: an attribute is damaged.
     """
-    told = trial.user_attrs.get(RESULT)
+    told = get_attribute(trial.user_attrs, RESULT)
     if told is None:
         return None
     record = TrialRecord.from_json({**told, "number": trial.number}, current_epochs(list(_epochs(trial))))
@@ -69,7 +70,7 @@ def _epochs(trial: FrozenTrial) -> Iterator[EpochRecord]:
     front = _key(owner, 0)[:-1]
     numbers = sorted(int(key.removeprefix(front)) for key in trial.user_attrs if key.startswith(front))
     for number in numbers:
-        yield EpochRecord.from_line(trial.user_attrs[_key(owner, number)])
+        yield EpochRecord.from_line(get_attribute(trial.user_attrs, _key(owner, number)))
 
 
 def _key(owner: str, epoch: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import optuna
 
 from ..exceptions import ConfigError
+from ..search.long_attributes import get_attribute, put_attribute
 from ..search.optuna_backend import close_storage, open_storage, storing
 from ..search.optuna_study import PREFIX
 from .job import Job
@@ -26,8 +27,8 @@ def publish(study: optuna.Study, job: Job) -> None:
         return
     _check_same(before, job)
     text = job.resolved.to_yaml()
-    if study.user_attrs.get(SWEEP) != text:
-        study.set_user_attr(SWEEP, text)
+    if get_attribute(study.user_attrs, SWEEP) != text:
+        put_attribute(study.set_user_attr, SWEEP, text)
 
 
 def published(study: optuna.Study) -> Resolved | None:
@@ -36,7 +37,7 @@ def published(study: optuna.Study) -> Resolved | None:
     Raises:
         RecordError: it does not read.
     """
-    text = study.user_attrs.get(SWEEP)
+    text = get_attribute(study.user_attrs, SWEEP)
     return None if text is None else parse_resolved(str(text), f"the study {study.study_name}")
 
 

@@ -261,6 +261,22 @@ def test_a_storage_that_cannot_be_used_is_refused_at_check(storage, told):
     assert f"backend.optuna.storage: {told}" in found or told in found
 
 
+def test_a_sweep_and_its_epochs_may_be_long(folder, url):
+    """A file and lines of more than the 64 KiB that a column of MySQL holds, from one machine to another."""
+    starts = ", ".join(f"{{lr: {number}e-6, size: small}}" for number in range(100, 3100))
+    text = changed("toy_engine:train", "toy_engine:tell_much").replace("seed: 3", f"seed: 3, start: [{starts}]")
+    text = text.replace("epochs: 3", "epochs: 2").replace("trials: 4", "trials: 2")
+    (folder / "sweep.yaml").write_text(shared(url, text=text))
+    code, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert (folder / "runs/sweep/sweep.resolved.yaml").stat().st_size > 65_536
+    assert (folder / "runs/sweep/trials/0001/epochs.jsonl").stat().st_size > 2 * 65_536
+    name = RunDirectory(folder / "runs/sweep").read().name
+    code, err = ended("worker", url, "--study", name, "--dir", "elsewhere")
+    assert code == 0, err
+    assert points("elsewhere") == points("runs/sweep")
+
+
 def test_a_worker_names_what_it_looks_for(folder):
     """A URL that nobody answers; flags that mean nothing beside a directory."""
     result = CliRunner().invoke(main, ["worker", "runs/sweep", "--study", "x"])

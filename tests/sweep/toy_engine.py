@@ -42,6 +42,14 @@ def learn(params, run):
         run.checkpoint(model=model, optimizer=optimizer)
 
 
+@engine(output=Binary())
+def tell_much(params, run):
+    """Its score, and three thousand values beside it."""
+    for _ in run.epochs():
+        run.update(logits=torch.tensor([params["lr"], -1.0]), target=torch.tensor([1, 0]))
+        run.log(**{f"value_{number}_of_the_engine": number + 1 / 3 for number in range(3000)})
+
+
 def seen():
     """An output whose side data have been read; each call is a line in the file `calls`."""
     with Path("calls").open("a") as file:
