@@ -163,10 +163,8 @@ _NAMES_BY_HOME = {
         "ListReporter",
         "Reporter",
     ),
-    "search.selection": (
-        "At",
-        "Best",
-    ),
+    "search.rules": ("At",),
+    "search.selection": ("Best",),
     "search.space": (
         "Choice",
         "Float",

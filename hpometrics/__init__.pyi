@@ -121,7 +121,8 @@ from .search.optuna_backend import OptunaReporter as OptunaReporter
 from .search.ray_backend import RayReporter as RayReporter, TuneReporter as TuneReporter
 from .search.record import EpochRecord as EpochRecord, TrialRecord as TrialRecord, TrialState as TrialState
 from .search.reporter import ListReporter as ListReporter, Reporter as Reporter
-from .search.selection import At as At, Best as Best
+from .search.rules import At as At
+from .search.selection import Best as Best
 from .search.space import Choice as Choice, Float as Float, Int as Int, Space as Space, Value as Value
 
 __all__: list[str]

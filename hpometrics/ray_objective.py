@@ -44,7 +44,7 @@ from .search.ray_backend import (
 from .search.ray_keys import DONOR, GIVEN, NUMBER, PARAMS, SINCE
 from .search.ray_search import checkpoint_of
 from .search.record import TrialRecord
-from .search.selection import At
+from .search.rules import At
 from .search.space import Space
 from .search.study_origin import check_origin
 

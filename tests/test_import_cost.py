@@ -12,6 +12,20 @@ import pytest
 from hpometrics.search.record import TrialRecord, write_trial
 
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
+RESULTS = {
+    "hpometrics.metrics.docstring",
+    "hpometrics.metrics.registry",
+    "hpometrics.search.epoch_log",
+    "hpometrics.search.picking",
+    "hpometrics.search.plugins",
+    "hpometrics.search.record",
+    "hpometrics.search.selection",
+    "hpometrics.sweep.directory",
+    "hpometrics.sweep.resolved",
+    "hpometrics.sweep.table",
+    "hpometrics.sweep.writer",
+}
+TOLD = {f"hpometrics.logs.{name}" for name in ("csv_table", "mlflow", "table", "tensorboard", "wandb")}
 HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich", "filelock"}
 PROBE = """
 import json, sys
@@ -19,7 +33,7 @@ from hpometrics.cli import main
 try:
     main(json.loads(sys.argv[1]), standalone_mode=False)
 finally:
-    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
 
@@ -39,8 +53,8 @@ print(json.dumps([built, described, len(ours)]), file=sys.stderr)
 """
 
 
-def loaded(*arguments: str) -> set[str]:
-    """The packages that a command has loaded at its end, in a process of its own."""
+def modules(*arguments: str) -> set[str]:
+    """The modules that a command has loaded at its end, in a process of its own."""
     ran = subprocess.run(
         [sys.executable, "-c", PROBE, json.dumps(arguments)],
         capture_output=True,
@@ -49,6 +63,11 @@ def loaded(*arguments: str) -> set[str]:
         check=False,
     )
     return set(json.loads(ran.stderr.splitlines()[-1]))
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The packages that a command has loaded."""
+    return {name.partition(".")[0] for name in modules(*arguments)}
 
 
 def test_the_package_itself_loads_none_of_its_hosts():
@@ -91,6 +110,23 @@ def test_a_check_builds_one_model_and_reads_no_descriptions(config):
     built, described, known = json.loads(ran.stderr.splitlines()[-1])
     assert (built, described) == (["Sweep"], [])
     assert known > 15  # the sections were among those that were looked at
+
+
+@pytest.mark.parametrize("config", sorted(CONFIG.parent.glob("*.yaml")), ids=lambda path: path.name)
+def test_a_check_loads_neither_records_nor_what_writes_them(config, tmp_path, monkeypatch):
+    """Where nothing has run; of loggers, reports and tuners it is enough to know that they are there."""
+    monkeypatch.chdir(tmp_path)
+    seen = modules("check", str(config))
+    assert {"hpometrics.sweep.plan", "hpometrics.metrics.lookup"} <= seen  # it did check the file
+    assert not seen & RESULTS
+    assert not {name for name in seen if name.startswith("hpometrics.logs.")} & TOLD
+
+
+def test_a_check_of_a_sweep_that_ran_counts_its_trials(tmp_path, monkeypatch):
+    """Then it does read the record."""
+    monkeypatch.chdir(tmp_path)
+    write_trial(tmp_path / "runs" / "quickstart" / "trials" / "0000", TrialRecord(0, {}))
+    assert "hpometrics.search.record" in modules("check", str(CONFIG))
 
 
 def test_a_first_sweep_is_laid_down_without_torch_or_a_host(tmp_path):

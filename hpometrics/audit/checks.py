@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..objective import Objective
 from ..search.record import TrialState
-from ..sweep.table import duration, number
+from ..sweep.printing import duration, number
 from .search import Finding, Search, Tried
 
 Found = Iterator[Finding]

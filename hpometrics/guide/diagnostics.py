@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from ..metrics.diagnostics import DIAGNOSTICS, Diagnostic, OverRanks
-from ..sweep.table import ARROWS, aligned
+from ..sweep.printing import ARROWS, aligned
 
 _TITLE = "diagnostics, which a run records by itself:"
 _OVER_RANKS: dict[OverRanks, str] = {

@@ -11,7 +11,7 @@ from ..exceptions import MetricNameError
 from ..metrics.entry import MetricEntry
 from ..metrics.features import check_feature_type
 from ..metrics.registry import all_entries, suggestion
-from ..sweep.table import ARROWS, aligned
+from ..sweep.printing import ARROWS, aligned
 from .words import alike, direction, features_of, form
 
 _WIDE = 100  # columns from which a table is readable

@@ -11,7 +11,7 @@ from ..metrics.features import FEATURES
 from ..metrics.groups import DEFAULT, members_of
 from ..metrics.lookup import find_metric
 from ..metrics.registry import all_entries
-from ..sweep.table import ARROWS
+from ..sweep.printing import ARROWS
 from .page import usage
 from .words import aliases, alike, direction, evidence, features_of, form, install, kept, param, takes
 

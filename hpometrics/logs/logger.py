@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..search.record import EpochRecord
+if TYPE_CHECKING:
+    from ..search.record import EpochRecord
 
 
 @dataclass(frozen=True)

@@ -5,32 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..exceptions import ConfigError, LoggerError, MissingExtraError, RunError, missing_extra
-from .csv_table import CsvLogger
 from .logger import EpochLogger, Standing
-from .mlflow import MlflowLogger
-from .table import TableLogger
-from .tensorboard import TensorBoardLogger
-from .trainstats import TrainStats
-from .wandb import WandbLogger
 
 LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | type[EpochLogger]
 """A name, a name with its options (`{"mlflow": {"uri": ...}}`), an object, a class."""
 
 ALWAYS = "trainstats"
-LOGGERS: dict[str, Callable[..., EpochLogger]] = {
-    "csv": CsvLogger,
-    "table": TableLogger,
-    "tensorboard": TensorBoardLogger,
-    "mlflow": MlflowLogger,
-    "wandb": WandbLogger,
-    ALWAYS: TrainStats,
+LOGGERS: dict[str, tuple[str, str]] = {
+    "csv": ("csv_table", "CsvLogger"),
+    "table": ("table", "TableLogger"),
+    "tensorboard": ("tensorboard", "TensorBoardLogger"),
+    "mlflow": ("mlflow", "MlflowLogger"),
+    "wandb": ("wandb", "WandbLogger"),
+    ALWAYS: ("trainstats", "TrainStats"),
 }
+"""The module and the class of each, which is loaded when a run has one."""
 _PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
 """What a logger needs; an extra that is called like the logger brings it."""
 _METHODS = ("begin", "epoch", "end")
@@ -68,7 +64,9 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: there is no such option, or it is no text.
     """
-    parameters = signature(LOGGERS[name]).parameters.values()
+    if not options:
+        return
+    parameters = signature(_class_of(name)).parameters.values()
     known = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
     for option, value in options.items():
         if option not in known:
@@ -100,9 +98,15 @@ def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[
     for logger in given:
         check_logger(logger, directory)
     named = dict([_named(ALWAYS), *(_named(one) for one in given if isinstance(one, (str, Mapping)))])
-    ours = [] if directory is None else [LOGGERS[name](directory, **named[name]) for name in named]
+    ours = [] if directory is None else [_class_of(name)(directory, **named[name]) for name in named]
     others = [logger for logger in given if not isinstance(logger, (str, Mapping))]
     return ours + [made() if isinstance(made, type) else made for made in others]
+
+
+def _class_of(name: str) -> Callable[..., EpochLogger]:
+    module, attribute = LOGGERS[name]
+    found: Callable[..., EpochLogger] = getattr(import_module(f".{module}", __package__), attribute)
+    return found
 
 
 def _named(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
@@ -191,8 +195,9 @@ class Loggers:
 
 
 def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError:
-    names = {made: name for name, made in LOGGERS.items()}
-    name = names.get(type(logger), type(logger).__qualname__)
+    made = type(logger)
+    places = {(f"{__package__}.{module}", of): name for name, (module, of) in LOGGERS.items()}
+    name = places.get((made.__module__, made.__qualname__), made.__qualname__)
     failed = LoggerError(
         f"the logger {name} failed at epoch {epoch}: {type(error).__name__}: {error}; "
         "the record has the epoch"

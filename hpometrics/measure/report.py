@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..objective import Objective
-from ..sweep.table import ARROWS, aligned
+from ..sweep.printing import ARROWS, aligned
 from .labels import shown
 
 ALL = "all"

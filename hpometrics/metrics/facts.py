@@ -10,7 +10,6 @@ from typing import Any
 
 from ..exceptions import ObjectiveError, RegistrationError
 from ..objective import Objective
-from .docstring import Docstring
 from .features import InputType
 from .params import Param, params_of
 
@@ -73,6 +72,8 @@ def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNST
     _write(cls, "objective", agreed)
     _write(cls, "inputs", read)
     cls.higher_is_better = None if agreed is None else agreed is Objective.MAXIMIZE  # type: ignore[attr-defined]
+    from .docstring import Docstring  # of classes only: the index has the words
+
     said, extras = Docstring.of(cls), _extras_of(cls)
     return Facts(
         objective=agreed,

@@ -346,8 +346,8 @@ class MeanMetric(Metric):
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason when nothing counted."""
-        mean = self.statistic(WeightedMean)
-        return mean.total / mean.weight if mean.weight > 0 else self.undefined("no row counted")
+        mean = self.statistic(WeightedMean).mean
+        return self.undefined("no row counted") if mean is None else mean
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Measured:
         """Measure one batch.

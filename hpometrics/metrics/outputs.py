@@ -33,7 +33,7 @@ from .features import (
     InputType,
     OutputFeature,
 )
-from .records import records_in, references_of, texts_of
+from .records import records_in, references_of, single_texts, texts_of
 
 T = TypeVar("T")
 
@@ -138,7 +138,21 @@ class Outputs:
         Raises:
             MetricInputError: neither was given, or a row has no reference.
         """
+        single = self.single_references
+        if single is not None:
+            return self.block("references", lambda batch: [(text,) for text in single])
         return self.block("references", lambda batch: references_of(*batch._listed("target", "references")))
+
+    @property
+    def single_references(self) -> list[str] | None:
+        """The right text of each row where every row has one, given as a text; None where any has a list.
+
+        Raises:
+            MetricInputError: as of `references`, if there are none at all.
+        """
+        return self.block(
+            "single references", lambda batch: single_texts(batch._listed("target", "references")[0])
+        )
 
     def _listed(self, name: str, extra: str) -> tuple[Any, str]:
         if extra in self.extras and name in self.records:

@@ -47,6 +47,11 @@ def texts_of(values: Any, name: str) -> list[str]:
     return list(values)
 
 
+def single_texts(values: Any) -> list[str] | None:
+    """Give the right texts where there is one for each row, as a text; None where there may be several."""
+    return list(values) if not isinstance(values, str) and _all_plain(values) else None
+
+
 def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
     """Take the right texts: a text for each row, or several that are as right.
 
@@ -55,8 +60,6 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
     """
     if isinstance(values, str):
         raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
-    if _all_plain(values):
-        return [(text,) for text in values]
     rows = [(row,) if isinstance(row, str) else tuple(row) for row in values]
     for number, row in enumerate(rows):
         if not row or not all(isinstance(text, str) for text in row):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,9 @@ def alias_names(feature_type: str | None = None) -> list[str]:
 
 def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
     """The entries of one canonical name, of one feature when asked."""
-    known = ChainMap(live, index())
     types = [feature_type] if feature_type else sorted(FEATURES)
-    return [known[metric, kind] for kind in types if (metric, kind) in known]
+    found = (live.get((metric, kind)) or index().get((metric, kind)) for kind in types)
+    return [entry for entry in found if entry is not None]
 
 
 def alias_meaning(alias: str, feature_type: str | None) -> str | None:
@@ -80,19 +80,42 @@ def needs_of(entry: MetricEntry) -> tuple[str, ...]:
     return seen.needs if seen is not None and seen.subject else entry.needs
 
 
+class _Entries(Mapping[Key, MetricEntry]):
+    """The entries of rows, each made when it is first asked for: most commands ask for few."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self._row_of = {(row["name"], of): row for row in rows for of in row["features"]}
+        self._made: dict[Key, MetricEntry] = {}
+
+    def __getitem__(self, key: Key) -> MetricEntry:
+        if key not in self._made:
+            self._made[key] = _read_row(self._row_of[key], key[1])
+        return self._made[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._row_of
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._row_of)
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+
 @cache
-def index() -> dict[Key, MetricEntry]:
+def index() -> Mapping[Key, MetricEntry]:
     """The entries of the index."""
-    return {(entry.name, entry.feature_type): entry for row in _rows() for entry in _read_row(row)}
+    return _Entries(_rows())
 
 
 @cache
 def index_aliases() -> dict[Key, str]:
     """The aliases of the index."""
     return {
-        (alias, entry.feature_type): meaning
-        for entry in index().values()
-        for alias, meaning in (entry.aliases or {}).items()
+        (alias, feature_type): meaning
+        for row in _rows()
+        for alias, meaning in row.get("aliases", {}).items()
+        for feature_type in row["features"]
     }
 
 
@@ -121,16 +144,15 @@ def _rows() -> list[dict[str, Any]]:
     return json.loads(INDEX.read_text(encoding="utf8")) if INDEX.exists() else []
 
 
-def _read_row(row: dict[str, Any]) -> Iterator[MetricEntry]:
-    """Make the entries of a row, one for each of its output features."""
+def _read_row(row: dict[str, Any], feature_type: str) -> MetricEntry:
+    """Make the entry that a row has for one of its output features."""
     facts: dict[str, Any] = {key: _tuple(value) for key, value in row.items() if key != "features"}
     facts["objective"] = row["objective"] and Objective(row["objective"])
     facts["inputs"] = InputType(row["inputs"])
     facts["params"] = tuple(
         Param(**{key: _tuple(value) for key, value in param.items()}) for param in row.get("params", ())
     )
-    for feature_type in row["features"]:
-        yield MetricEntry(feature_type=feature_type, **facts)
+    return MetricEntry(feature_type=feature_type, **facts)
 
 
 @cache

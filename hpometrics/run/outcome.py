@@ -10,8 +10,9 @@ from ..exceptions import ObjectiveError
 from ..logs.loggers import LoggerLike
 from ..objective import Objective
 from ..search.epoch_log import Fsync
-from ..search.picking import Pick, best_by, pareto_front
+from ..search.picking import best_by, pareto_front
 from ..search.record import TrialRecord
+from ..search.rules import Pick
 from ..search.selection import Best
 from ..search.space import Space
 from .spec import Train

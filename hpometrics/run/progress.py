@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from ..search.constraints import violation_of
 from ..search.record import EpochRecord
-from ..search.selection import At, Picker
+from ..search.rules import At
+from ..search.selection import Picker
 from .spec import RunSpec
 
 

@@ -14,7 +14,7 @@ from ..metrics.settled_combined import SettledCombined
 from ..metrics.task_collections import TaskCollection, Unasked
 from ..objective import Objective
 from ..search.constraints import Constraint
-from ..search.selection import At
+from ..search.rules import At
 from .asked import Asked, Features, Reported, constrained, settle_all, tracked
 from .checkpoint import Keep
 from .defaults import defaults_of

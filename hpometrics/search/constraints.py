@@ -6,10 +6,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..exceptions import ConstraintError
 from .readings import Reading
-from .record import TrialRecord, TrialState
+
+if TYPE_CHECKING:
+    from .record import TrialRecord
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _FORM = re.compile(rf"\s*(?P<name>.*?)\s*(?P<sign><=|>=)\s*(?P<bound>{_NUMBER})\s*\Z", re.DOTALL)
@@ -93,6 +96,8 @@ def judged(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecor
     """Hold the picked epoch of a trial against constraints; a complete one that breaks any is infeasible."""
     if not constraints or record.epoch is None:
         return record
+    from .record import TrialState  # of which whoever reads a sweep file needs nothing
+
     values = record.picked_values
     record = replace(record, constraints={str(each): each.excess(values) for each in constraints})
     broken = [told for each in constraints if (told := each.broken_by(values)) is not None]

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
 
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..objective import Objective
 from .one_se import simplest_within_error
 from .pareto import front_trials, knee_of
 from .record import TrialRecord
+from .rules import RULES, Pick
 from .selection import Best, pick_trial, ranked
 
-Pick: TypeAlias = Literal["best", "one_se", "knee"] | int
-"""The best trial, or the simplest within one standard error of it; of several objectives the knee of the
-front (see `knee_of`), or a trial of the front by its number."""
-
-RULES = ("best", "one_se", "knee")
 _MOST = 10
 
 

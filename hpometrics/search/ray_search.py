@@ -20,7 +20,8 @@ from .optuna_study import tell
 from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
 from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
-from .selection import At, Picker
+from .rules import At
+from .selection import Picker
 from .slots import claim, reclaim_or_claim
 from .space import Space
 

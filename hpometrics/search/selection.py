@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,13 +14,7 @@ from ..objective import MINIMIZE, Objective
 from .constraints import violation
 from .readings import Reading, number_in
 from .record import TrialRecord, TrialState
-
-
-class At(StrEnum):
-    """Which epoch's value counts for a run: its best one or its last one."""
-
-    BEST = "best"
-    LAST = "last"
+from .rules import At
 
 
 @dataclass(frozen=True)

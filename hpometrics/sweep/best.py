@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError
-from ..search.picking import Pick, best_by
+from ..search.picking import best_by
 from ..search.record import TrialRecord
+from ..search.rules import Pick
 from ..search.selection import Best
 from ..search.verdict import Verdict
 from .directory import RunDirectory
 from .exports import best_facts, best_yaml
 from .front import front_facts, front_text
 from .picks import by_metric, optimised_at, repicked
+from .printing import number
 from .resolved import Resolved
-from .table import number, optimal
+from .table import optimal
 from .verdicts import draw_verdict, kept_verdict, verdict_lines
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from ..messages import printable
 from ..search.readings import to_json
 from .overview import overview, plan_facts
 from .plan import Plan, read_plan
+from .printing import duration, exact, number
 from .problems import ProbeError, Problem, SweepFileError, show_path
-from .table import duration, exact, number
 
 if TYPE_CHECKING:
     from .probing import Probe  # with torch

@@ -18,8 +18,8 @@ from ..run.user_tables import table_of
 from ..search.readings import to_json
 from ..search.record import TrialRecord
 from .directory import RunDirectory
+from .printing import number
 from .resolved import Resolved
-from .table import number
 
 _WIDE = 200  # a row is one line, whatever the terminal
 _THIRDS = ("low", "middle", "high")  # how popular what users like is

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, model_validator
 
 from ..redaction import redacted
-from ..search.picking import RULES
+from ..search.rules import RULES
 from . import secrets
 from .dimensions import SpaceForm
 from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong

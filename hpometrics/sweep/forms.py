@@ -8,18 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from unicodedata import is_normalized
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
 from pydantic_core import PydanticCustomError
 
 from ..messages import did_you_mean
-from ..metrics.combined import Combined
 from ..metrics.names import MetricName
 from ..metrics.places import COMBINED, check_output_name
 from ..target import TARGET, is_target
 from .slugs import SLUG, objection
+
+if TYPE_CHECKING:
+    from ..metrics.combined import Combined
 
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -190,6 +192,8 @@ class Metric(BaseModel):
         """The combination, if it is one."""
         if self.combine is None:
             return None
+        from ..metrics.combined import Combined  # of which few files have need
+
         name = MetricName.parse(self.name)
         return Combined(self.combine, name.metric, self.direction, name.task)
 
@@ -261,6 +265,8 @@ def _metric(value: Any) -> Any:
 
 
 def _combination(value: dict[str, Any]) -> dict[str, Any]:
+    from ..metrics.combined import Combined
+
     combined = _said(Combined.of_mapping, value)
     terms = {_checked_name(name): weight for name, weight in combined.terms.items()}
     name = str(MetricName(combined.name, feature=COMBINED, task=combined.task))

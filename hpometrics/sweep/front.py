@@ -7,8 +7,9 @@ from typing import Any
 
 from ..search.picking import pareto_front, picked_trial
 from ..search.record import TrialRecord
+from .printing import ARROWS, number
 from .resolved import Resolved
-from .table import ARROWS, evaluated, number, params_line
+from .table import evaluated, params_line
 
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
 

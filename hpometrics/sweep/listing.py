@@ -17,8 +17,9 @@ from ..search.record import TrialRecord
 from .directory import RunDirectory
 from .exports import trials_csv
 from .held_out import held_out
+from .printing import aligned
 from .resolved import Resolved
-from .table import aligned, trial_rows
+from .table import trial_rows
 
 FORMS = ("table", "json", "csv")
 _FACTS: dict[str, Callable[[TrialRecord], Any]] = {

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
 from ..messages import one_line
-from ..metrics.combined import Combined, check_split
 from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
-from ..metrics.lookup import FoundMetric, is_registered
+from ..metrics.lookup import FoundMetric, find_metric, is_registered
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.places import COMBINED, VALIDATION, Placed, Types, group_of, members, place
-from ..metrics.registry import all_entries, find_metric, import_metric
+from ..metrics.store import all_entries
 from ..objective import Objective
 from .forms import Metric
 from .outputs import UNSAID
+
+if TYPE_CHECKING:
+    from ..metrics.combined import Combined  # of which few files have need
 
 
 class MeasureError(HpometricsError, ValueError):
@@ -87,7 +90,7 @@ def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> M
     path = parse_import_path(form.name)
     if path and not settle:
         return Measure(form.name, stated, "run")
-    name = import_metric(form.name).name if path else MetricName.parse(form.name)
+    name = _imported(form.name) if path else MetricName.parse(form.name)
     if (known := diagnostic(name)) is not None:
         return _of_a_run(name, known, stated, steers)
     if name.feature == COMBINED:
@@ -107,6 +110,12 @@ def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> M
     if settle and types == UNSAID and not path:
         _check_clear(placed.found)
     return _known(placed, stated, steers)
+
+
+def _imported(path: str) -> MetricName:
+    from ..metrics.registry import import_metric
+
+    return import_metric(path).name
 
 
 def _known(placed: Placed, stated: Objective | None, steers: bool) -> Measure:
@@ -153,6 +162,8 @@ def _over_all_outputs(
     name: MetricName, types: Types | None, stated: Objective | None, settle: bool
 ) -> Measure:
     """Read `combined.loss`; what it is made of is open where the outputs are."""
+    from ..metrics.combined import Combined, check_split
+
     if types is None:
         check_split(name)
         found = find_metric(name.bare)

@@ -8,15 +8,13 @@ from typing import Any
 
 from ..messages import printable
 from ..search.dimensions import Choice, Dimension, Value
-from ..search.selection import At
-from .directory import RunDirectory
+from ..search.rules import At
 from .measures import Measure
 from .outputs import plain, shown
 from .plan import Plan
-from .resolved import resolved_config
+from .printing import ARROWS, duration, exact
 from .searched import LIST
 from .study_place import written
-from .table import ARROWS, duration, exact
 
 _OPTIONS = 20
 _WORDS = {
@@ -45,6 +43,8 @@ def overview(plan: Plan) -> list[tuple[str, str]]:
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
     """Give the same as plain JSON."""
+    from .resolved import resolved_config  # which the lines do without
+
     return {
         "name": plan.name,
         "directory": str(plan.directory),
@@ -62,6 +62,10 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
 
 
 def _done(plan: Plan) -> int:
+    if not plan.directory.exists():
+        return 0
+    from .directory import RunDirectory  # with the records of trials
+
     return sum(record.state.finished for record in RunDirectory(plan.directory).records())
 
 

@@ -14,7 +14,8 @@ from ..search.constraints import judged, violation_of
 from ..search.picking import best_by
 from ..search.readings import number_in
 from ..search.record import TrialRecord, TrialState
-from ..search.selection import At, Best, Picker
+from ..search.rules import At
+from ..search.selection import Best, Picker
 from .resolved import Resolved
 
 _TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)

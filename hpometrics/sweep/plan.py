@@ -9,7 +9,7 @@ from typing import cast
 
 from ..exceptions import HpometricsError
 from ..messages import one_line
-from ..search.selection import At
+from ..search.rules import At
 from ..search.space import Space
 from .bounds import Bound, read_bound
 from .config import Draft, Sweep

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..exceptions import ConfigError
-from ..search.mutation import mutable
 from ..search.space import Space
 from .config import Draft
 from .loader import Document
@@ -23,6 +22,8 @@ def check_population(config: Draft, space: Space | None, document: Document) -> 
         document.add(path, text)
     if space is None:
         return
+    from ..search.mutation import mutable  # of which few files have need
+
     try:
         mutable(space, pruner.options.get("mutate"))
     except ConfigError as err:

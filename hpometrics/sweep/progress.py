@@ -15,8 +15,9 @@ from ..search.pareto import front_trials
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import pick_trial
 from .directory import RunDirectory
+from .printing import column, duration, number
 from .resolved import Resolved
-from .table import column, duration, number, params_line, spread_of, word
+from .table import params_line, spread_of, word
 
 if TYPE_CHECKING:
     from rich.status import Status

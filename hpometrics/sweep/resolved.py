@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..exceptions import ConfigError, RecordError
 from ..objective import Objective
 from ..search.constraints import Constraint
-from ..search.picking import Pick
+from ..search.rules import Pick
 from .loader import Document, parse_document, read_document
 from .outputs import plain
 from .writer import dump_yaml

@@ -16,8 +16,9 @@ from .best import record_of
 from .directory import RunDirectory
 from .exports import best_facts
 from .front import front_facts, front_line
+from .printing import duration, number, spread
 from .resolved import Resolved
-from .table import duration, number, params_line, spread, word
+from .table import params_line, word
 from .verdicts import kept_verdict
 
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
 
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..messages import did_you_mean, one_line
 from ..objective import Objective
-from ..search.drivers import check_driver
-from ..search.plugins import Table, find_class
 from ..search.several import searches_for_one
 from .config import Draft
 from .forms import Plugin
@@ -24,6 +22,9 @@ from .population import PBT
 from .problems import Path
 from .report.writing import missing_package
 from .study_place import known_url
+
+if TYPE_CHECKING:
+    from ..search.plugins import Table
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -82,6 +83,8 @@ def _options(sweep: Draft, settle: bool) -> Iterator[tuple[Path, str]]:
 
 
 def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
+    from ..search.plugins import find_class
+
     epochs = None if sweep.budget is None else sweep.budget.epochs
     if on_ray:
         from ..search.ray_backend import SCHEDULERS, make_scheduler  # a host is loaded only to be asked
@@ -111,6 +114,8 @@ def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
     Raises:
         ConfigError: it is of another type, or there is no such option.
     """
+    from ..search.plugins import find_class
+
     found, _ = find_class(kind, plugin.spec, table)
     declared = inspect.signature(found).parameters
     for option, value in plugin.options.items():
@@ -198,7 +203,7 @@ def _objectives(sweep: Draft) -> Iterator[tuple[Path, str]]:
 def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
     if not sweep.results.loggers:
         return
-    from ..logs import loggers  # each with what it writes by
+    from ..logs import loggers  # of which few files have need
 
     for index, logger in enumerate(sweep.results.loggers):
         path = ("results", "loggers", index)
@@ -248,6 +253,8 @@ def _optuna_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
         yield _STORAGE, "workers share a storage; memory is one process's own"
     url = known_url(settings.storage)
     if url is not None:
+        from ..search.drivers import check_driver
+
         try:
             check_driver(url)
         except HpometricsError as err:

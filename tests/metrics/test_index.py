@@ -9,6 +9,7 @@ import pytest
 
 from hpometrics.guide.evidence import FAILED
 from hpometrics.guide.index import build_index
+from hpometrics.metrics import store
 from hpometrics.metrics.registry import INDEX, all_entries, find_metric, observed_of
 
 BUILT_IN = [entry for entry in all_entries() if entry.is_built_in]
@@ -54,6 +55,17 @@ def test_every_direction_has_its_evidence(entry):
     if seen.values and entry.objective is not None and None not in seen.values:
         perfect, _, noisy = seen.values
         assert entry.objective.better(perfect, noisy) or perfect == noisy
+
+
+def test_an_entry_is_made_when_it_is_asked_for(monkeypatch):
+    """A lookup makes those of its metric, not all; none is made twice."""
+    made, read = [], store._read_row
+    monkeypatch.setattr(store, "_read_row", lambda row, of: made.append((row["name"], of)) or read(row, of))
+    entries = store._Entries(json.loads(INDEX.read_text(encoding="utf8")))
+    assert entries["mae", "number"] is entries["mae", "number"]
+    assert ("mae", "text") not in entries and entries.get(("mae", "text")) is None
+    assert made == [("mae", "number")]
+    assert dict(entries) == dict(store.index())
 
 
 def test_the_registry_is_read_without_torch():

@@ -10,7 +10,8 @@ from hpometrics.exceptions import ConstraintError, NoFeasibleTrialError, NoFinit
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.constraints import Constraint, judged, violation_of
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.search.selection import At, Picker, pick_trial, ranked
+from hpometrics.search.rules import At
+from hpometrics.search.selection import Picker, pick_trial, ranked
 
 ECE = Constraint("ece", "<=", 0.05)
 FAST = Constraint("speed", ">=", 100.0)

@@ -11,7 +11,8 @@ from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.pareto import front_of, knee_of
 from hpometrics.search.picking import best_by, pareto_front, ranked_by, read_pick
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.search.selection import At, Picker
+from hpometrics.search.rules import At
+from hpometrics.search.selection import Picker
 
 NAN, INF = math.nan, math.inf
 UP_DOWN = {"auc": MAXIMIZE, "cost": MINIMIZE}

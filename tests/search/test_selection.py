@@ -8,7 +8,8 @@ from hpometrics.exceptions import NoFiniteValueError
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.picking import best_by
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.search.selection import At, Picker, pick_epoch, pick_trial, ranked
+from hpometrics.search.rules import At
+from hpometrics.search.selection import Picker, pick_epoch, pick_trial, ranked
 
 NAN, INF = math.nan, math.inf
 

@@ -11,8 +11,9 @@ from hpometrics.search.picking import best_by
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
 from hpometrics.sweep.exports import best_facts, best_yaml, trials_csv
 from hpometrics.sweep.loader import parse_document
+from hpometrics.sweep.printing import duration, exact, number
 from hpometrics.sweep.resolved import resolve
-from hpometrics.sweep.table import duration, exact, number, optimal, result_table
+from hpometrics.sweep.table import optimal, result_table
 
 RESOLVED = resolve(plan_of(changed("output: binary", "params: {batch: 64}")))
 

@@ -17,6 +17,7 @@ from ..features import PREDICTIONS, TEXT, OutputFeature
 from ..metric import Metric
 from ..outputs import Outputs
 from ..registry import register_metric
+from ..statistics.mean import Sums
 from ..statistics.ngrams import NgramMatches
 from ..statistics.statistic import Statistic
 from ..statistics.totals import RowTotals
@@ -28,6 +29,7 @@ Smooth = Literal["exp", "none"]
 Scale = Literal["percent", "share"]
 
 ORDERS = 4
+_ORDERS = np.arange(1, ORDERS + 1)[:, None]
 EPSILON = 1e-12  # what an order without a match counts as, in ParlAI's use of NLTK's first method
 
 
@@ -39,19 +41,22 @@ def sentence_bleus(batch: Outputs) -> Floats:
 def _matches(batch: Outputs) -> NgramMatches:
     """Compare with all references at once; a text that normalises to nothing is one empty word."""
     found = compared(batch, "normalised", normalised_words)
-    if found.pairs == len(found.first) and found.predicted_lengths.all() and found.reference_lengths.all():
+    if found.one_pair_each and numbers(batch).lengths.all():
         return found
     return NgramMatches.of_numbers(numbers(batch).filled(), reference_counts(batch))
 
 
 def bleus_of(found: NgramMatches) -> Floats:
     """BLEU-1 to BLEU-4 of each row: shape (N, 4)."""
-    matched, orders = found.matched_up_to(ORDERS), np.arange(1, ORDERS + 1)[:, None]
-    possible = np.maximum(found.predicted_lengths - orders + 1, 1)
-    logs = np.log(np.maximum(matched, EPSILON) / possible)
-    brevity = np.minimum(0, 1 - found.closest_lengths / found.predicted_lengths)
-    bleus: Floats = np.exp(brevity + logs.cumsum(0) / orders)
-    return np.where(matched[0] > 0, bleus, 0.0).T
+    matched, length = found.matched_up_to(ORDERS), found.predicted_lengths
+    bleus: Floats = np.maximum(matched, EPSILON)
+    bleus /= np.maximum(length - (_ORDERS - 1), 1)
+    np.log(bleus, out=bleus).cumsum(0, out=bleus)
+    bleus /= _ORDERS
+    bleus += np.minimum(0, 1 - found.closest_lengths / length)  # by how much it is too short
+    np.exp(bleus, out=bleus)
+    bleus *= matched[0] > 0
+    return bleus.T
 
 
 class SentenceBleu(TextMetric):
@@ -66,6 +71,12 @@ class SentenceBleu(TextMetric):
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's BLEU."""
         return per_row(sentence_bleus(batch)[:, self.order - 1], batch)
+
+    def contribution(self, batch: Outputs) -> Sums:
+        """Sum them; plain numbers do where no row is weighed."""
+        if batch.weight is not None or not batch.target.is_cpu:
+            return super().contribution(batch)
+        return float(sentence_bleus(batch)[:, self.order - 1].sum()), float(len(batch))
 
 
 @register_metric("bleu_1", [TEXT], aliases=["bleu-1", "bleu1"])

@@ -106,6 +106,8 @@ def numbers(batch: Outputs) -> Numbered:
 
 def reference_counts(batch: Outputs) -> Ints:
     """How many references each row has."""
+    if batch.single_references is not None:
+        return np.ones(len(batch), np.int64)
     return np.fromiter(map(len, batch.references), np.int64, len(batch.references))
 
 

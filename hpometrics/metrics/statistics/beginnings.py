@@ -27,6 +27,11 @@ class Pairs(NamedTuple):
     first: Ints
     second: Ints
 
+    @property
+    def widths(self) -> tuple[int, int]:
+        """The lengths of the longest first and of the longest second text."""
+        return int(np.maximum.reduce(self.first)), int(np.maximum.reduce(self.second))
+
     def rows(self, order: Ints) -> Self:
         """Some of the rows, in this order."""
         lengths = np.concatenate([self.first, self.second])
@@ -55,12 +60,13 @@ def shared_up_to(longest: int, bits: int, pairs: Pairs) -> Ints:
     """
     if not len(pairs.ids):
         return np.zeros((longest, len(pairs.first)), np.int64)
-    width = int(pairs.first.max()) + int(pairs.second.max())
-    if len(pairs.ids) <= _BLOCK and len(pairs.first) * width <= _ROOM * len(pairs.ids):
-        return _shared(longest, bits, pairs)
+    widths = pairs.widths
+    if len(pairs.ids) <= _BLOCK and len(pairs.first) * sum(widths) <= _ROOM * len(pairs.ids):
+        return _shared(longest, bits, pairs, widths)
     shared = np.empty((longest, len(pairs.first)), np.int64)
     for rows in _alike(pairs.first + pairs.second):
-        shared[:, rows] = _shared(longest, bits, pairs.rows(rows))
+        part = pairs.rows(rows)
+        shared[:, rows] = _shared(longest, bits, part, part.widths)
     return shared
 
 
@@ -80,41 +86,51 @@ def _alike(lengths: Ints) -> list[Ints]:
     return [*parts, order[start:]]
 
 
-def _shared(longest: int, bits: int, pairs: Pairs) -> Ints:
-    ordered = _sorted_keys(longest, bits, pairs)
+def _shared(longest: int, bits: int, pairs: Pairs, widths: tuple[int, int]) -> Ints:
+    ordered = _sorted_keys(longest, bits, pairs, widths)
     starts = np.arange(0, ordered.size + 1, ordered.shape[1])
     return _matches(longest, bits, *_repeated(ordered.ravel(), starts, (longest - 1) * bits + 1))
 
 
-def _sorted_keys(longest: int, bits: int, pairs: Pairs) -> Ints:
+def _sorted_keys(longest: int, bits: int, pairs: Pairs, widths: tuple[int, int]) -> Ints:
     """What begins at each place of a table, and last of which text it is; each of its rows is sorted."""
-    tokens, source = _table(max(1, longest - 1), pairs)
-    key = tokens.copy()
-    for place in range(1, longest):
-        key <<= bits
-        key[:-place] |= tokens[place:]
+    gap = max(1, longest - 1)
+    key = _beginning(_table(gap, pairs, widths), longest, bits)
     key <<= 1
-    key |= source
     table = key.reshape(len(pairs.first), -1)
+    table[:, widths[0] + gap :] |= 1
     table.sort(axis=1)
     return table
 
 
-def _table(gap: int, pairs: Pairs) -> tuple[Ints, Ints]:
-    """The tokens row by row, in the room behind each text its mark, and of which text each place is."""
+def _beginning(tokens: Ints, count: int, bits: int) -> Ints:
+    """So many tokens from each place on as one number, made of two of half as many."""
+    if count == 1:
+        return tokens.copy()
+    half = count // 2
+    first = _beginning(tokens, half, bits)
+    key = first << half * bits
+    key[:-half] |= first[half:]
+    if count % 2:
+        key <<= bits
+        key[: 1 - count] |= tokens[count - 1 :]
+    return key
+
+
+def _table(gap: int, pairs: Pairs, widths: tuple[int, int]) -> Ints:
+    """The tokens row by row, in the room behind each text its mark."""
     ids, first, second = pairs
-    width = int(first.max()) + gap
-    room = width + int(second.max()) + gap
-    source = np.zeros((len(first), room), np.int64)
-    source[:, width:] = 1
-    tokens = source.ravel().copy()  # 0 and 1 are the marks
+    width = widths[0] + gap
+    tokens = np.zeros((len(first), width + widths[1] + gap), np.int64)
+    tokens[:, width:] = 1  # 0 and 1 are the marks
     lengths = np.concatenate([first, second])
-    begins = np.arange(0, tokens.size, room)
+    begins = np.arange(0, tokens.size, tokens.shape[1])
     shift = np.concatenate([begins, begins + width]) - lengths.cumsum() + lengths
     places = shift.repeat(lengths)
     places += np.arange(len(places))
-    tokens[places] = ids
-    return tokens, source.ravel()
+    flat = tokens.reshape(-1)
+    flat[places] = ids
+    return flat
 
 
 def _repeated(ordered: Ints, starts: Ints, rest: int) -> tuple[Ints, Ints]:
@@ -146,7 +162,8 @@ def _matches(longest: int, bits: int, ordered: Ints, starts: Ints) -> Ints:
     runs = begins.ravel().nonzero()[0]
     over = balance.take(runs, mode="wrap")
     upto = np.zeros(len(runs), np.int64)
-    np.cumsum(np.abs(over[1:] - over[:-1]), out=upto[1:])
+    apart = over[1:] - over[:-1]
+    np.cumsum(np.abs(apart, out=apart), out=upto[1:])
     at = upto.take(runs.searchsorted(np.arange(longest)[:, None] * size + starts))
     matches: Ints = (starts[1:] - starts[:-1] - at[:, 1:] + at[:, :-1]) >> 1
     return matches

@@ -46,6 +46,19 @@ class WeightedMean(Statistic):
         """The sum of the weights."""
         return self._state["weight"]
 
+    @property
+    def empty(self) -> bool:
+        """True until the first batch."""
+        return self._numbers is None and not self._tensors
+
+    @property
+    def mean(self) -> Tensor | None:
+        """The weighted mean of the values, 0-d float64; None where nothing weighs anything."""
+        if self._numbers is not None:
+            total, weight = self._numbers
+            return torch.tensor(total / weight, dtype=torch.float64) if weight > 0 else None
+        return self.total / self.weight if self.weight > 0 else None
+
     def fresh(self) -> Self:
         """Return an empty one of the same owner."""
         return type(self)(self.params["owner"], self._contribution, regroups=self.regroups)

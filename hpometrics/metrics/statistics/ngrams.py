@@ -63,12 +63,22 @@ class NgramMatches:
         single = bool((counts == 1).all())
         if apart and not single:
             texts = texts.repeated(_rows_of(counts))
-        self.first: Ints = np.cumsum(counts) - counts
-        self._counts = np.ones(int(counts.sum()), np.int64) if apart else counts  # of references
+        self._of_row = counts
+        self._counts = np.ones(int(counts.sum()), np.int64) if apart and not single else counts
         self.pairs = len(self._counts)
         self._ids, self._id_bits, self._lengths = texts
         self._single = apart or single  # whether each pair has one reference
         self._grams = [Grams(self._ids, self._id_bits)]
+
+    @property
+    def one_pair_each(self) -> bool:
+        """Whether there is a pair per row."""
+        return self.pairs == len(self._of_row)
+
+    @cached_property
+    def _first(self) -> Ints:
+        """The first reference of each row."""
+        return np.cumsum(self._of_row) - self._of_row
 
     @cached_property
     def _owners(self) -> Ints:
@@ -104,12 +114,12 @@ class NgramMatches:
     @property
     def closest_lengths(self) -> Ints:
         """Of each row the length of the reference nearest to the prediction's; of two as near the shorter."""
-        if len(self.reference_lengths) == len(self.first):
+        if len(self.reference_lengths) == len(self._of_row):
             return self.reference_lengths
-        own = np.repeat(self.predicted_lengths, np.diff(self.first, append=len(self.reference_lengths)))
+        own = np.repeat(self.predicted_lengths, self._of_row)
         gap = np.abs(self.reference_lengths - own)
         longest = int(self.reference_lengths.max(initial=0)) + 1
-        return np.minimum.reduceat(gap * longest + self.reference_lengths, self.first) % longest
+        return np.minimum.reduceat(gap * longest + self.reference_lengths, self._first) % longest
 
     def predicted(self, order: int) -> Ints:
         """How many n-grams of this order each prediction has."""
@@ -162,7 +172,7 @@ class NgramMatches:
 
     def best(self, values: NDArray[Any]) -> NDArray[Any]:
         """Of a value per pair the largest of each row; only where references are compared apart."""
-        return values if len(values) == len(self.first) else np.maximum.reduceat(values, self.first)
+        return values if self.one_pair_each else np.maximum.reduceat(values, self._first)
 
     def _of_order(self, order: int) -> Grams:
         while len(self._grams) < order:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ FIRST = 2
 
 _SPACE = ord(" ")
 _WIDTH = 8  # bytes of a word that an int64 holds
+_BYTES = f"V{_WIDTH}"  # which may lie anywhere in a text, as numbers do not
 _TABLE_BITS = 14
 _DENSE = 1 << 13  # tokens from which the place of one takes too many bits
 _SPREADS = (0x1E3779B97F4A7C15, 0x2545F4914F6CDD1D, 0x27BB2EE687B0B0FD)  # odd, with bits all over
@@ -89,15 +91,16 @@ def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
     space = np.frombuffer(text, np.uint8) == _SPACE
     edges = (space[1:] != space[:-1]).nonzero()[0]  # each is one before where a word starts or has ended
     starts, ends = edges[::2], edges[1::2]
-    spelt = np.ndarray(len(text) - _WIDTH, "<i8", text, 1, strides=(1,)).take(starts)
+    spelt = np.ndarray(len(text) - _WIDTH, _BYTES, text, 1, strides=(1,)).take(starts).view("<i8")
     sizes = ends - starts
     spelt &= _MASKS.take(sizes, mode="clip")
     long = (sizes > _WIDTH).nonzero()[0]
     words = (text[i + 1 : j + 1] for i, j in zip(starts[long].tolist(), ends[long].tolist(), strict=True))
     table: defaultdict[bytes, int] = defaultdict(itertools.count(-1, -1).__next__)  # ASCII is never negative
     spelt[long] = np.fromiter(map(table.__getitem__, words), np.int64, len(long))
-    ended, kept = spelt == _spelt(end), np.ones(len(spelt), np.bool_)
-    for word in (end, *left_out):
+    ended = spelt == _spelt(end)
+    kept = ~ended
+    for word in left_out:
         kept &= spelt != _spelt(word)
     ids, bits = _numbers_of(spelt.compress(kept))
     closing = ended.nonzero()[0]  # each text has one word at least, its end, which is not kept
@@ -143,6 +146,7 @@ def _dense(places: Ints) -> tuple[Ints, int]:
     return upto.take(places) - 1, int(upto[-1])
 
 
+@cache
 def _spelt(word: str) -> int:
     return int.from_bytes(word.encode(), "little")
 

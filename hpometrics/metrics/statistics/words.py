@@ -72,7 +72,12 @@ def closed_predictions(batch: Outputs) -> bytes:
 
 def closed_references(batch: Outputs) -> bytes:
     """The block of all references as one closed text, row after row."""
-    return batch.block("closed references", lambda batch: closed(list(chain.from_iterable(batch.references))))
+
+    def make(batch: Outputs) -> bytes:
+        single = batch.single_references
+        return closed(list(chain.from_iterable(batch.references)) if single is None else single)
+
+    return batch.block("closed references", make)
 
 
 def closed(texts: Sequence[str]) -> bytes:
@@ -81,9 +86,9 @@ def closed(texts: Sequence[str]) -> bytes:
     >>> closed(["It's!", "so"])
     b'it s  . so . '
     """
-    if "\n" in "".join(texts):  # some have line ends of their own, which only part words
-        texts = [text.replace("\n", " ") for text in texts]
     joined = " \n ".join([*texts, ""])
+    if joined.count("\n") > len(texts):  # some have line ends of their own, which only part words
+        joined = " \n ".join([*(text.replace("\n", " ") for text in texts), ""])
     lower = (
         joined if joined.isascii() else joined.lower()
     )  # of ASCII the table makes it, in a pass of its own

@@ -18,8 +18,9 @@ from ...search.verdict import Verdict
 from ..best import record_of
 from ..directory import RunDirectory
 from ..picks import Pick, picks
+from ..printing import ARROWS, column, duration, number
 from ..resolved import Resolved
-from ..table import ARROWS, column, duration, number, optimal_params, optimal_values, ranked_rows, word
+from ..table import optimal_params, optimal_values, ranked_rows, word
 from ..verdicts import kept_verdict, verdict_lines
 from ..writer import dump_yaml
 

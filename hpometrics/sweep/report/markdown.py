@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..table import aligned, optimal, result_table
+from ..printing import aligned
+from ..table import optimal, result_table
 from .facts import Report
 
 

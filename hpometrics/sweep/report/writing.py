@@ -6,8 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...exceptions import ConfigError, MissingExtraError, missing_extra
-from ..directory import RunDirectory
-from ..writer import write_text
 
 KINDS = ("html", "md")
 
@@ -35,7 +33,11 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     missing = missing_package(kind)
     if missing is not None:
         raise missing
-    from .facts import Report  # check, which asks whether a report can be written, reads no results
+    from ..directory import (
+        RunDirectory,  # check, which asks whether a report can be written, reads no results
+    )
+    from ..writer import write_text
+    from .facts import Report
 
     report, file = Report.of(directory), to or RunDirectory(directory).report(kind)
     if file.is_dir() or not file.parent.is_dir():
