@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import optuna
 import torch
+from falling_loss import value_at
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 from ray.tune.search.optuna import OptunaSearch
@@ -73,11 +74,6 @@ class Moments:
 def now() -> Moment:
     """CPU seconds of the process and wall seconds."""
     return time.process_time(), time.perf_counter()
-
-
-def value_at(epoch: int) -> float:
-    """A loss that falls with the epochs, in every trial alike, so that a pruner looks and stops none."""
-    return 1.0 / (epoch + 1)
 
 
 def search_with_optuna(search: Search, home: Path, moments: Moments) -> None:

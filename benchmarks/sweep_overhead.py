@@ -36,8 +36,8 @@ from bare_searches import (
     quiet_in,
     search_with_optuna,
     search_with_tune,
-    value_at,
 )
+from falling_loss import value_at
 
 from hpometrics import MINIMIZE, Float, RayObjective, Reported, Run
 from hpometrics.search.ray_backend import start_ray

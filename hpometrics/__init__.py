@@ -150,7 +150,7 @@ _NAMES_BY_HOME = {
     ),
     "run.trial": ("run_trial",),
     "search.optuna_backend": ("OptunaReporter",),
-    "search.ray_backend": (
+    "search.ray_reporter": (
         "RayReporter",
         "TuneReporter",
     ),

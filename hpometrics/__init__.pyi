@@ -118,7 +118,7 @@ from .run.run import Run as Run
 from .run.spec import Reported as Reported, RunSpec as RunSpec, engine as engine
 from .run.trial import run_trial as run_trial
 from .search.optuna_backend import OptunaReporter as OptunaReporter
-from .search.ray_backend import RayReporter as RayReporter, TuneReporter as TuneReporter
+from .search.ray_reporter import RayReporter as RayReporter, TuneReporter as TuneReporter
 from .search.record import EpochRecord as EpochRecord, TrialRecord as TrialRecord, TrialState as TrialState
 from .search.reporter import ListReporter as ListReporter, Reporter as Reporter
 from .search.rules import At as At

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import optuna
-from filelock import FileLock
 from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
-from .exceptions import DiskError, ObjectiveError, RunError
-from .redaction import redacted
+from .exceptions import ObjectiveError, RunError
 from .run.outcome import Outcome
+from .run.ray_trial import make_trainable, train_one
 from .run.spec import Train
-from .run.trials import Trials
-from .search.atomic import make_private
-from .search.epoch_log import read_epochs
-from .search.exploits import Exploit
 from .search.optuna_backend import (
     check_several,
     check_study,
@@ -34,26 +24,21 @@ from .search.optuna_backend import (
 )
 from .search.population import Population
 from .search.ray_backend import (
-    HandedOn,
     StudySearcher,
-    TuneReporter,
     check_resources,
     make_scheduler,
     start_ray,
 )
-from .search.ray_keys import DONOR, GIVEN, NUMBER, PARAMS, SINCE
-from .search.ray_search import checkpoint_of
+from .search.ray_keys import NUMBER
 from .search.record import TrialRecord
 from .search.rules import At
 from .search.space import Space
 from .search.study_origin import check_origin
 
+__all__ = ["RayObjective", "make_trainable"]
+
 _KEPT_BY_TUNE = 4
 """States of a member that Tune keeps: others may go on from one that is not the newest."""
-
-_LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
-"""A process is used again by members of a population alone, each time one was paused; elsewhere a slow end of
-one trial would lose the next. A member has as long to end as Tune waits for a process."""
 
 
 class RayObjective(Outcome):
@@ -105,12 +90,7 @@ class RayObjective(Outcome):
                 knows one objective and is to search for several.
             RunError: the study has all its trials already.
         """
-        for name in {"metric", "mode"} & tune_config.keys():
-            spec = self.trials.spec
-            raise ObjectiveError(
-                f"{spec.name} is to {spec.objective.value}; leave {name}={tune_config[name]!r} "
-                "out: the scheduler is told the current value and the searcher the picked one"
-            )
+        self._check_unsteered(tune_config)
         check_several(self.optimised, sampler, scheduler, "scheduler")
         start_ray()
         wanted = dict(resources or {"cpu": 1})
@@ -125,14 +105,13 @@ class RayObjective(Outcome):
             scheduler=scheduling,
             num_samples=_left(study, take),
             max_concurrent_trials=max_concurrent,
-            **{"reuse_actors": interval is not None, **tune_config},  # see `_LET_END`
+            **{"reuse_actors": interval is not None, **tune_config},  # see `ray_trial`
         )
-        shared = tune.with_parameters(train_one, trials=self.trials, space=self.space, interval=interval)
-        trainable = tune.with_resources(shared, wanted)
-        settings = run_config or self._run_config(logged=interval is None)
-        if interval is not None:
-            settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
-        return tune.Tuner(trainable, tune_config=config, run_config=settings)
+        return tune.Tuner(
+            tune.with_resources(self._trainable(interval), wanted),
+            tune_config=config,
+            run_config=self._run_config(run_config, interval),
+        )
 
     def records(self, of: Any = None) -> list[TrialRecord]:
         """Return the record of every trial of the tuner's study.
@@ -150,6 +129,15 @@ class RayObjective(Outcome):
             numbers = {result.config[NUMBER] for result in of}
             found = [record for record in found if record.number in numbers]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
+
+    def _check_unsteered(self, tune_config: Mapping[str, Any]) -> None:
+        """Refuse a metric or a mode: the scheduler is told another value than the searcher."""
+        spec = self.trials.spec
+        for name in {"metric", "mode"} & tune_config.keys():
+            raise ObjectiveError(
+                f"{spec.name} is to {spec.objective.value}; leave {name}={tune_config[name]!r} "
+                "out: the scheduler is told the current value and the searcher the picked one"
+            )
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
@@ -200,81 +188,22 @@ class RayObjective(Outcome):
             )
         return scheduler.interval
 
-    def _run_config(self, logged: bool) -> tune.RunConfig:
+    def _trainable(self, interval: int | None) -> Callable[[dict[str, Any]], None]:
+        """What Tune calls; all that measures goes to the workers by Ray's object store (see `ray_trial`)."""
+        shared: Callable[[dict[str, Any]], None]
+        shared = tune.with_parameters(train_one, trials=self.trials, space=self.space, interval=interval)
+        return shared
+
+    def _run_config(self, given: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
         """Give Tune's own settings; its logger takes no trial that is paused, and leaves files open."""
-        loggers: list[tune.Callback] = []
-        if logged:
-            loggers.append(JsonLoggerCallback())  # type: ignore[no-untyped-call]
         path = None if self.trials.directory is None else str(self.trials.directory / "ray")
-        return tune.RunConfig(storage_path=path, verbose=0, callbacks=loggers)
-
-
-def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
-    """Return a function trainable: of our searcher's config, or of one that `space.to_ray()` made.
-
-    Once Tune has stopped a trial it ends as Tune expects, whatever `train` made of the stop.
-    """
-
-    def trainable(config: dict[str, Any]) -> None:
-        train_one(config, trials, space)
-
-    return trainable
-
-
-def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: int | None = None) -> None:
-    """Run the trial of a config; what all trials share reaches a worker by Ray's object store.
-
-    A member of a population hands on its state every `interval` epochs, and may have got that of another.
-    """
-    number = config.get(NUMBER)
-    params = config.get(GIVEN, config[PARAMS]) if number is not None else space.decode(config)
-    if interval is None or number is None:
-        _run(TuneReporter(number, params), params, trials)
-        return
-    os.environ.update(_LET_END)
-    with _alone(trials, number) as home:
-        if DONOR in config:
-            _exploit(config, params, trials)
-        handed_on = HandedOn(interval, partial(checkpoint_of, home), len(read_epochs(home)))
-        _run(TuneReporter(number, params, handed_on), params, trials)
-
-
-def _exploit(config: Mapping[str, Any], given: Mapping[str, Any], trials: Trials) -> None:
-    handed = tune.get_checkpoint()
-    if handed is not None:
-        with handed.as_directory() as donated:
-            change = Exploit(config[SINCE], config[DONOR], config[PARAMS])
-            trials.exploit(config[NUMBER], given, change, Path(donated))
-
-
-@contextmanager
-def _alone(trials: Trials, number: int) -> Iterator[Path]:
-    """Wait until the process that Tune has paused the trial in has written its last word."""
-    home = trials.directory_of(number)
-    if home is None:
-        raise RunError("a member of a population has a record; give directory=")
-    make_private(home)
-    with FileLock(home / ".at-work"):
-        yield home
-
-
-def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> None:
-    try:
-        _, error = trials.run(params, reporter)
-    except DiskError as err:  # its record could not be written
-        error = err
-    if isinstance(error, DiskError):
-        reporter.give_up(redacted(str(error)))
-    if reporter.stopped:
-        raise SystemExit(0)
-    if error is not None:
-        raise _without_secrets(error)
-
-
-def _without_secrets(error: BaseException) -> BaseException:
-    """Give the error as Ray may write it to its files."""
-    text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
-    return error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {error}"))
+        loggers: list[tune.Callback] = []
+        if interval is None:
+            loggers.append(JsonLoggerCallback())  # type: ignore[no-untyped-call]
+        settings = given or tune.RunConfig(storage_path=path, verbose=0, callbacks=loggers)
+        if interval is not None:
+            settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
+        return settings
 
 
 def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:

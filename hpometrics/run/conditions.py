@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from importlib.metadata import version
 
 import torch
 
@@ -19,11 +20,13 @@ _AT_WORK = threading.Lock()  # held by a trial while it trains
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Return the versions that a value depends on; of the hosts, those that are loaded."""
+    """Return the versions that a value depends on; of the hosts, those that are loaded or draw its params."""
     found = {"python": platform.python_version(), "torch": str(torch.__version__)}
     for host in ("optuna", "ray"):
         if host in sys.modules:
             found[host] = str(sys.modules[host].__version__)
+    if "ray" in found and "optuna" not in found:  # it draws the params, and no worker loads it
+        found["optuna"] = version("optuna")
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..exceptions import RecordError
+
 _HELD = 60_000
 """Characters of JSON that every database holds in one attribute."""
 _CUT = _HELD // 2 - 1

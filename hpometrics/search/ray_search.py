@@ -18,6 +18,7 @@ from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
 from .optuna_study import tell
 from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
+from .ray_reporter import checkpoint_of
 from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
 from .rules import At
@@ -167,14 +168,6 @@ class StudySearcher(Searcher):
         if directory is not None and written is not None and record.state is not written.state:
             write_trial(directory, record)
         return record
-
-
-def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
-    """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
-    if directory is None or epoch is None:
-        return None
-    path = directory / "checkpoints" / f"epoch-{epoch:04d}.pt"
-    return path if path.exists() else None
 
 
 class _Live:

@@ -29,7 +29,7 @@ def test_a_short_value_is_as_it_was():
 
 @given(st.text(), st.integers(0, 3))
 def test_a_long_value_comes_back(text, more):
-    """Quotes, line ends and letters of any script; no attribute is too long for a column, the key comes last."""
+    """Quotes, line ends and any script; no attribute is too long for a column, the key comes last."""
     value = {"text": (text or "x") * (1 + (more * 40_000) // len(text or "x")), "more": None}
     told = written(value)
     assert all(len(json.dumps(one).encode()) <= COLUMN for _, one in told)

@@ -1,0 +1,174 @@
+"""The session of a trial of Ray Tune as a reporter, and what a worker keeps of it for others to find."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ray import tune
+
+from ..exceptions import RunError
+from ..objective import MINIMIZE, Objective
+from .ray_keys import EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
+
+_WORST = 1e300  # far from the largest float, so that means of it stay finite
+
+
+class StoppedByTune(SystemExit):
+    """Tune has stopped this trial: the scheduler's decision, or the end of the experiment."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = 0  # any other code is an error to Tune
+
+
+class PausedByTune(BaseException):
+    """Tune has paused this trial, which goes on in another process: no exit, and no end of the trial."""
+
+
+@dataclass(frozen=True)
+class HandedOn:
+    """How a member of a population hands on its state: with the report of every so many epochs.
+
+    Args:
+        interval: epochs.
+        checkpoint_of: where the state at the end of an epoch is, if it was kept.
+        told: epochs that Tune was told before the member was paused.
+    """
+
+    interval: int
+    checkpoint_of: Callable[[int], Path | None]
+    told: int = 0
+
+    @contextmanager
+    def after(self, epoch: int) -> Iterator[Any]:
+        """Give the state at the end of an epoch as Tune takes it; None where none is handed on.
+
+        Raises:
+            RunError: it is wanted and was not kept.
+        """
+        if (epoch + 1) % self.interval:
+            yield None
+            return
+        path = self.checkpoint_of(epoch)
+        if path is None:
+            raise RunError(
+                f"pbt hands on the state at the end of every {self.interval} epochs, and there is none of "
+                f"epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before the loop"
+            )
+        with TemporaryDirectory() as folder:
+            shutil.copy(path, folder)
+            yield tune.Checkpoint.from_directory(folder)
+
+
+class TuneReporter:
+    """Reports a run to the Ray Tune session it runs in, one report per epoch, always with the same keys.
+
+    `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
+    `epoch` counts from 1, `final` says that no epoch follows, `values` holds all values by name; under its
+    own name each metric is there for a Tuner of your own. Schedulers compare a nan with nothing: in an epoch
+    that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
+
+    Args:
+        number: of the trial.
+        params: that it was given.
+        handed_on: of a member of a population, which Tune pauses and never stops.
+
+    Attributes:
+        stopped: whether Tune has stopped the trial; then nothing more is reported.
+    """
+
+    def __init__(
+        self,
+        number: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        handed_on: HandedOn | None = None,
+    ) -> None:
+        self.number, self.params = number, params
+        self._handed_on = handed_on
+        self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
+        self.stopped = False
+        self._told = -1 if handed_on is None else handed_on.told - 1
+        self._metric = VALUE
+        self._others: list[str] = []
+        self._worst = -_WORST
+
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Note the names of the metrics; Tune tells a trial no direction that could be checked.
+
+        Raises:
+            RunError: a report cannot carry a value of that name.
+        """
+        for name in optimised:
+            if name in TAKEN:
+                raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
+        self._metric, *self._others = optimised
+        objective = optimised[self._metric]
+        self._worst = _WORST if objective is MINIMIZE else -_WORST
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Report one epoch; one that was told before, as the run is tried again, is not told twice.
+
+        Raises:
+            StoppedByTune: Tune has stopped the trial.
+            PausedByTune: Tune has paused it, a member of a population.
+            RunError: such a member has no state to hand on.
+        """
+        if self.stopped:  # Tune listens no more: another report would wait for ever
+            raise self._stop(f"before epoch {epoch}")
+        if epoch <= self._told:
+            return
+        self._told = epoch
+        void = not math.isfinite(value)
+        told: dict[str, Any] = {
+            PICKED: picked,
+            EPOCH: epoch + 1,
+            FINAL: final,
+            VALUES: dict(values),
+            VOID: void,
+        }
+        told |= {name: values.get(name, math.nan) for name in self._others}
+        told |= {self._metric: value, VALUE: self._worst if void else value}
+        handing = nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
+        try:
+            with handing as state:
+                tune.report(told, checkpoint=state)
+        except SystemExit as stop:
+            self.stopped = True
+            raise self._stop(f"after epoch {epoch} at {value:g}") from stop
+
+    def _stop(self, when: str) -> BaseException:
+        if self._handed_on is not None:
+            return PausedByTune(f"Tune paused trial {self.number} {when}")
+        return StoppedByTune(f"Tune stopped trial {self.number} {when}")
+
+    def give_up(self, reason: str) -> None:
+        """Say that this process can record no more: whoever runs the search then takes no further trial.
+
+        Tune wants all keys of every report; the epoch is one that it knows.
+        """
+        if self.stopped:
+            return
+        known: dict[str, Any] = dict.fromkeys(self._others, math.nan)
+        known |= {PICKED: self._worst, EPOCH: self._told + 1, FINAL: False, VALUES: {}, VOID: True}
+        with suppress(SystemExit):  # a scheduler may stop it just as well
+            tune.report({self._metric: self._worst, VALUE: self._worst, **known, FULL: reason})
+
+
+RayReporter = TuneReporter
+
+
+def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
+    """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
+    if directory is None or epoch is None:
+        return None
+    path = directory / "checkpoints" / f"epoch-{epoch:04d}.pt"
+    return path if path.exists() else None
