@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,22 @@ from ..weighing import RowValues
 from .cutoffs import FormulaMeans, rankings_in
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
+
+
+class Measured(NamedTuple):
+    """Values of rows and what they weigh, both (rows, columns) float64; weight 0 where there is no value."""
+
+    values: Tensor
+    weights: Tensor
+    alike: bool
+    """Whether each value weighs 1, and is nan where there is none."""
+
+    @property
+    def total(self) -> Tensor:
+        """The weighted sum of the values of each column."""
+        if self.alike:
+            return self.values.nansum(0)
+        return (torch.where(self.weights > 0, self.values, 0.0) * self.weights).sum(0)
 
 
 class UserMeans(FormulaMeans[Measure]):
@@ -34,9 +51,8 @@ class UserMeans(FormulaMeans[Measure]):
 
     def update(self, batch: Outputs) -> None:
         """Add what was measured."""
-        values, weights = self._measured(rankings_in(batch))
-        counted = torch.where(weights > 0, values, 0.0)
-        self.add(total=(counted * weights).sum(0), weight=weights.sum(0))
+        measured = self._measured(rankings_in(batch))
+        self.add(total=measured.total, weight=measured.weights.sum(0))
 
     def mean(self, cutoff: int | None = None) -> Tensor:
         """The mean over users at a cut-off, nan where no user has a value."""
@@ -46,15 +62,14 @@ class UserMeans(FormulaMeans[Measure]):
 
     def of_rows(self, batch: Outputs, cutoff: int | None = None) -> RowValues:
         """Measure each row at a cut-off; one without a value weighs 0."""
-        values, weights = self._measured(rankings_in(batch))
-        column = self.place(cutoff)
-        return RowValues(values[:, column], weights[:, column])
+        measured, column = self._measured(rankings_in(batch)), self.place(cutoff)
+        return RowValues(measured.values[:, column], measured.weights[:, column])
 
-    def _measured(self, batch: RankingBatch) -> tuple[Tensor, Tensor]:
-        """Values and weights, both (rows, columns) float64, weight 0 where there is no value."""
+    def _measured(self, batch: RankingBatch) -> Measured:
+        """Measure the batch once, however often it is asked for."""
         return batch.block(f"users of {self.params['owner']} at {self.cutoffs}", self._weighed)
 
-    def _weighed(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+    def _weighed(self, batch: Outputs) -> Measured:
         ranked = rankings_in(batch)
         measured = self._measure(ranked, self.cutoffs)
         values, own = measured if isinstance(measured, tuple) else (measured, None)
@@ -62,4 +77,4 @@ class UserMeans(FormulaMeans[Measure]):
         weights = weights if own is None else torch.where(weights > 0, own.double(), 0.0)
         if batch.weight is not None:
             weights = weights * batch.weight.unsqueeze(1)
-        return values.double(), weights
+        return Measured(values.double(), weights, alike=own is None and batch.weight is None)
