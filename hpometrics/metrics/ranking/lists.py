@@ -52,9 +52,14 @@ class Lists:
         return self.grades > 0
 
     @cached_property
+    def worth(self) -> Tensor:
+        """The grades in float64, (rows, depth)."""
+        return self.grades.double()
+
+    @cached_property
     def marks(self) -> Tensor:
-        """The same as numbers, 1 where an item of a list is relevant, (rows, depth) float64."""
-        return torch.heaviside(self.grades, self.grades.new_zeros(())).double()
+        """1 where an item of a list is relevant, else 0, (rows, depth) float64."""
+        return self.worth.clamp(min=0).sign()
 
     @cached_property
     def found(self) -> Tensor:

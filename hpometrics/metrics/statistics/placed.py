@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -23,12 +25,18 @@ def placed_sums(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...],
         (cut-offs, size) float64.
     """
     deepest = cutoffs[-1]
-    part = torch.bucketize(torch.arange(1, deepest + 1), torch.tensor(cutoffs)).to(numbers.device)
     width = size + 1  # the first of each part is for what counts for nothing
-    codes = numbers[:, :deepest] + (part * width + 1)
+    codes = numbers[:, :deepest] + _beginnings(cutoffs, width).to(numbers.device)
     each = None if worth is None else worth[:, :deepest].reshape(-1)
     sums = tally(codes.view(-1), each, len(cutoffs) * width)
-    return sums.view(len(cutoffs), width)[:, 1:].cumsum(0).double()
+    return sums.view(len(cutoffs), width)[:, 1:].cumsum(0, dtype=torch.float64)
+
+
+@lru_cache(maxsize=8)
+def _beginnings(cutoffs: tuple[int, ...], width: int) -> Tensor:
+    """Where number 0 stands among the sums, for each place of a list, (depth,) int64."""
+    part = torch.bucketize(torch.arange(1, cutoffs[-1] + 1), torch.tensor(cutoffs))
+    return part * width + 1
 
 
 def weighed(worth: Tensor, weight: Tensor | None) -> Tensor:
