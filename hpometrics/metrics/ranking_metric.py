@@ -150,8 +150,7 @@ class UserAverageTopKMetric(TopKMetric):
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Measure the users of a batch, a tile at a time; nan for those without a relevant item."""
-        values = batch.visited(self.name).double()
-        return values.masked_fill(~batch.valid, torch.nan).unsqueeze(1)
+        return batch.of_valid(batch.visited(self.name).double().unsqueeze(1))
 
     def _of_tile(self, tile: Tile) -> Tensor:
         relevant = tile.block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
@@ -208,8 +207,9 @@ class ListMetric(BaseMetric):
         Returns:
             (users, cut-offs) float64, nan for a user without a value; or a pair of these and their weights.
         """
-        values = torch.cat([self.values_in(batch, cut) for cut in batch.cuts(cutoffs)], dim=1)
-        return values if self.every_user else values.masked_fill(~batch.valid.unsqueeze(1), torch.nan)
+        each = [self.values_in(batch, cut) for cut in batch.cuts(cutoffs)]
+        values = each[0] if len(each) == 1 else torch.cat(each, dim=1)
+        return values if self.every_user else batch.of_valid(values)
 
 
 class WholeMetric(ListMetric):

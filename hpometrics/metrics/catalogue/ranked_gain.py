@@ -59,7 +59,7 @@ class RankingDCG(ListMetric):
 
     def values(self, cut: Cut) -> Tensor:
         """Add up the gain."""
-        return cut.sum(gains(cut.lists.grades, self.gain) * cut.lists.discounts)
+        return cut.sum(gains(cut.lists.worth, self.gain), cut.lists.discounts)
 
 
 @register_metric(
@@ -101,9 +101,8 @@ class RankingNDCG(RankingDCG):
         """Divide the gain by that of an ideal list."""
         lists = cut.lists
         unit = lists.ideal[:, :1]
-        found = gains(lists.grades, self.gain, unit) * lists.discounts
-        best = gains(lists.ideal, self.gain, unit) * lists.ideal_discounts
-        return cut.sum(found) / cut.sum(best)
+        found = cut.sum(gains(lists.worth, self.gain, unit), lists.discounts)
+        return found / cut.sum(gains(lists.ideal, self.gain, unit), lists.ideal_discounts)
 
 
 @register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])

@@ -47,9 +47,9 @@ class MeanReciprocalRank(ListMetric):
         super().__init__(k, **kwargs)
 
     def values(self, cut: Cut) -> Tensor:
-        """Take the place of the first hit alone."""
-        first = cut.lists.hits & (cut.lists.found == 1)
-        return cut.sum(first / cut.lists.places)
+        """Take the place of the first hit alone, where it lies within k."""
+        first = (cut.lists.marks / cut.lists.places).amax(1, keepdim=True)
+        return torch.where(first >= 1 / cut.k, first, 0.0)
 
 
 @register_metric(
@@ -91,7 +91,7 @@ class MeanAveragePrecision(ListMetric):
     def values(self, cut: Cut) -> Tensor:
         """Add up precision at the hits."""
         lists = cut.lists
-        total = cut.sum(lists.hits * lists.found / lists.places)
+        total = cut.sum(lists.marks * lists.found / lists.places)
         if self.norm == "hits":
             return total / cut.found.clamp(min=1)
         return total / (cut.relevant if self.norm == "n" else cut.best_found)
@@ -122,7 +122,7 @@ class MeanAverageRecall(ListMetric):
     def values(self, cut: Cut) -> Tensor:
         """Add up recall at the hits."""
         lists = cut.lists
-        return cut.sum(lists.hits * lists.found) / cut.relevant / cut.best_found
+        return cut.sum(lists.marks * lists.found) / cut.relevant / cut.best_found
 
 
 @register_metric("r_precision", [RANKING], aliases=["retrieval_r_precision", "rprec", "Rprec", "RPrec"])

@@ -8,6 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from .host import on_host
+
 
 class Lists:
     """The ranked lists of a batch, to the depth of the largest cut-off that anyone asked for.
@@ -50,9 +52,24 @@ class Lists:
         return self.grades > 0
 
     @cached_property
+    def worth(self) -> Tensor:
+        """The grades in float64, (rows, depth)."""
+        return self.grades.double()
+
+    @cached_property
+    def marks(self) -> Tensor:
+        """1 where an item of a list is relevant, else 0, (rows, depth) float64."""
+        return self.worth.clamp(min=0).sign()
+
+    @cached_property
     def found(self) -> Tensor:
         """How many relevant items each list has at each cut-off, (rows, depth) float64."""
-        return self.hits.cumsum(1, dtype=torch.float64)
+        return self.marks.cumsum(1)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """How many items each list has, (rows, 1) float64."""
+        return self.real.sum(1, keepdim=True).double()
 
     @cached_property
     def places(self) -> Tensor:
@@ -80,9 +97,10 @@ class Lists:
 
     def of_items(self, facts: Tensor) -> Tensor:
         """Facts (items, ...) of each item of the lists, (rows, depth, ...); 0 behind their end."""
-        asked = self.items.clamp(min=0).view(-1)
-        found = facts.index_select(0, asked).view(*self.items.shape, *facts.shape[1:])
-        return found.masked_fill_(~self.real.view(*self.real.shape, *[1] * (facts.ndim - 1)), 0)
+        behind = torch.cat([facts, facts.new_zeros(1, *facts.shape[1:])])  # where -1 leads to
+        if on_host(behind):  # NumPy indexes faster
+            return torch.from_numpy(behind.numpy()[self.items.numpy()])
+        return behind[self.items]
 
     def cut(self, cutoffs: tuple[int, ...]) -> Cut:
         """Cut the lists at several k; the same cut is made once."""
@@ -122,12 +140,12 @@ class Cut:
     @cached_property
     def found(self) -> Tensor:
         """How many relevant items a list of each k has, (rows, cutoffs) float64."""
-        return self.sum(self.lists.hits)
+        return self.sum(self.lists.marks)
 
     @cached_property
     def lengths(self) -> Tensor:
         """How many items a list of each k has, (rows, cutoffs) float64; fewer than k at its end."""
-        return self.sum(self.lists.real)
+        return torch.minimum(self.lists.lengths, self.k)
 
     @cached_property
     def relevant(self) -> Tensor:
@@ -139,9 +157,18 @@ class Cut:
         """How many relevant items an ideal list of each k has, (rows, cutoffs) float64; a whole one all."""
         return self.relevant if self.lists.endless else torch.minimum(self.relevant, self.k)
 
-    def sum(self, values: Tensor) -> Tensor:
-        """Add up what belongs to each place, (rows, depth) or (depth,), within a list of each k."""
-        return torch.nn.functional.linear(values.double(), self._within)
+    def sum(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Add up what belongs to each place, (rows, depth) or (depth,), within a list of each k.
+
+        With weights, (depth,) or (rows, depth), each place counts so much.
+        """
+        within = self._within
+        if weights is not None and weights.ndim == 1:
+            within = within * weights
+        elif weights is not None:
+            values = values * weights
+        values = values.double()
+        return within @ values if values.ndim == 1 else (within @ values.T).T
 
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""

@@ -133,10 +133,11 @@ class SparseRelevance:
     def at(self, columns: Tensor) -> Tensor:
         """Give the grades of columns of each row."""
         most = _BUFFER if columns.device.type == "cpu" else _BUFFER_ON_DEVICE
-        height = min(max(1, most // max(1, self._width)), max(1, len(columns)))
+        stride = self._width + 1
+        height = min(max(1, most // stride), max(1, len(columns)))
         plain = self.entries.grades is None and not isinstance(self.entries, Padded)
         kind = torch.uint8 if plain else torch.float32
-        buffer = torch.zeros(height * max(1, self._width), dtype=kind, device=columns.device)
+        buffer = torch.zeros(height * stride, dtype=kind, device=columns.device)
         found = torch.zeros(columns.shape, device=columns.device)
         for start in range(0, len(columns), height):
             found[start : start + height] = self._at(start, columns[start : start + height], buffer)
@@ -148,13 +149,14 @@ class SparseRelevance:
 
     def _at(self, start: int, columns: Tensor, buffer: Tensor) -> Tensor:
         part = self.entries.part(start, start + len(columns))
-        first = torch.arange(len(columns), device=columns.device).unsqueeze(1) * self._width
-        asked = first + columns.clamp(min=0)
+        stride = self._width + 1  # column -1, where there is no item, is the last of the row before
+        first = torch.arange(len(columns), device=columns.device).unsqueeze(1) * stride
+        asked = first + columns
         if isinstance(part, Padded):
             buffer.zero_()
-            return _added(buffer, part, self._width)[asked].masked_fill_(columns < 0, 0)
+            return _added(buffer, part, stride)[asked]
         grades = 1 if part.grades is None else part.grades
-        return _written_and_read(buffer, part.places(self._width), grades, asked).masked_fill_(columns < 0, 0)
+        return _written_and_read(buffer, part.places(stride), grades, asked)
 
     def ideal(self, k: int) -> Tensor:
         """The k largest grades of each row."""
@@ -202,7 +204,8 @@ def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tenso
     own = entries.counts
     counts = own if counts is None else counts
     places = torch.arange(k, device=own.device)
-    best = (places < counts.unsqueeze(1)).float()
+    each = torch.arange(k + 1, device=own.device).unsqueeze(1)
+    best = (places < each).float().index_select(0, counts.clamp(max=k))
     if entries.grades is None or not len(entries.items):
         return best
     if isinstance(entries, Padded):

@@ -28,7 +28,8 @@ class GroupMeans(UserMeans):
     def update(self, batch: Outputs) -> None:
         """Add what was measured to the groups of the users."""
         ranked = rankings_in(batch)
-        values, weights = self._measured(ranked)
+        measured = self._measured(ranked)
+        values, weights = measured.values, measured.weights
         groups, number = ranked.user_groups, ranked.side.num_user_groups
         known = (groups >= 0).unsqueeze(1)
         weights = torch.where(known, weights, 0.0)

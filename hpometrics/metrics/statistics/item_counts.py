@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..outputs import Outputs
+from ..ranking.lists import Lists
 from .cutoffs import AtCutoffs, rankings_in
 from .placed import placed_sums, weighed
 from .statistic import Reduction
@@ -47,9 +48,14 @@ class ItemCounts(AtCutoffs):
         """Count the items of each place."""
         ranked = rankings_in(batch)
         lists = ranked.lists
-        counted = weighed(lists.hits if self.params["of"] == "hits" else lists.real, batch.weight)
+        plain = self.params["of"] == "lists" and batch.weight is None
+        counted = None if plain else weighed(self._counted(lists), batch.weight)
         counts = placed_sums(lists.items, counted, self.cutoffs, ranked.num_items)
         self.add(counts=counts, users=batch.weights.sum())
+
+    def _counted(self, lists: Lists) -> Tensor:
+        """Which places count, (rows, depth) bool."""
+        return lists.hits if self.params["of"] == "hits" else lists.real
 
     def at(self, cutoff: int) -> Tensor:
         """How often each item stands in lists of a cut-off, (items,)."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
 from .tally import tally
 
 
-def placed_sums(numbers: Tensor, worth: Tensor, cutoffs: tuple[int, ...], size: int) -> Tensor:
+def placed_sums(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...], size: int) -> Tensor:
     """Add up what each place of lists is worth, by the number that stands there.
 
     Places between two cut-offs are added once; a cut-off is the sum of those up to it.
 
     Args:
-        numbers: (rows, depth) int64; what is below 0 counts for nothing.
-        worth: (rows, depth) float64.
+        numbers: (rows, depth) int64; -1 counts for nothing.
+        worth: (rows, depth) float64; None where each place counts 1.
         cutoffs: lengths of lists, rising.
         size: numbers lie below it.
 
@@ -23,11 +25,18 @@ def placed_sums(numbers: Tensor, worth: Tensor, cutoffs: tuple[int, ...], size: 
         (cut-offs, size) float64.
     """
     deepest = cutoffs[-1]
-    numbers, worth = numbers[:, :deepest], worth[:, :deepest]
-    part = torch.bucketize(torch.arange(1, deepest + 1), torch.tensor(cutoffs)).to(numbers.device)
-    codes = part * size + numbers.clamp(min=0)
-    sums = tally(codes.view(-1), worth.masked_fill(numbers < 0, 0).reshape(-1), len(cutoffs) * size)
-    return sums.view(len(cutoffs), size).cumsum(0)
+    width = size + 1  # the first of each part is for what counts for nothing
+    codes = numbers[:, :deepest] + _beginnings(cutoffs, width).to(numbers.device)
+    each = None if worth is None else worth[:, :deepest].reshape(-1)
+    sums = tally(codes.view(-1), each, len(cutoffs) * width)
+    return sums.view(len(cutoffs), width)[:, 1:].cumsum(0, dtype=torch.float64)
+
+
+@lru_cache(maxsize=8)
+def _beginnings(cutoffs: tuple[int, ...], width: int) -> Tensor:
+    """Where number 0 stands among the sums, for each place of a list, (depth,) int64."""
+    part = torch.bucketize(torch.arange(1, cutoffs[-1] + 1), torch.tensor(cutoffs))
+    return part * width + 1
 
 
 def weighed(worth: Tensor, weight: Tensor | None) -> Tensor:

@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
+from ..ranking.host import on_host
 from ..weighing import RowValues
 from .cutoffs import FormulaMeans, rankings_in
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
+
+
+class Measured:
+    """What a formula gave the rows of a batch, and what each value weighs.
+
+    Args:
+        values: (rows, columns) float64, nan where there is none.
+        own: (rows, columns) the weights that the formula gave, or None.
+        weight: (rows,) float64 what each row counts, or None.
+    """
+
+    def __init__(self, values: Tensor, own: Tensor | None, weight: Tensor | None) -> None:
+        self.values, self._own, self._weight = values, own, weight
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """What each value weighs, (rows, columns) float64, 0 where there is none."""
+        weights = (~self.values.isnan()).double()
+        weights = weights if self._own is None else torch.where(weights > 0, self._own.double(), 0.0)
+        return weights if self._weight is None else weights * self._weight.unsqueeze(1)
+
+    @property
+    def sums(self) -> dict[str, Tensor]:
+        """The weighted sum of the values of each column, `total`, and what they weigh, `weight`."""
+        if self._own is None and self._weight is None:
+            total = self.values.sum(0)
+            if on_host(total) and not bool(total.isnan().any()):  # every row has a value
+                return {"total": total, "weight": torch.full_like(total, len(self.values))}
+        total = (torch.where(self.weights > 0, self.values, 0.0) * self.weights).sum(0)
+        return {"total": total, "weight": self.weights.sum(0)}
 
 
 class UserMeans(FormulaMeans[Measure]):
@@ -34,32 +66,24 @@ class UserMeans(FormulaMeans[Measure]):
 
     def update(self, batch: Outputs) -> None:
         """Add what was measured."""
-        values, weights = self._measured(rankings_in(batch))
-        counted = torch.where(weights > 0, values, 0.0)
-        self.add(total=(counted * weights).sum(0), weight=weights.sum(0))
+        self.add(**self._measured(rankings_in(batch)).sums)
 
     def mean(self, cutoff: int | None = None) -> Tensor:
         """The mean over users at a cut-off, nan where no user has a value."""
-        column = self.place(cutoff)
-        mean: Tensor = self._state["total"][column] / self._state["weight"][column]
-        return mean
+        means = self.derived("means", lambda own: own._state["total"] / own._state["weight"])
+        return means[self.place(cutoff)].clone()
 
     def of_rows(self, batch: Outputs, cutoff: int | None = None) -> RowValues:
         """Measure each row at a cut-off; one without a value weighs 0."""
-        values, weights = self._measured(rankings_in(batch))
-        column = self.place(cutoff)
-        return RowValues(values[:, column], weights[:, column])
+        measured, column = self._measured(rankings_in(batch)), self.place(cutoff)
+        return RowValues(measured.values[:, column], measured.weights[:, column])
 
-    def _measured(self, batch: RankingBatch) -> tuple[Tensor, Tensor]:
-        """Values and weights, both (rows, columns) float64, weight 0 where there is no value."""
+    def _measured(self, batch: RankingBatch) -> Measured:
+        """Measure the batch once, however often it is asked for."""
         return batch.block(f"users of {self.params['owner']} at {self.cutoffs}", self._weighed)
 
-    def _weighed(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+    def _weighed(self, batch: Outputs) -> Measured:
         ranked = rankings_in(batch)
         measured = self._measure(ranked, self.cutoffs)
         values, own = measured if isinstance(measured, tuple) else (measured, None)
-        weights = (~values.isnan()).double()
-        weights = weights if own is None else torch.where(weights > 0, own.double(), 0.0)
-        if batch.weight is not None:
-            weights = weights * batch.weight.unsqueeze(1)
-        return values.double(), weights
+        return Measured(values.double(), own, batch.weight)

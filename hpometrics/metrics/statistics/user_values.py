@@ -92,10 +92,10 @@ class UserValues(UserMeans):
 
     def _taken(self, batch: Outputs) -> Taken:
         ranked = rankings_in(batch)
-        values, weights = self._measured(ranked)
+        measured = self._measured(ranked)
         return {
             "users": ranked.users.clone(),  # type: ignore[union-attr]  # checked
-            "values": values.masked_fill(weights <= 0, torch.nan).float(),
+            "values": measured.values.masked_fill(measured.weights <= 0, torch.nan).float(),
             "weights": batch.weights.float(),
         }
 

@@ -94,3 +94,18 @@ def test_scores_are_left_as_they_are():
     before = scores.clone()
     top_k(scores, 50)
     assert torch.equal(scores, before)
+
+
+@pytest.mark.parametrize("width", range(1, 18))
+def test_the_last_flags_are_read(width):
+    """Flags are read eight at a time: of so many scores of three rows, the last ones fill no word."""
+    scores = torch.arange(3.0 * width).view(3, width)
+    assert agrees(scores, width)
+
+
+@pytest.mark.parametrize("k", [1, 50])
+def test_extremes_are_read_from_their_keys(k):
+    """A list is made of integer keys alone: the largest, smallest and least scores come back exact."""
+    numbers = torch.finfo(torch.float32)
+    extremes = torch.tensor([numbers.max, numbers.min, numbers.tiny, -numbers.tiny, 1e-45, -1e-45, 0.0])
+    assert agrees(torch.cat([extremes, torch.full((993,), -torch.inf)])[torch.randperm(1000)].view(1, -1), k)
