@@ -3,8 +3,8 @@
 Each runs in a process of its own. The data is drawn and the code is warm before the kernel's high-water mark
 is set back; what is printed is how far the mark then rises above what was resident. Linux only.
 
-This package may take what it stores (scores and labels) and a quarter more, or, where one column is all there
-is, the sorted copy of it; and beside that what does not grow with the rows: a gathered batch and its blocks.
+This package may take what it stores (scores and labels) and a quarter more, for all that it sorts, gathers
+and derives from a batch.
 
     python benchmarks/memory.py [--panel category --panel wide]
 """
@@ -22,14 +22,11 @@ from pathlib import Path
 
 import torch
 from panel import CONTENDERS
-from panels import PANELS, POSITIVES, Panel
+from panels import PANELS, Panel
 
 from hpometrics.metrics.features import BINARY, CATEGORY
 
 MIB = 1 << 20
-FIXED = 4.0
-"""MiB of a gathered batch and of what is derived from it."""
-
 SCORE = 4
 """Bytes of a stored score."""
 
@@ -42,8 +39,7 @@ def stored(panel: Panel) -> float:
 
 def allowed(panel: Panel) -> float:
     """MiB that this package may take at the peak."""
-    column = panel.rows * SCORE * (1 + POSITIVES) / MIB  # sorted, and its positives
-    return stored(panel) + max(stored(panel) / 4, column) + FIXED
+    return stored(panel) * 5 / 4
 
 
 def resident(mark: str) -> float:

@@ -16,7 +16,9 @@ from .likeness import Likeness
 from .outputs import Outputs
 from .statistics.statistic import Statistic
 
-_JOINED = 1 << 16  # elements that are gathered at most; a batch of half of them is not worth a copy
+_JOINED = 1 << 16  # elements of a batch that passes at a glance, and that are gathered at most
+_ROOM = 1 << 18  # bytes that are gathered at most; a batch of half of them is not worth a copy
+_OF_A_ROW = 16  # bytes of each row beside its outputs and target: labels and losses are made of it
 _ALONE = (1 << 15) - 1  # elements up to which torch works on one thread: to wake others would cost more
 _CUT = 1 << 17  # elements from which a batch is counted in blocks
 
@@ -44,6 +46,7 @@ class Gathering:
         self._room: tuple[Tensor, ...] = ()
         self._rows = 0
         self._most = 0
+        self._joined = 0
 
     def take(self, named: Mapping[str, Any]) -> int:
         """Take a small batch that at a glance is like the first of its kind, and sound.
@@ -59,7 +62,7 @@ class Gathering:
             return 0
         if self._direct:
             self._pass_on(first.of(likeness.tensors_of(named)))
-        if self._regrouped and rows <= self._most // 2:
+        if self._regrouped and rows <= self._joined // 2:
             self._keep(likeness.tensors_of(named), rows)
         elif self._regrouped:
             self._count_kept()
@@ -96,7 +99,7 @@ class Gathering:
         if self._first is None:
             self._count(batch)
             self._begin(batch)
-        elif len(batch) <= self._most // 2:
+        elif len(batch) <= self._joined // 2:
             self._keep(batch.tensors, len(batch))
         else:
             self._count_kept()
@@ -113,6 +116,8 @@ class Gathering:
             return
         elements = _JOINED if torch.get_num_threads() == 1 else _ALONE
         self._most = max(1, elements * len(batch) // max(1, batch.elements))
+        size = _OF_A_ROW * len(batch) + sum(x.element_size() * x.numel() for x in batch.tensors)
+        self._joined = min(self._most, _ROOM * len(batch) // max(1, size))
         self._likeness = Likeness.of(batch)
         self._first = batch.of(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
 
@@ -124,11 +129,11 @@ class Gathering:
                 statistic.update(batch)
 
     def _keep(self, tensors: Iterable[Tensor], rows: int) -> None:
-        if self._rows + rows > self._most:
+        if self._rows + rows > self._joined:
             self._count_kept()
         if not self._room and self._first is not None:
             with torch.inference_mode(False):  # what is made in it could not be written to outside
-                self._room = tuple(x.new_empty(self._most, *x.shape[1:]) for x in self._first.tensors)
+                self._room = tuple(x.new_empty(self._joined, *x.shape[1:]) for x in self._first.tensors)
         end = self._rows + rows
         for room, tensor in zip(self._room, tensors, strict=True):
             room[self._rows : end] = tensor

@@ -43,12 +43,13 @@ def test_small_batches_are_counted_together(counted):
     assert counted == [8, 72]
 
 
-@pytest.mark.parametrize(("threads", "sizes"), [(1, [16000] * 2), (2, [8000] * 4)])
+@pytest.mark.parametrize(("threads", "sizes"), [(1, [4000] * 9), (2, [3000] * 12)])
 def test_what_is_held_is_bounded(threads, sizes, counted, monkeypatch):
-    """Gathered rows are counted before they exceed 2^16 elements, or as many as torch gives one thread."""
+    """Gathered rows are counted before they exceed 2^18 bytes, or the elements torch gives one thread."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    batch = draw(Category(4), 1000)
-    panel = panel_of(*[batch] * 40)
+    batch = draw(Category(10), 1000)
+    batch["logits"] = batch["logits"].float()
+    panel = panel_of(*[batch] * 40, output=Category(10))
     assert counted == [1000, *sizes]
     assert panel.rows == 40000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,7 +81,15 @@ class Brier(MeanMetric):
         if batch.soft is not None:
             return (probabilities - batch.soft).square().sum(1, dtype=torch.float64)
         true = probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1).double()
-        return (probabilities * probabilities).sum(1, dtype=torch.float64) - 2 * true + 1
+        return _norm(probabilities) - 2 * true + 1
+
+
+def _norm(values: Tensor) -> Tensor:
+    """The sum of squares of each row in float64; NumPy widens a few at a time, torch all before it adds."""
+    if values.device.type != "cpu":
+        return values.square().sum(1, dtype=torch.float64)
+    squares = np.square(values.numpy())
+    return torch.from_numpy(np.add.reduce(squares, axis=1, dtype=np.float64))
 
 
 class BinnedCalibration(Metric):

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .ascending import Ascending, Counted, Weighed, ascending_columns, ascending_pooled
+from .apart import Apart, Stretch, Values, can_be_apart
+from .ascending import Ascending, Counted, Weighed, ascending_columns, ascending_pooled, is_sorted
 from .scores import Scores
 
-_AT_ONCE = 1 << 14  # positives that are looked up at a time
+_AT_ONCE = 1 << 12  # positives that are looked up at a time
 _NAN = float("nan")
+
+Indices = npt.NDArray[np.intp]
 
 
 class Areas(NamedTuple):
@@ -53,6 +57,9 @@ def curves_of(scores: Scores) -> Curves:
 
 def pooled_curve(scores: Scores) -> Curves:
     """The same of all columns as one, 0-d."""
+    if scores.classes == 1:
+        only = curves_of(scores)
+        return Curves(only.positives[0], only.roc_auc[0], only.average_precision[0])
     return scores.derived("curve pooled", lambda own: Curves(*_tensor(areas_of(ascending_pooled(own)))))
 
 
@@ -93,11 +100,32 @@ def weighed_areas(column: Weighed) -> Areas:
     return Areas(float(n_pos), float(pairs / (n_pos * (n - n_pos))), float((won * precision).sum() / n_pos))
 
 
+def areas_apart(columns: Apart, index: int) -> Areas:
+    """The areas of a column whose negatives and positives are in order apart.
+
+    Each positive is looked up among the negatives of its own stretch; all of the stretches before lie below.
+    """
+    n, (n_pos, stretches) = columns.rows, columns.column(index)
+    if n_pos in (0, n):
+        return _of_one_class(n_pos)
+    wins, precision, negatives, positives = 0, 0.0, 0, 0
+    for stretch in stretches:
+        for start in range(0, len(stretch.positive), _AT_ONCE):
+            below, ties, own = _places_apart(stretch, start)
+            wins += 2 * (int(below.sum()) + negatives * len(below)) + ties
+            precision += _precision(n_pos - positives - own, n - negatives - positives, below, own)
+        negatives, positives = negatives + len(stretch.negative), positives + len(stretch.positive)
+    return Areas(float(n_pos), wins / 2 / (n_pos * (n - n_pos)), precision / n_pos)
+
+
 def _of_one_class(positives: float) -> Areas:
     return Areas(float(positives), _NAN, 1.0 if positives else _NAN)
 
 
 def _areas_of_all(own: Scores) -> Curves:
+    if can_be_apart(own) and not is_sorted(own):
+        columns = Apart(own)
+        return Curves(*_tensor([areas_apart(columns, index) for index in range(own.classes)]).T)
     return Curves(*_tensor([areas_of(column) for column in ascending_columns(own)]).T)
 
 
@@ -116,7 +144,38 @@ def _places(every: Tensor, positive: Tensor, start: int) -> Places:
     up_to = below + 1
     tied = np.flatnonzero(column[np.minimum(up_to, len(column) - 1)] == needles)  # few need a second search
     up_to[tied] = np.searchsorted(column, needles[tied], side="right")
-    own = np.arange(start, start + len(needles))
-    own[1:][needles[1:] == needles[:-1]] = 0
-    own[0] = np.searchsorted(positive.numpy(), needles[0])
-    return Places(*map(torch.from_numpy, (below, up_to, np.maximum.accumulate(own))))
+    own = _own_places(positive.numpy(), needles, start)
+    return Places(*map(torch.from_numpy, (below, up_to, own)))
+
+
+def _places_apart(stretch: Stretch, start: int) -> tuple[Indices, int, Indices]:
+    """Of some positives of a stretch: negatives below, how many pairs are tied, and positives below."""
+    negative, positive = stretch
+    some = positive[start : start + _AT_ONCE]
+    below = np.searchsorted(negative, some)
+    ties = 0
+    if len(negative):
+        tied = np.flatnonzero(negative.take(below, mode="clip") == some)
+        ties = int((np.searchsorted(negative, some[tied], side="right") - below[tied]).sum())
+    return below, ties, _own_places(positive, some, start)
+
+
+def _precision(at_least: Indices, rows: int, below: Indices, own: Indices) -> float:
+    """The sum of the precisions at some positives, `at_least` of them scoring as much as each.
+
+    Of the `rows` of its stretch and of those above, `below` negatives and `own` positives score less; both
+    are overwritten.
+    """
+    own += below
+    return torch.from_numpy(at_least / np.subtract(rows, own, out=own)).sum().item()
+
+
+def _own_places(positive: Values, some: Values, start: int) -> Indices:
+    """How many positives score less than each of some, the `start`-th and the next."""
+    own = np.arange(start, start + len(some))
+    own[0] = np.searchsorted(positive, some[0])
+    again = some[1:] == some[:-1]
+    if again.any():
+        own[1:][again] = 0
+        np.maximum.accumulate(own, out=own)
+    return own

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .apart import FEW
 from .scores import Scores, Stored
 
 _AT_ONCE = 16  # columns sorted at a time, of fewer than 128 an eighth: bounds what is held beside the store
-_FEW = 64  # classes up to which a look for each of them is cheaper than an order of all rows
 _LITTLE = 1 << 18  # so many scores are kept sorted: as many as the store has room for from the start
 
 
@@ -58,6 +58,11 @@ def ascending_columns(scores: Scores) -> Iterable[Ascending]:
     return scores.derived("ascending", _all_columns) if _are_kept(scores) else _columns(scores)
 
 
+def is_sorted(scores: Scores) -> bool:
+    """Whether its sorted columns are at hand, or so little that they are kept for whoever asks next."""
+    return _is_little(scores) or scores.has("ascending")
+
+
 def ascending_column(scores: Scores, index: int) -> Ascending:
     """One class against the rest."""
     if _are_kept(scores):
@@ -91,7 +96,11 @@ def places_in_order(values: Tensor) -> Tensor:
 
 def _are_kept(scores: Scores) -> bool:
     """The one column of a binary output is, whose copy is needed to sort it at all, and what is little."""
-    return scores.classes == 1 or scores.rows * scores.classes <= _LITTLE
+    return scores.classes == 1 or _is_little(scores)
+
+
+def _is_little(scores: Scores) -> bool:
+    return scores.rows * scores.classes <= _LITTLE
 
 
 def _all_columns(own: Scores) -> tuple[Ascending, ...]:
@@ -127,7 +136,7 @@ def _positive_of(own: Scores) -> Callable[[int, Tensor], Tensor]:
         return lambda index, column: _flagged(column, [label[:, index] for label in labels])
     if own.classes == 1:
         return lambda _, column: _flagged(column, labels)
-    if own.classes <= _FEW:
+    if own.classes <= FEW:
         return lambda index, column: _flagged(column, [label == index for label in labels])
     joined = torch.cat(labels)
     rows = torch.split(_stable_order(joined), torch.bincount(joined, minlength=own.classes).tolist())

@@ -106,6 +106,10 @@ class Statistic:
             self._derived[name] = make(self)
         return self._derived[name]  # type: ignore[no-any-return]  # what make gave
 
+    def has(self, name: str) -> bool:
+        """Whether this was derived since the last update."""
+        return name in self._derived
+
     def merge(self, other: Statistic) -> None:
         """Take in the rows of another statistic of the same identity, which stays as it is.
 
