@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -319,7 +320,7 @@ class MetricCollection:
         for name, metric in self._metrics.items():
             value = metric.undefined(complaint) if complaint else torch.as_tensor(metric.compute())
             values[name] = value.double()
-            if value.ndim == 0 and value.isnan():
+            if value.ndim == 0 and math.isnan(value):
                 self.reasons[name] = metric.undefined_reason or "the metric gave nan"
         return values
 

@@ -107,6 +107,8 @@ class Gathering:
 
     def settle(self) -> None:
         """Count what is gathered; whoever reads, moves or merges the statistics calls this first."""
+        if self._first is None:
+            return
         self._count_kept()
         self.forget()  # what the statistics hold may change before the next batch
 

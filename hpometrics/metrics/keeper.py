@@ -135,13 +135,18 @@ class Keeper(torchmetrics.Metric):
 
     def reset_member(self) -> None:
         """Reset a member of a collection by the `reset` of its class, but not the statistics it shares."""
+        if self._defaults or type(self).reset is not Keeper.reset:
+            self._reset_own()
+        self.forget()
+
+    def _reset_own(self) -> None:
+        """Call `reset` while the shared statistics are out of its reach."""
         held, shared = self._kept, self.kept_by_others
         self._kept, self.kept_by_others = {}, False
         try:
             self.reset()
         finally:
             self._kept, self.kept_by_others = held, shared
-        self.forget()
 
     def forget(self) -> None:
         """Forget what is noted beside the states: flags, reason, computed value, count of updates."""

@@ -299,7 +299,8 @@ class Metric(Keeper):
     def _compute_defined(self, compute: Callable[[], Any]) -> Any:
         """Compute, unless the answer is known to be undefined."""
         self.undefined_reason = self._gate.verdict()
-        if self.undefined_reason is None and self.kept and all(s.empty for s in self.kept.values()):
+        kept = self.kept
+        if self.undefined_reason is None and kept and all(s.empty for s in kept.values()):
             self.undefined_reason = "nothing was measured"
         if self.undefined_reason is not None:
             return self.undefined(self.undefined_reason)

@@ -6,6 +6,7 @@ are for metrics of your own that want plain tensors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
@@ -278,4 +279,4 @@ def _cutoff(metric: Metric, k: int) -> int:
 def mean_over_users(metric: Metric, k: int | None, void: str = "no user has a relevant item") -> Tensor:
     """The mean that a metric's `UserMeans` hold at a cut-off; nan with a reason where no user has a value."""
     mean = metric.statistic(UserMeans).mean(k)
-    return metric.undefined(void) if bool(mean.isnan()) else mean
+    return metric.undefined(void) if math.isnan(mean) else mean

@@ -194,7 +194,7 @@ def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, aske
         given = tuple(x.numpy() if isinstance(x, Tensor) else x for x in given)
     buffer, places, grades, asked = given
     buffer[places] = grades
-    found = buffer[asked]
+    found = buffer.take(asked)
     buffer[places] = 0
     return torch.as_tensor(found).float()
 

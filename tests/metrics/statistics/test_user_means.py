@@ -28,3 +28,9 @@ def test_rows_and_values_have_weights():
     assert sums(VALUES, weight=rows) == ([6.0, 8.0], [2.0, 2.0])
     own = torch.tensor([[0.5, 1.0], [1.0, 1.0], [0.0, 0.0]])
     assert sums(VALUES, own) == ([3.5, 4.0], [1.5, 1.0])
+
+
+def test_values_that_cancel_to_nan_are_values():
+    """Infinite sums of one column and the next that cancel are no reason to leave a row out."""
+    values = torch.tensor([[torch.inf, -torch.inf], [1.0, 2.0]]).double()
+    assert sums(values) == ([torch.inf, -torch.inf], [2.0, 2.0])
