@@ -21,7 +21,7 @@ _DEATHS = "hpometrics:deaths"  # how often in a row its process died, and how ma
 def take_up(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
     """Take a trial whose process died, to go on with it; None when there is none."""
     while trial := reclaim(study, locks.take_orphan):
-        if goes_on(trial, study, job, locks):
+        if _goes_on(trial, study, job, locks):
             return trial
     return None
 
@@ -37,11 +37,11 @@ def take_up_or_claim(study: optuna.Study, job: Job, locks: TrialLocks, total: in
     """
     while True:
         trial, died = reclaim_or_claim(study, locks.take_orphan, locks.take, total, job.plan.points)
-        if trial is None or not died or goes_on(trial, study, job, locks):
+        if trial is None or not died or _goes_on(trial, study, job, locks):
             return trial
 
 
-def goes_on(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
+def _goes_on(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
     """Say whether there is something left to do of a trial whose process died; if not, its end is told.
 
     One that had written its end is told of to the study. One whose process died `MOST_DEATHS` times without a

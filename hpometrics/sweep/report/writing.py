@@ -33,9 +33,8 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     missing = missing_package(kind)
     if missing is not None:
         raise missing
-    from ..directory import (
-        RunDirectory,  # check, which asks whether a report can be written, reads no results
-    )
+    # check, which asks whether a report can be written, reads no results
+    from ..directory import RunDirectory
     from ..writer import write_text
     from .facts import Report
 
