@@ -161,6 +161,13 @@ class OptunaBackend(Strict):
     its trial goes on elsewhere."""
 
 
+def _custom(amounts: dict[str, float]) -> dict[str, float]:
+    for name in amounts:
+        if name.lower() in ("cpu", "gpu"):
+            raise wrong(f"{name} is none of the cluster's own; write {name.lower()} beside custom")
+    return amounts
+
+
 class Resources(Strict):
     """What one trial needs of a Ray cluster."""
 
@@ -168,6 +175,14 @@ class Resources(Strict):
     """CPU cores; as many as `engine.threads` unless given."""
     gpu: Annotated[float, Field(ge=0)] = 0.0
     """GPUs."""
+    custom: Annotated[dict[str, Annotated[float, Field(gt=0)]], AfterValidator(_custom)] = Field(
+        default_factory=dict
+    )
+    """What else a node offers, by its name there: `{TPU: 4}`, or `{memory: 8e9}` in bytes."""
+
+    def of_trial(self, threads: int) -> dict[str, float]:
+        """All amounts by name; a core for each thread where no other number is given."""
+        return {"cpu": self.cpu or threads, "gpu": self.gpu, **self.custom}
 
 
 def _address(value: str) -> str:

@@ -236,7 +236,7 @@ def _tuner(
         job.plan.trials or 0,
         scheduler=None if pruner is None else pruner.spec,
         study=study,
-        resources={"cpu": settings.resources.cpu or job.facts["threads"], "gpu": settings.resources.gpu},
+        resources=settings.resources.of_trial(job.facts["threads"]),
         max_concurrent=settings.workers,
         take=_taker(job, locks, teller),
         run_config=tune.RunConfig(

@@ -150,8 +150,9 @@ def _backend(plan: Plan) -> str:
     chosen = plan.config.backend
     if chosen.ray is not None:
         needs, workers = chosen.ray.resources, chosen.ray.workers or "as many as fit"
-        cpu = needs.cpu or plan.config.engine.threads or 1
-        return f"ray   workers {workers}, each with {cpu:g} cpu and {needs.gpu:g} gpu"
+        amounts = needs.of_trial(plan.config.engine.threads or 1)
+        *most, last = (f"{amount:g} {name}" for name, amount in amounts.items())
+        return f"ray   workers {workers}, each with {', '.join(most)} and {last}"
     if chosen.optuna is not None:
         storage = written(chosen.optuna.storage)
         return f"optuna   storage {storage}, {_plural(chosen.optuna.workers, 'worker')}"

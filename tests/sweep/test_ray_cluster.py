@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from sample_sweeps import SWEEP, changed, hpometrics, problems_of
+from sample_sweeps import SWEEP, changed, hpometrics, plan_of, problems_of
 
 from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.overview import overview
+
+LOOKS_OFTEN = json.dumps({"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000})
+"""A head that finds within seconds that a node is gone."""
 
 
 @pytest.fixture
@@ -24,17 +33,33 @@ def cluster(monkeypatch):
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     folder = tempfile.mkdtemp(prefix="ray")  # its sockets have no room for the long name of a test
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
-    command += ["--num-cpus=2", "--num-gpus=1", f"--object-store-memory={80 * 2**20}", f"--temp-dir={folder}"]
-    command += ["--include-dashboard=false", "--disable-usage-stats"]
-    head = subprocess.Popen(command, cwd="/", stdout=subprocess.PIPE, text=True, start_new_session=True)
-    for line in head.stdout:
+    head = ["--head", f"--port={port}", f"--temp-dir={folder}", "--num-cpus=2", "--num-gpus=1"]
+    head += ["--include-dashboard=false", f"--system-config={LOOKS_OFTEN}"]
+    with node(*head):
+        yield f"127.0.0.1:{port}"
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def node(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A node of a cluster, in processes of its own."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+    command += [f"--object-store-memory={80 * 2**20}", *arguments]
+    process = subprocess.Popen(command, cwd="/", stdout=subprocess.PIPE, text=True, start_new_session=True)
+    for line in process.stdout:
         if "--block" in line:
             break
-    yield f"127.0.0.1:{port}"
-    head.send_signal(signal.SIGTERM)
-    head.communicate(timeout=120)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Take a node away, with all that it runs."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=120)
 
 
 @pytest.mark.ray
@@ -59,6 +84,35 @@ def test_a_sweep_runs_on_a_cluster_that_is_there(folder, cluster):
     assert len(places) == 8 and places[4:] == [f"{folder} 0"] * 4  # where Ray's workers were, and their GPU
     assert list((folder / "kept").rglob("tuner.pkl"))
     assert not (folder / "runs/on_ray/ray").exists()
+
+
+@pytest.mark.ray
+def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster):
+    """With one retry; only nodes that join later have what it asks for, and its epochs are there once."""
+    asked = f"address: '{cluster}', workers: 1, resources: {{custom: {{spare: 1}}}}"
+    text = changed("toy_engine:train", "toy_engine:linger").replace("trials: 4", "trials: 2, retries: 1")
+    (folder / "sweep.yaml").write_text(f"{text}backend: {{ray: {{{asked}}}}}\n")
+    join = (f"--address={cluster}", "--num-cpus=1", '--resources={"spare": 1}')
+    with node(*join) as first:
+        run = hpometrics("run", "sweep.yaml")
+        assert waits_for(lambda: (folder / "lingering").exists() or run.poll() is not None)
+        assert run.poll() is None, run.communicate()
+        with node(*join):
+            kill(first)
+            _, err = run.communicate(timeout=300)
+    assert run.returncode == 0, err
+    records = RunDirectory(folder / "runs/sweep").records()
+    assert [record.state for record in records] == [TrialState.COMPLETE] * 2
+    assert [len(record.failed_attempts) for record in records] == [1, 0]
+    assert [[epoch.epoch for epoch in record.epochs] for record in records] == [[0, 1, 2]] * 2
+
+
+def waits_for(there, seconds: float = 120.0) -> bool:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not there() and time.monotonic() < end:
+        time.sleep(0.1)
+    return there()
 
 
 @pytest.mark.ray
@@ -95,3 +149,20 @@ def test_an_address_that_cannot_work_is_refused_at_check(address, told):
 def test_addresses_of_clusters(address):
     """Of this machine, or of a head."""
     assert problems_of(f"{SWEEP}backend: {{ray: {{address: '{address}'}}}}\n") == []
+
+
+def test_what_a_trial_needs_of_a_cluster():
+    """Cores and GPUs beside what the cluster has names of its own for; amounts above zero."""
+    backend = "backend: {{ray: {{resources: {{custom: {{{}}}}}}}}}\n"
+    plan = plan_of(SWEEP + backend.format("TPU: 4, memory: 8e9"))
+    assert plan.config.backend.ray.resources.of_trial(threads=2) == {
+        "cpu": 2,
+        "gpu": 0.0,
+        "TPU": 4.0,
+        "memory": 8e9,
+    }
+    assert "each with 1 cpu, 0 gpu, 4 TPU and 8e+09 memory" in dict(overview(plan))["backend"]
+    [found] = problems_of(SWEEP + backend.format("GPU: 1"))
+    assert "backend.ray.resources.custom: GPU is none of the cluster's own; write gpu beside custom" in found
+    [found] = problems_of(SWEEP + backend.format("TPU: 0"))
+    assert "backend.ray.resources.custom.TPU: " in found
