@@ -138,7 +138,7 @@ class SparseRelevance:
         plain = self.entries.grades is None and not isinstance(self.entries, Padded)
         kind = torch.uint8 if plain else torch.float32
         buffer = torch.zeros(height * stride, dtype=kind, device=columns.device)
-        found = torch.zeros(columns.shape, device=columns.device)
+        found = torch.empty(columns.shape, device=columns.device)
         for start in range(0, len(columns), height):
             found[start : start + height] = self._at(start, columns[start : start + height], buffer)
         return found
@@ -188,7 +188,7 @@ def _added(flat: Tensor, part: Padded, width: int) -> Tensor:
 
 
 def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, asked: Tensor) -> Tensor:
-    """Write grades into a buffer of zeros, read what is asked for, float32, and take them out again."""
+    """Write grades into a buffer of zeros, read what is asked for, and take them out again."""
     given: tuple[Any, ...] = (buffer, places, grades, asked)
     if buffer.device.type == "cpu":  # NumPy indexes several times faster
         given = tuple(x.numpy() if isinstance(x, Tensor) else x for x in given)
@@ -196,7 +196,7 @@ def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, aske
     buffer[places] = grades
     found = buffer.take(asked)
     buffer[places] = 0
-    return torch.as_tensor(found).float()
+    return torch.as_tensor(found)
 
 
 def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:
