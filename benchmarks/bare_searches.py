@@ -115,10 +115,11 @@ def _log_ahead(path: Path) -> str:
 
 def search_with_tune(search: Search, home: Path) -> tune.ResultGrid:
     """Search with a Tuner as Ray's documentation has it, and with Optuna's sampler."""
+    epochs = search.epochs  # a worker that is sent the search loads this module for it, with Optuna and torch
 
     def trainable(config: dict[str, Any]) -> None:
         importlib.import_module("torchmetrics")  # as the training of whoever measures with it
-        for epoch in range(search.epochs):
+        for epoch in range(epochs):
             tune.report({"loss": value_at(epoch), "epoch": epoch + 1})
 
     tuner = tune.Tuner(

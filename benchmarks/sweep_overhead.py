@@ -80,9 +80,10 @@ def search_with_run(search: Search, home: Path, taken: Moments) -> None:
 
 def search_with_ray(search: Search, home: Path) -> None:
     """Search with a RayObjective."""
+    epochs = search.epochs  # see `search_with_tune`
 
     def train(params: dict[str, float], run: Run) -> None:
-        for epoch in run.epochs(search.epochs):
+        for epoch in run.epochs(epochs):
             run.log(loss=value_at(epoch))
 
     space = {name: Float(0.0, 1.0) for name in PARAMS}

@@ -17,7 +17,7 @@ from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.ray_objective import RayObjective, make_trainable
 from hpometrics.run import Reported, Run
 from hpometrics.search.epoch_log import read_trial
-from hpometrics.search.optuna_backend import claim, make_sampler, reserve
+from hpometrics.search.optuna_backend import claim, make_sampler, reserve, study_records
 from hpometrics.search.ray_backend import (
     SCHEDULERS,
     StoppedByTune,
@@ -317,7 +317,7 @@ def searcher(total: int = 3) -> StudySearcher:
 
 def told(epoch: int, value: float, picked: float, **facts: Any) -> dict[str, Any]:
     """A report as Tune hands it on, flattened."""
-    return {"epoch": epoch, "value": value, "picked": picked, "values/loss": value, "final": False, **facts}
+    return {"epoch": epoch, "value": value, "picked": picked, "loss": value, **facts}
 
 
 def test_the_searcher_tells_each_end_of_a_trial():
@@ -386,12 +386,30 @@ def test_schedulers_get_a_number_for_a_nan(objective, worst, monkeypatch):
         run.log(loss=[0.5, math.nan][epoch])
     assert [report["value"] for report in reports] == [0.5, worst]
     assert [math.isnan(report["loss"]) for report in reports] == [False, True]
-    assert [report["void"] for report in reports] == [False, True]
+    assert [report.get("void", False) for report in reports] == [False, True]
     search = searcher(1)
     search.suggest("a")
     search.on_trial_complete("a", told(1, worst, math.nan, void=True))
     assert search.study.trials[0].state is OptunaState.PRUNED
     assert math.isnan(search.study.trials[0].intermediate_values[0])
+
+
+def test_a_report_tells_what_holds_and_nothing_twice(monkeypatch):
+    """What is optimised goes under its own name, the rest under `values`; the searcher has all of it."""
+    reports = []
+    monkeypatch.setattr(tune, "report", lambda report, checkpoint: reports.append(report))
+    run = Run(TuneReporter(), metric=LOSS)
+    for epoch in run.epochs(2):
+        run.log(loss=0.5 - epoch / 4, level=3.0)
+    first, last = reports
+    level = {"values": {"level": 3.0}}
+    assert first == {"epoch": 1, "loss": 0.5, "value": 0.5, "picked": 0.5, **level}
+    assert last == {"epoch": 2, "loss": 0.25, "value": 0.25, "picked": 0.25, **level, "final": True}
+    search = searcher(1)
+    search.suggest("a")
+    search.on_trial_result("a", {**first, "values/level": 3.0})
+    search.on_trial_complete("a", {**last, "values/level": 3.0})
+    assert study_records(search.study)[0].picked_values == {"loss": 0.25, "level": 3.0}
 
 
 def test_nothing_is_reported_after_a_stop(monkeypatch):

@@ -19,13 +19,17 @@ _AT_WORK = threading.Lock()  # held by a trial while it trains
 
 
 @cache
-def versions() -> Mapping[str, str]:
-    """Return the versions that a value depends on; of the hosts, those that are loaded or draw its params."""
+def versions(numbered: bool) -> Mapping[str, str]:
+    """Return the versions that a value depends on; of the hosts, those that are loaded or draw its params.
+
+    Args:
+        numbered: whether the host counts trials, as one with a study does; a Tuner of your own does not.
+    """
     found = {"python": platform.python_version(), "torch": str(torch.__version__)}
     for host in ("optuna", "ray"):
         if host in sys.modules:
             found[host] = str(sys.modules[host].__version__)
-    if "ray" in found and "optuna" not in found:  # it draws the params, and no worker loads it
+    if numbered and "ray" in found and "optuna" not in found:  # it draws the params, and no worker loads it
         found["optuna"] = version("optuna")
     return found
 

@@ -124,7 +124,7 @@ def _begun(
         seed=seed,
         threads=spec.threads or torch.get_num_threads(),
         started=datetime.now(UTC).replace(microsecond=0),
-        versions=versions(),
+        versions=versions(numbered=reporter.number is not None),
         failed_attempts=() if trial is None else trial.failed_attempts,
     )
 

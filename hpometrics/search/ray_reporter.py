@@ -68,12 +68,14 @@ class HandedOn:
 
 
 class TuneReporter:
-    """Reports a run to the Ray Tune session it runs in, one report per epoch, always with the same keys.
+    """Reports a run to the Ray Tune session it runs in, one report per epoch.
 
     `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
-    `epoch` counts from 1, `final` says that no epoch follows, `values` holds all values by name; under its
-    own name each metric is there for a Tuner of your own. Schedulers compare a nan with nothing: in an epoch
-    that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
+    `epoch` counts from 1; each metric that is optimised is there under its own name, for a Tuner of your own,
+    and `values` holds what was measured beside them, by name. Schedulers compare a nan with nothing: in an
+    epoch that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
+    Tune works on each key of each report, so what does not hold is not told: `final` is there, and true,
+    where no epoch follows, `void` where it is so, `values` where there are any.
 
     Args:
         number: of the trial.
@@ -128,15 +130,12 @@ class TuneReporter:
             return
         self._told = epoch
         void = not math.isfinite(value)
-        told: dict[str, Any] = {
-            PICKED: picked,
-            EPOCH: epoch + 1,
-            FINAL: final,
-            VALUES: dict(values),
-            VOID: void,
-        }
+        told: dict[str, Any] = {PICKED: picked, EPOCH: epoch + 1}
         told |= {name: values.get(name, math.nan) for name in self._others}
         told |= {self._metric: value, VALUE: self._worst if void else value}
+        optimised = {self._metric, *self._others}
+        beside = {name: value for name, value in values.items() if name not in optimised}
+        told |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
         handing = nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
         try:
             with handing as state:
@@ -153,12 +152,12 @@ class TuneReporter:
     def give_up(self, reason: str) -> None:
         """Say that this process can record no more: whoever runs the search then takes no further trial.
 
-        Tune wants all keys of every report; the epoch is one that it knows.
+        Tune wants the keys that it judges by in every report; the epoch is one that it knows.
         """
         if self.stopped:
             return
         known: dict[str, Any] = dict.fromkeys(self._others, math.nan)
-        known |= {PICKED: self._worst, EPOCH: self._told + 1, FINAL: False, VALUES: {}, VOID: True}
+        known |= {PICKED: self._worst, EPOCH: self._told + 1, VOID: True}
         with suppress(SystemExit):  # a scheduler may stop it just as well
             tune.report({self._metric: self._worst, VALUE: self._worst, **known, FULL: reason})
 

@@ -72,8 +72,7 @@ class StudySearcher(Searcher):
             return Searcher.FINISHED
         params = self.space.suggest(trial)
         picker = Picker(self.objective, self.at, others=self._others)
-        others = list(self.optimised)[1:]
-        self._live[trial_id] = _Live(trial, params, picker, self._constraints, others)
+        self._live[trial_id] = _Live(trial, params, picker, self._constraints, list(self.optimised))
         return {NUMBER: trial.number, PARAMS: params, **self._changed(trial.number)}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
@@ -179,10 +178,10 @@ class _Live:
         params: Mapping[str, Any],
         picker: Picker,
         constraints: Sequence[Constraint],
-        others: Sequence[str],
+        optimised: Sequence[str],
     ) -> None:
         self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
-        self._others = others
+        self._optimised = optimised
         self.epochs: list[EpochRecord] = []
         self.full: str | None = None  # why its process can record no more
 
@@ -191,11 +190,12 @@ class _Live:
         epoch = result.get(EPOCH, 0) - 1
         if epoch != len(self.epochs):
             return False
+        values = {name: result[name] for name in self._optimised if name in result}
         front = f"{VALUES}/"
-        values = {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
+        values |= {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
         self.epochs.append(EpochRecord(epoch, values))
         value = math.nan if result.get(VOID) else result[VALUE]
-        rest = [number_in(values, name) for name in self._others]
+        rest = [number_in(values, name) for name in self._optimised[1:]]
         self.picker.add(value, violation_of(self._constraints, values), rest)
         if not rest and epoch not in self.trial._cached_frozen_trial.intermediate_values:
             self.trial.report(value, epoch)
