@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .features import CATEGORY, LOGITS
 from .likeness import Likeness
 from .outputs import Outputs
+from .statistics.apart import FEW
 from .statistics.statistic import Statistic
 
 _JOINED = 1 << 16  # elements of a batch that passes at a glance, and that are gathered at most
@@ -118,8 +120,7 @@ class Gathering:
             return
         elements = _JOINED if torch.get_num_threads() == 1 else _ALONE
         self._most = max(1, elements * len(batch) // max(1, batch.elements))
-        size = _OF_A_ROW * len(batch) + sum(x.element_size() * x.numel() for x in batch.tensors)
-        self._joined = min(self._most, _ROOM * len(batch) // max(1, size))
+        self._joined = min(self._most, _ROOM * len(batch) // max(1, _size(batch)))
         self._likeness = Likeness.of(batch)
         self._first = batch.of(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
 
@@ -135,7 +136,7 @@ class Gathering:
             self._count_kept()
         if not self._room and self._first is not None:
             with torch.inference_mode(False):  # what is made in it could not be written to outside
-                self._room = tuple(x.new_empty(self._joined, *x.shape[1:]) for x in self._first.tensors)
+                self._room = tuple(_room(self._joined, x, self._first) for x in self._first.tensors)
         end = self._rows + rows
         for room, tensor in zip(self._room, tensors, strict=True):
             room[self._rows : end] = tensor
@@ -156,3 +157,20 @@ class Gathering:
         for block in batch.blocks(_CUT) if batch.kind is not None else (batch,):
             for statistic in self._regrouped:
                 statistic.update(block)
+
+
+def _size(batch: Outputs) -> int:
+    """The bytes of a batch and of what is made of its rows; the logits of classes become probabilities."""
+    size = _OF_A_ROW * len(batch) + sum(x.element_size() * x.numel() for x in batch.tensors)
+    logits = batch.given.get(LOGITS)
+    if logits is None or batch.feature.type != CATEGORY:
+        return size
+    return size + logits.element_size() * logits.numel()
+
+
+def _room(rows: int, like: Tensor, batch: Outputs) -> Tensor:
+    """Room for so many rows; the logits of few classes lie class by class, which their log-softmax wants."""
+    logits = batch.given.get(LOGITS)
+    if like is logits and batch.feature.type == CATEGORY and like.shape[1] <= FEW:
+        return like.new_empty(like.shape[1], rows).t()
+    return like.new_empty(rows, *like.shape[1:])

@@ -43,15 +43,15 @@ def test_small_batches_are_counted_together(counted):
     assert counted == [8, 72]
 
 
-@pytest.mark.parametrize(("threads", "sizes"), [(1, [4000] * 9), (2, [3000] * 12)])
+@pytest.mark.parametrize(("threads", "sizes"), [(1, [2500] * 7), (2, [1500] * 12)])
 def test_what_is_held_is_bounded(threads, sizes, counted, monkeypatch):
     """Gathered rows are counted before they exceed 2^18 bytes, or the elements torch gives one thread."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    batch = draw(Category(10), 1000)
-    batch["logits"] = batch["logits"].float()
-    panel = panel_of(*[batch] * 40, output=Category(10))
-    assert counted == [1000, *sizes]
-    assert panel.rows == 40000
+    batch = draw(Category(20), 500)
+    batch["logits"] = batch["logits"].half()
+    panel = panel_of(*[batch] * 40, output=Category(20))
+    assert counted == [500, *sizes]
+    assert panel.rows == 20000
 
 
 def test_a_batch_too_large_to_gather_is_counted_at_a_glance(counted, monkeypatch):

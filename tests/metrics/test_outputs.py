@@ -204,3 +204,15 @@ def test_positions_that_count():
     )
     assert outputs.counted.tolist() == [[True, False, True]]
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 200])
+def test_logits_that_lie_class_by_class_are_decided_and_softmaxed_alike(rows):
+    """To the last bit, and the first of equals wins in either."""
+    by_row = torch.randint(3, (rows, 10), generator=torch.Generator().manual_seed(0)).float()
+    target = torch.zeros(rows, dtype=torch.int64)
+    batch, other = (
+        Outputs(Category(10), logits=x, target=target) for x in (by_row, by_row.t().contiguous().t())
+    )
+    assert torch.equal(batch.predictions, other.predictions)
+    assert torch.equal(batch.log_probabilities, other.log_probabilities)

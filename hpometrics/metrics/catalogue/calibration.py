@@ -80,8 +80,8 @@ class Brier(MeanMetric):
         probabilities = batch.probabilities
         if batch.soft is not None:
             return (probabilities - batch.soft).square().sum(1, dtype=torch.float64)
-        true = probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1).double()
-        return _norm(probabilities) - 2 * true + 1
+        true = probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
+        return _norm(probabilities).sub_(true, alpha=2).add_(1)
 
 
 def _norm(values: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ FEW = 64
 
 _STRETCH = 1 << 16  # scores that are worth a look at the whole column
 _MOST = 8  # stretches of all columns together: none is larger than this part of the store
-_LOOK = 1 << 14  # rows that are looked at at a time
+_LOOK = 1 << 13  # rows that are looked at at a time
 _SAMPLE = 1 << 12  # scores that say where to cut
 
 
