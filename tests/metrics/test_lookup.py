@@ -98,6 +98,51 @@ def test_a_direction_may_be_known_before_the_output_is():
         get_metric("gap")
 
 
+@pytest.mark.parametrize(
+    ("name", "features", "direction", "reads"),
+    [
+        ("auc", {"binary", "category", "set", "ranking"}, MAXIMIZE, "probabilities or logits"),
+        ("roc_auc", {"binary", "category", "set", "ranking"}, MAXIMIZE, "probabilities or logits"),
+        ("iou", {"binary", "boxes"}, MAXIMIZE, "predictions"),
+        ("dice(average=macro)", {"binary", "category", "set", "mask"}, MAXIMIZE, "predictions"),
+        ("balanced_accuracy", {"binary", "category", "mask"}, MAXIMIZE, "predictions"),
+        ("hits@5", {"category", "text", "ranking"}, MAXIMIZE, "probabilities or logits or predictions"),
+    ],
+)
+def test_a_name_stands_for_what_it_means_for_every_output(name, features, direction, reads):
+    """Its own name for one output is an alias for another: it stays as it is until the output is known."""
+    found = find_metric(name)
+    assert {entry.feature_type for entry in found.entries} == features
+    assert (str(found.name), found.objective) == (name, direction)
+    assert set(found.reads.split(" or ")) == set(reads.split(" or "))
+    assert all(find_metric(name, entry.feature_type).entries == (entry,) for entry in found.entries)
+    assert find_metric(found.name) == found
+
+
+def test_what_one_output_needs_is_not_asked_of_another():
+    """The fall-out of a ranking needs its k, that of a binary output nothing; what all need is asked."""
+    assert find_metric("fall_out").entries == find_metric("false_positive_rate", "binary").entries
+    with pytest.raises(MetricNameError, match="fall_out of ranking needs its k"):
+        find_metric("fall_out", "ranking")
+    with pytest.raises(MetricNameError, match="hits of category needs its k, as in hits@5"):
+        find_metric("hits")
+
+
+def test_what_an_alias_means_has_a_direction_too(registry):
+    """A name that is minimized as one output's own and maximized as another's alias has none."""
+    register_metric("gap", [NUMBER])(Gap)
+    register_metric("reversed", [VECTOR], aliases=["gap"])(Reversed)
+    with pytest.raises(ObjectiveError, match=r"gap depends .*minimize for number, maximize for vector"):
+        _ = find_metric("gap").objective
+
+
+@pytest.mark.parametrize("name", ["auc", "hits@5", "dice(average=macro)"])
+def test_no_output_is_preferred_for_having_the_name_as_its_own(name):
+    """To build it, the output is to be given."""
+    with pytest.raises(MetricNameError, match=r"give output= one of .*category"):
+        get_metric(name)
+
+
 @pytest.mark.parametrize("output", [Category(3), "category(num_classes=3)", Set(3), Binary(0.3), "binary"])
 def test_an_output_is_an_object_or_its_text(output):
     """The metric serves that output, facts included."""
