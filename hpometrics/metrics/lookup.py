@@ -91,7 +91,8 @@ class _Reading:
     @property
     def unknown(self) -> int:
         """How many of the parameters that are given it does not have."""
-        return len({key for key, _ in self.spelling.params} - {param.name for param in self.entry.params})
+        given = {key for key, _ in self.spelling.params} | ({"k"} if self.spelling.k is not None else set())
+        return len(given - {param.name for param in self.entry.params})
 
 
 def find_metric(name: str | MetricName, feature_type: str | None = None) -> FoundMetric:

@@ -78,6 +78,21 @@ def test_a_name_that_fits_nothing_says_why(name, error, message):
         get_metric(name, CATEGORY)
 
 
+@pytest.mark.parametrize(
+    ("name", "feature", "owner"),
+    [
+        ("ndcg@0", "ranking", "ndcg of ranking"),
+        ("nDCG@0", "ranking", "ndcg of ranking"),
+        ("hits@0", CATEGORY, "hits of category"),
+        ("f1@0", None, "f1 of ranking"),
+    ],
+)
+def test_a_list_has_a_first_place(name, feature, owner):
+    """A cut-off below 1 is refused when the name is read, under the metric's own name."""
+    with pytest.raises(MetricNameError, match=f"^{owner}: k is a whole number from 1, got 0$"):
+        find_metric(name, feature)
+
+
 @pytest.mark.parametrize("name", ["f1", "f1_macro", "accuracy"])
 def test_without_an_output_nothing_is_guessed(name):
     """A name that several features know, as other classes or with other parameters, asks for output=."""
