@@ -12,17 +12,18 @@ from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
 from .also_called import also_called
 from .entry import MetricEntry
-from .features import FEATURES, InputType, check_feature_type
+from .features import FEATURES, RANKING, InputType, check_feature_type
 from .groups import group_named, group_names
 from .names import MetricName, Scalar
 from .params import Param
-from .store import alias_meaning, alias_names, entries_of, load_plugins, metric_names
+from .store import alias_meaning, alias_names, entries_of, load_plugins, metric_names, names_in_any_case
 
 _OF_A_CLASS = re.compile(r"class_(?P<index>\d+)_(?P<metric>[a-z]\w*)\Z")
 _SHORT = {"prec": "precision"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TASKS = re.compile(r"(?:binary|multiclass|multilabel)_")
 _ENDS = re.compile(r"_(?:score|display|matrix)\Z")
+_SHORTEST_IN_ANY_CASE = 3  # `p` and `r` are names of much else than precision and recall
 _SHORTEST, _NEAR, _NEAR_OF_SHORT = 6, 0.75, 0.6  # how alike a word is that may have been meant
 
 
@@ -89,6 +90,11 @@ class _Reading:
         return self.spelling if self.meaning is None else _meant(self.spelling, self.meaning)
 
     @property
+    def means(self) -> str:
+        """What it means, parameters that are given aside."""
+        return self.entry.name if self.meaning is None else str(self.meaning)
+
+    @property
     def unknown(self) -> int:
         """How many of the parameters that are given it does not have."""
         given = {key for key, _ in self.spelling.params} | ({"k"} if self.spelling.k is not None else set())
@@ -98,8 +104,11 @@ class _Reading:
 def find_metric(name: str | MetricName, feature_type: str | None = None) -> FoundMetric:
     """Look a name up: resolve aliases, check its parameters, drop those at their default.
 
-    `bleu-4` reads as `bleu_4`, and ParlAI's `class_3_f1` as `f1(class=3)`. Where no feature is given, a name
-    stands for all that it can be: what a feature needs besides (its k) is asked for if none can do without.
+    `bleu-4` reads as `bleu_4`, and ParlAI's `class_3_f1` as `f1(class=3)`. A name of a ranking may be in any
+    case that leaves its meaning clear: `shannonentropy` does, `NDCG` may be `ndcg` or WarpRec's `nDCG`.
+
+    Where no feature is given, a name stands for all that it can be: what a feature needs besides (its k) is
+    asked for if none can do without.
 
     Raises:
         MetricNameError: the grammar, or a parameter that is unknown, missing or out of its choices.
@@ -196,7 +205,20 @@ def _readings(asked: MetricName, feature_type: str | None) -> list[_Reading]:
         found = [reading for kind in types for reading in _read(spelling, kind)]
         if found:
             return found
-    return []
+    folded = _in_another_case(asked, types)
+    return folded[:1] if len({reading.means for reading in folded}) == 1 else []
+
+
+def _in_another_case(asked: MetricName, types: Iterable[str]) -> list[_Reading]:
+    """Give what a name of a ranking is when case is left aside; nothing where it may be of another feature.
+
+    Elsewhere a capital makes another name: `Accuracy` of torchmetrics is not `accuracy`.
+    """
+    if len(asked.metric) < _SHORTEST_IN_ANY_CASE:
+        return []
+    spellings = [replace(asked, metric=name) for name in names_in_any_case(asked.metric)]
+    found = [reading for spelling in spellings for kind in types for reading in _read(spelling, kind)]
+    return found if all(reading.entry.feature_type == RANKING for reading in found) else []
 
 
 def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
@@ -269,10 +291,27 @@ def _unknown(asked: MetricName, feature_type: str | None) -> str:
     where = f" for a {feature_type} output" if feature_type else ""
     elsewhere = [reading.entry.feature_type for reading in _readings(asked, None)]
     if elsewhere:
-        return f"{asked.metric!r} does not exist{where}; it is a metric of {', '.join(sorted(elsewhere))}"
+        called = also_called(asked.metric)
+        meant = called and entries_of(called.partition("(")[0], feature_type)
+        hint = f". Did you mean {called!r}?" if meant else ""
+        return (
+            f"{asked.metric!r} does not exist{where}; it is a metric of {', '.join(sorted(elsewhere))}{hint}"
+        )
     if group_named(asked, feature_type):
         return f"{asked.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
     names = metric_names(feature_type)
-    hint = suggestion(asked.metric, [*names, *alias_names(feature_type), *group_names(feature_type)])
+    hint = _told_apart(asked, feature_type) or suggestion(
+        asked.metric, [*names, *alias_names(feature_type), *group_names(feature_type)]
+    )
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
+
+
+def _told_apart(asked: MetricName, feature_type: str | None) -> str:
+    """Ask which of the names was meant that case alone tells apart; empty where there are no two."""
+    readings = _in_another_case(asked, [feature_type] if feature_type else FEATURES)
+    meanings = {reading.means: reading.spelling.metric for reading in readings}
+    told = [
+        repr(name) if name == means else f"{name!r}, which is {means}" for means, name in meanings.items()
+    ]
+    return f" Did you mean {' or '.join(sorted(told, key=len))}?" if len(told) > 1 else ""

@@ -280,7 +280,9 @@ def test_a_torchmetrics_class_name_is_no_alias():
     [
         ("BinaryF1Score", "f1_score"), ("MulticlassAUROC", "roc_auc"),
         ("AveragePrecision", "average_precision"), ("MinkowskiDistance", "minkowski"),
-        ("MeanIoU", "mean_iou"), ("acc", "accuracy"), ("AP", "average_precision"), ("mAP", "map"),
+        ("MeanIoU", "mean_iou"), ("acc", "accuracy"), ("ap", "average_precision"), ("mAP", "map"),
+        ("AveragePopularity", "arp"), ("tailpercentage", "tail_percentage"), ("GiniIndex", "gini"),
+        ("IPrec", "interpolated_precision"), ("NumRel", "num_relevant"), ("NumRet", "num_retrieved"),
         ("roc_auc_score", "roc_auc"), ("medae", "median_absolute_error"), ("ndcg_score", "ndcg"),
         ("quadratic_weighted_kappa", "cohen_kappa(weights=quadratic)"), ("f2", "fbeta(beta=2)"),
         ("R2", "r2"), ("Perplexity", "perplexity"), ("WordErrorRate", "word_error_rate"),
@@ -290,6 +292,44 @@ def test_a_spelling_of_another_library_leads_to_ours(written, meant):
     """Class names of torchmetrics, functions of scikit-learn, and what people say."""
     with pytest.raises(UnknownMetricError, match=re.escape(f"Did you mean {meant!r}?")):
         find_metric(written)
+
+
+def test_what_another_output_has_does_not_hide_what_is_meant():
+    """`AP` is ir_measures' word for a ranking, and scikit-learn's users' for an area."""
+    message = r"not exist for a binary output; it is a metric of ranking. Did you mean 'average_precision'\?"
+    with pytest.raises(UnknownMetricError, match=message):
+        find_metric("AP", "binary")
+
+
+@pytest.mark.parametrize("feature", ["ranking", None])
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("hit@10", "hit_rate@10"), ("Hit@10", "hit_rate@10"), ("shannonentropy@5", "shannon_entropy@5"),
+        ("alpha_DCG@5", "alpha_dcg@5"), ("BPREF", "bpref"), ("NDCGRendle2020@5", "ndcg(gain=binary)@5"),
+        ("AP@5", "map(norm=n)@5"), ("MAP@5", "map@5"), ("nDCG@5", "ndcg(gain=warprec)@5"),
+        ("ndcg@5", "ndcg@5"), ("P@5", "precision@5"), ("R@5", "recall@5"),
+    ],
+)  # fmt: skip
+def test_a_name_of_a_ranking_may_be_in_any_case(written, canonical, feature):
+    """An exact name goes first; else whatever differs in case alone, if it means one thing."""
+    found = find_metric(written, feature)
+    assert (str(found.name), [entry.feature_type for entry in found.entries]) == (canonical, ["ranking"])
+
+
+@pytest.mark.parametrize("feature", ["ranking", None])
+def test_names_that_case_tells_apart_are_not_guessed(feature):
+    """RecBole's NDCG has binary gains, ir_measures' linear ones, WarpRec's nDCG its own."""
+    with pytest.raises(UnknownMetricError, match=r"mean 'ndcg' or 'nDCG', which is ndcg\(gain=warprec\)\?"):
+        find_metric("NDCG@10", feature)
+
+
+@pytest.mark.parametrize(("written", "feature"), [("Auc", None), ("RECALL@5", None), ("p@5", "ranking")])
+def test_a_word_that_may_be_something_else_stays_unknown(written, feature):
+    """A metric of other outputs in other letters, and one letter, are names an engine may have of its own."""
+    assert find_metric("Auc", "ranking").entries and find_metric("RECALL@5", "ranking").entries
+    with pytest.raises(UnknownMetricError, match="Did you mean"):
+        find_metric(written, feature)
 
 
 def test_an_alias_of_several_outputs_means_what_most_of_them_mean():
