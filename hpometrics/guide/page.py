@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..metrics.diagnostics import diagnostic
 from ..metrics.entry import NOISE, MetricEntry, Observed
+from ..metrics.features import RANKING
 from ..metrics.lookup import find_metric, possible_meanings
 from ..metrics.names import MetricName
 from ..metrics.registry import observed_of
 from ..metrics.store import load_plugins, needs_of
 from .diagnostics import diagnostic_text
+from .elsewhere import in_full, libraries_of
 from .words import (
     aliases,
     alike,
@@ -118,7 +120,10 @@ def _pages(
     meanings: Sequence[tuple[MetricName, list[MetricEntry]]], asked: MetricName, width: int | None
 ) -> str:
     several = len({meant.metric for meant, _ in meanings}) > 1
-    pages = [_page(group, _meaning(asked, meant, several)) for meant, group in meanings]
+    pages = [
+        _page(group, _meaning(asked, meant, several), _elsewhere(asked.metric, meant, group))
+        for meant, group in meanings
+    ]
     return "\n\n".join("\n".join(_wrapped(lines, width)) for lines in pages)
 
 
@@ -128,11 +133,26 @@ def _meaning(asked: MetricName, meant: MetricName, several: bool) -> str:
     return f"{asked} is {meant}" if told and meant.metric != asked.metric else ""
 
 
-def _page(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, str]]:
+def _elsewhere(word: str, meant: MetricName, entries: Sequence[MetricEntry]) -> str:
+    """Say which libraries mean the same by the name of a ranking's metric, and what the others mean."""
+    if entries[0].feature_type != RANKING:
+        return ""
+    ours, libraries = replace(meant, k=None), libraries_of(word)
+    same = [library for library, name in libraries.items() if name == ours]
+    others = {library: name for library, name in libraries.items() if name != ours}
+    told = [f"what {library} calls {word} is {in_full(name)}" for library, name in others.items()]
+    return "; ".join([*([f"{in_full(ours)}, as in {' and '.join(same)}"] if same else []), *told])
+
+
+def _page(entries: Sequence[MetricEntry], meaning: str, elsewhere: str) -> Iterator[tuple[str, str]]:
     """Give the lines of a page: a word and what it says; the first line is the name alone."""
     first = entries[0]
     yield "", form(first)
-    yield from ((word, fact) for word, fact in _facts(entries, meaning) if fact)
+    yield from (
+        (word, fact)
+        for word, fact in (("asked", meaning), ("elsewhere", elsewhere), *_facts(entries))
+        if fact
+    )
     for one in first.params:
         yield "param", f"{one.name}: {param(one, first)}"
     sweep, code = usage(first)
@@ -141,9 +161,8 @@ def _page(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, s
         yield "" if i else "in Python", line
 
 
-def _facts(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, str]]:
+def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     first, (tried, *more) = entries[0], evidence(entries)
-    yield "asked", meaning
     yield "meaning", first.summary
     yield from (("", paragraph) for paragraph in first.docs.split("\n\n"))
     yield "formula", first.formula

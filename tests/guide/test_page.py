@@ -135,6 +135,24 @@ def test_a_page_shows_what_a_name_means_for_each_output(name, heads, asked):
     assert means == {heads[0].partition("@")[0]: None, heads[1]: heads[1]}
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (
+            "nDCG@10",
+            "ndcg(gain=warprec), as in WarpRec; what ir_measures calls nDCG is ndcg(gain=linear)",
+        ),
+        ("MAP", "map(norm=min), as in RecBole and WarpRec; what ir_measures calls MAP is map(norm=n)"),
+        ("map", "what ranx calls map is map(norm=n)"),
+        ("ndcg", "ndcg(gain=linear), as in ranx"),
+    ],
+)
+def test_a_page_says_whose_the_name_of_a_ranking_is(name, line):
+    """What the libraries disagree on is in full, a default too."""
+    assert f"  elsewhere  {line}" in metric_text(name, "ranking").splitlines()
+    assert "  elsewhere" not in metric_text("f1", "category")
+
+
 def test_a_page_is_wrapped_for_a_terminal():
     """No line is longer, but for a word that is."""
     assert max(map(len, metric_text("roc_auc", width=80).splitlines())) <= 80
