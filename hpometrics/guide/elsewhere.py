@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..metrics.lookup import find_metric
+from ..exceptions import MetricNameError, UnknownMetricError
+from ..metrics.features import RANKING
+from ..metrics.lookup import find_metric, possible_meanings
+from ..metrics.names import MetricName
 
 _HEAD = """\
 # Measures of rankings in other libraries
 
 Printed by `make index`. A row says which metric measures here what a name measures there; where numbers
 differ, [the metric](metrics.md) says so under *deviates*. Users without a relevant item have no value here;
-most of the others count them 0."""
+most of the others count them 0.
+
+Some names are in several libraries, for different measures: a row says what a name means when it is written
+here, if that is not the library's measure, and the first table has them all."""
+_SHARED = """\
+## Names that libraries share
+
+What they mean when they are written here, `-` where they are refused because no meaning is the obvious one,
+and the name here of what another library means by them.
+
+| written | means here | as in | but not in |
+|---|---|---|---|"""
 _ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
 
 
@@ -115,15 +129,66 @@ LIBRARIES = {
 
 def page() -> str:
     """Give the text of `docs/rankings.md`."""
-    return "\n".join(
-        [_HEAD, *(line for name, library in LIBRARIES.items() for line in _section(name, library))]
-    )
+    sections = (line for name, library in LIBRARIES.items() for line in _section(name, library))
+    return "\n".join([_HEAD, "", _SHARED, *_shared(), *sections])
+
+
+def libraries_of(word: str) -> dict[str, MetricName]:
+    """Give the metric here of what each library calls by a word, without its cut-off.
+
+    >>> {library: str(name) for library, name in libraries_of("nDCG").items()}
+    {'ir_measures': 'ndcg', 'WarpRec': 'ndcg(gain=warprec)'}
+    """
+    ours = {library: told.names[word] for library, told in LIBRARIES.items() if word in told.names}
+    return {library: replace(MetricName.parse(name), k=None) for library, name in ours.items()}
+
+
+def meant_here(word: str) -> MetricName | None:
+    """Give what a library's name of a measure means when it is written here; None if it is no name here.
+
+    >>> str(meant_here("MAP")), meant_here("NDCG")
+    ('map', None)
+    """
+    for name in (word, f"{word}@10"):
+        try:
+            return replace(find_metric(name, RANKING).name, k=None)
+        except (MetricNameError, UnknownMetricError):
+            continue  # it needs its k, or is none
+    return None
+
+
+def in_full(name: MetricName) -> str:
+    """Print the name of a ranking's metric with the choices that it leaves at their defaults.
+
+    >>> in_full(MetricName.parse("map")), in_full(MetricName.parse("ndcg(gain=warprec)"))
+    ('map(norm=min)', 'ndcg(gain=warprec)')
+    """
+    ((_, entry),) = possible_meanings(name, RANKING)
+    defaults = {param.name: param.default for param in entry.params if param.choices and param.default}
+    return str(replace(name, params=tuple({**defaults, **dict(name.params)}.items())))
+
+
+def _shared() -> Iterator[str]:
+    """Give a row for each name by which a library means something else than is meant here or elsewhere."""
+    words = sorted({word for library in LIBRARIES.values() for word in library.names})
+    words.sort(key=str.lower)
+    for word in words:
+        here, libraries = meant_here(word), libraries_of(word)
+        others = [f"{library}: `{in_full(name)}`" for library, name in libraries.items() if name != here]
+        if others and (here is not None or len(set(libraries.values())) > 1):
+            same = ", ".join(library for library, name in libraries.items() if name == here)
+            meaning = "-" if here is None else f"`{in_full(here)}`"
+            yield f"| `{word}` | {meaning} | {same or '-'} | {', '.join(others)} |"
+    yield ""
 
 
 def _section(name: str, library: Library) -> Iterator[str]:
     yield from ("", f"## {name}", "", library.remark, "", "| there | here | what it is |", "|---|---|---|")
     for theirs, ours in library.names.items():
-        found = find_metric(ours, "ranking")
-        yield f"| `{theirs}` | `{found.name}` | {found.entries[0].summary} |"
+        found = find_metric(ours, RANKING)
+        here = meant_here(theirs)
+        same = here in (None, replace(found.name, k=None))
+        remark = "" if here is None or same else f" (written here: `{in_full(here)}`)"
+        yield f"| `{theirs}`{remark} | `{found.name}` | {found.entries[0].summary} |"
     yield from (f"| `{theirs}` | - | {reason} |" for theirs, reason in library.missing.items())
     yield ""

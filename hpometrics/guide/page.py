@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..metrics.diagnostics import diagnostic
 from ..metrics.entry import NOISE, MetricEntry, Observed
+from ..metrics.features import RANKING
+from ..metrics.lookup import find_metric, possible_meanings
 from ..metrics.names import MetricName
-from ..metrics.registry import all_entries, find_metric, observed_of
-from ..metrics.store import needs_of
+from ..metrics.registry import observed_of
+from ..metrics.store import load_plugins, needs_of
 from .diagnostics import diagnostic_text
+from .elsewhere import in_full, libraries_of
 from .words import (
     aliases,
     alike,
@@ -47,9 +50,7 @@ def metric_text(name: str, feature: str | None = None, width: int | None = None)
     asked = MetricName.parse(name)
     if (known := diagnostic(asked)) is not None:
         return diagnostic_text(known)
-    meant, entries = _meant(asked, feature)
-    meaning = "" if meant is None or str(meant) == meant.metric else f"{asked} is {meant}"
-    return _pages(entries, meaning, width)
+    return _pages(_meant(asked, feature), asked, width)
 
 
 def metric_json(name: str, feature: str | None = None) -> str:
@@ -61,22 +62,21 @@ def metric_json(name: str, feature: str | None = None) -> str:
     asked = MetricName.parse(name)
     if (known := diagnostic(asked)) is not None:
         return json.dumps([{"diagnostic": True, **vars(known)}], indent=1)
-    meant, entries = _meant(asked, feature)
-    return json.dumps([_told(group, meant) for group in alike(entries)], indent=1)
+    return json.dumps([_told(group, meant, asked) for meant, group in _meant(asked, feature)], indent=1)
 
 
-def _meant(asked: MetricName, feature: str | None) -> tuple[MetricName | None, list[MetricEntry]]:
-    """Find the entries of a name, and what it means where it is an alias."""
-    if asked.params or asked.k is not None:
-        find_metric(asked, feature)
-    named = [entry for entry in all_entries(feature) if entry.name == asked.metric]
-    if named:
-        return None, named
-    found = find_metric(asked, feature)
-    return found.name, [entry for entry in all_entries(feature) if entry.name == found.name.metric]
+def _meant(asked: MetricName, feature: str | None) -> list[tuple[MetricName, list[MetricEntry]]]:
+    """Find what a name means: a canonical name, and the entries that differ in the output feature only."""
+    load_plugins()
+    exact = asked.params or asked.k is not None
+    meanings = () if exact else possible_meanings(asked, feature)
+    meanings = meanings or find_metric(asked, feature).meanings
+    name_of = {(entry.name, entry.feature_type): name for name, entry in meanings}
+    groups = alike(entry for _, entry in meanings)
+    return [(name_of[group[0].name, group[0].feature_type], group) for group in groups]
 
 
-def _told(entries: Sequence[MetricEntry], meant: MetricName | None) -> dict[str, Any]:
+def _told(entries: Sequence[MetricEntry], meant: MetricName, asked: MetricName) -> dict[str, Any]:
     sweep, code = usage(entries[0])
     facts = {name: fact for name, fact in asdict(entries[0]).items() if name != "feature_type"}
     tried = {entry.feature_type: observed_of(entry) for entry in entries}
@@ -84,7 +84,7 @@ def _told(entries: Sequence[MetricEntry], meant: MetricName | None) -> dict[str,
         **facts,
         "aliases": facts["aliases"] or {},
         "form": form(entries[0]),
-        "meant": None if meant is None else str(meant),
+        "meant": None if meant.metric == asked.metric else str(meant),
         "features": [entry.feature_type for entry in entries],
         "evidence": {feature: _values(seen) for feature, seen in tried.items()},
         "yaml": sweep,
@@ -116,16 +116,43 @@ def _values(seen: Observed | None) -> dict[float, float | None]:
     return dict(zip(NOISE, seen.values, strict=True)) if seen is not None and seen.values else {}
 
 
-def _pages(entries: Sequence[MetricEntry], meaning: str, width: int | None) -> str:
-    pages = [_page(group, meaning) for group in alike(entries)]
+def _pages(
+    meanings: Sequence[tuple[MetricName, list[MetricEntry]]], asked: MetricName, width: int | None
+) -> str:
+    several = len({meant.metric for meant, _ in meanings}) > 1
+    pages = [
+        _page(group, _meaning(asked, meant, several), _elsewhere(asked.metric, meant, group))
+        for meant, group in meanings
+    ]
     return "\n\n".join("\n".join(_wrapped(lines, width)) for lines in pages)
 
 
-def _page(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, str]]:
+def _meaning(asked: MetricName, meant: MetricName, several: bool) -> str:
+    """Say what an alias means; the head of the page says it where that is a name alone, and the only one."""
+    told = several or str(meant) != meant.metric
+    return f"{asked} is {meant}" if told and meant.metric != asked.metric else ""
+
+
+def _elsewhere(word: str, meant: MetricName, entries: Sequence[MetricEntry]) -> str:
+    """Say which libraries mean the same by the name of a ranking's metric, and what the others mean."""
+    if entries[0].feature_type != RANKING:
+        return ""
+    ours, libraries = replace(meant, k=None), libraries_of(word)
+    same = [library for library, name in libraries.items() if name == ours]
+    others = {library: name for library, name in libraries.items() if name != ours}
+    told = [f"what {library} calls {word} is {in_full(name)}" for library, name in others.items()]
+    return "; ".join([*([f"{in_full(ours)}, as in {' and '.join(same)}"] if same else []), *told])
+
+
+def _page(entries: Sequence[MetricEntry], meaning: str, elsewhere: str) -> Iterator[tuple[str, str]]:
     """Give the lines of a page: a word and what it says; the first line is the name alone."""
     first = entries[0]
     yield "", form(first)
-    yield from ((word, fact) for word, fact in _facts(entries, meaning) if fact)
+    yield from (
+        (word, fact)
+        for word, fact in (("asked", meaning), ("elsewhere", elsewhere), *_facts(entries))
+        if fact
+    )
     for one in first.params:
         yield "param", f"{one.name}: {param(one, first)}"
     sweep, code = usage(first)
@@ -134,9 +161,8 @@ def _page(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, s
         yield "" if i else "in Python", line
 
 
-def _facts(entries: Sequence[MetricEntry], meaning: str) -> Iterator[tuple[str, str]]:
+def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     first, (tried, *more) = entries[0], evidence(entries)
-    yield "asked", meaning
     yield "meaning", first.summary
     yield from (("", paragraph) for paragraph in first.docs.split("\n\n"))
     yield "formula", first.formula

@@ -7,7 +7,6 @@ By a name that both have (`accuracy`, `auc`, `rmse`) pytorch-tabnet takes its ow
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -52,19 +51,19 @@ _SERVED = (BINARY, CATEGORY, SET, NUMBER, VECTOR)
 
 def _served(found: FoundMetric) -> FoundMetric:
     """Keep the entries for what pytorch-tabnet predicts: labels, probabilities and numbers."""
-    served = tuple(entry for entry in found.entries if entry.feature_type in _SERVED)
-    if not served:
+    served = found.among(_SERVED)
+    if not served.entries:
         kinds = ", ".join(entry.feature_type for entry in found.entries)
         raise UnknownMetricError(
             f"{found.name} is a metric of {kinds}; pytorch-tabnet predicts {', '.join(_SERVED)}"
         )
-    if served[0].inputs is LOGITS:
-        raise MetricNameError(f"{found.name} reads logits; pytorch-tabnet hands over probabilities")
-    if ("average", "none") in found.name.params:
-        raise MetricNameError(f"{found.name} is a value per class; choose another average")
-    if replace(found, entries=served).objective is None:
-        raise ObjectiveError(f"{found.name} has no direction, so pytorch-tabnet cannot stop early by it")
-    return replace(found, entries=served)
+    if served.inputs is LOGITS:
+        raise MetricNameError(f"{served.name} reads logits; pytorch-tabnet hands over probabilities")
+    if ("average", "none") in served.name.params:
+        raise MetricNameError(f"{served.name} is a value per class; choose another average")
+    if served.objective is None:
+        raise ObjectiveError(f"{served.name} has no direction, so pytorch-tabnet cannot stop early by it")
+    return served
 
 
 class TabnetMetric:

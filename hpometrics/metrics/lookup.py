@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -12,26 +12,38 @@ from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
 from .also_called import also_called
 from .entry import MetricEntry
-from .features import InputType, check_feature_type
+from .features import FEATURES, RANKING, InputType, check_feature_type
 from .groups import group_named, group_names
 from .names import MetricName, Scalar
 from .params import Param
-from .store import alias_meaning, alias_names, entries_of, load_plugins, metric_names
+from .store import alias_meaning, alias_names, entries_of, load_plugins, metric_names, names_in_any_case
 
 _OF_A_CLASS = re.compile(r"class_(?P<index>\d+)_(?P<metric>[a-z]\w*)\Z")
 _SHORT = {"prec": "precision"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TASKS = re.compile(r"(?:binary|multiclass|multilabel)_")
 _ENDS = re.compile(r"_(?:score|display|matrix)\Z")
+_SHORTEST_IN_ANY_CASE = 3  # `p` and `r` are names of much else than precision and recall
 _SHORTEST, _NEAR, _NEAR_OF_SHORT = 6, 0.75, 0.6  # how alike a word is that may have been meant
 
 
 @dataclass(frozen=True)
 class FoundMetric:
-    """A name that the registry knows: canonical, with the entry of each output feature it may mean."""
+    """A name that the registry knows, with what it means for each output feature that it may be about.
+
+    Args:
+        name: canonical; as it was asked for where its canonical name is another for each feature (`auc` is
+            `roc_auc` of a category).
+        meanings: the canonical name and the entry of each output feature.
+    """
 
     name: MetricName
-    entries: tuple[MetricEntry, ...]
+    meanings: tuple[tuple[MetricName, MetricEntry], ...]
+
+    @property
+    def entries(self) -> tuple[MetricEntry, ...]:
+        """The entry of each output feature."""
+        return tuple(entry for _, entry in self.meanings)
 
     @property
     def objective(self) -> Objective | None:
@@ -53,11 +65,50 @@ class FoundMetric:
         """The model output that the metric reads (of the first feature, when several are meant)."""
         return self.entries[0].inputs
 
+    @property
+    def reads(self) -> str:
+        """The model outputs that it reads, of all features that may be meant."""
+        return " or ".join(dict.fromkeys(entry.inputs.value for entry in self.entries))
+
+    def among(self, feature_types: Iterable[str]) -> FoundMetric:
+        """What the name means for some output features, which may be nothing."""
+        kept = [meaning for meaning in self.meanings if meaning[1].feature_type in feature_types]
+        return _found(kept, self.name)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What a spelling is for one output feature: the name of an entry, or an alias with a meaning."""
+
+    spelling: MetricName
+    entry: MetricEntry
+    meaning: MetricName | None
+
+    @property
+    def resolved(self) -> MetricName:
+        """The spelling, an alias replaced by what it means."""
+        return self.spelling if self.meaning is None else _meant(self.spelling, self.meaning)
+
+    @property
+    def means(self) -> str:
+        """What it means, parameters that are given aside."""
+        return self.entry.name if self.meaning is None else str(self.meaning)
+
+    @property
+    def unknown(self) -> int:
+        """How many of the parameters that are given it does not have."""
+        given = {key for key, _ in self.spelling.params} | ({"k"} if self.spelling.k is not None else set())
+        return len(given - {param.name for param in self.entry.params})
+
 
 def find_metric(name: str | MetricName, feature_type: str | None = None) -> FoundMetric:
     """Look a name up: resolve aliases, check its parameters, drop those at their default.
 
-    `bleu-4` reads as `bleu_4`, and ParlAI's `class_3_f1` as `f1(class=3)`.
+    `bleu-4` reads as `bleu_4`, and ParlAI's `class_3_f1` as `f1(class=3)`. A name of a ranking may be in any
+    case that leaves its meaning clear: `shannonentropy` does, `NDCG` may be `ndcg` or WarpRec's `nDCG`.
+
+    Where no feature is given, a name stands for all that it can be: what a feature needs besides (its k) is
+    asked for if none can do without.
 
     Raises:
         MetricNameError: the grammar, or a parameter that is unknown, missing or out of its choices.
@@ -66,20 +117,30 @@ def find_metric(name: str | MetricName, feature_type: str | None = None) -> Foun
     asked = MetricName.parse(name)
     if feature_type is not None:
         check_feature_type(feature_type)
-    resolved = _resolve(asked, feature_type)
-    entries = entries_of(resolved.metric, feature_type)
-    if not entries:
+    readings = _readings(asked, feature_type)
+    if not readings:
         raise UnknownMetricError(partial(_unknown, asked, feature_type))
-    fitting, errors = [], []
-    for entry in entries:
+    fitting, refused = [], []
+    for reading in readings:
         try:
-            fitting.append((canonical(resolved, entry), entry))
+            fitting.append((canonical(reading.resolved, reading.entry), reading.entry))
         except MetricNameError as err:
-            errors.append(err)
+            refused.append((reading.unknown, err))
     if not fitting:
-        raise errors[0]
-    own = fitting[0][0]
-    return FoundMetric(own, tuple(entry for other, entry in fitting if other == own))
+        raise min(refused, key=lambda one: one[0])[1]
+    return _found(fitting, readings[0].spelling)
+
+
+def possible_meanings(
+    name: str | MetricName, feature_type: str | None = None
+) -> tuple[tuple[MetricName, MetricEntry], ...]:
+    """Give all that a name may mean, whether or not it says all that each of them needs.
+
+    Raises:
+        MetricNameError: the grammar, or a parameter that contradicts what an alias means.
+    """
+    readings = _readings(MetricName.parse(name), feature_type)
+    return tuple((reading.resolved, reading.entry) for reading in readings)
 
 
 def is_registered(name: str | MetricName) -> bool:
@@ -132,15 +193,43 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
 
 
-def _resolve(asked: MetricName, feature_type: str | None) -> MetricName:
-    """Replace an alias by what it means; what the user wrote beside it must not contradict that."""
+def _found(meanings: Sequence[tuple[MetricName, MetricEntry]], asked: MetricName) -> FoundMetric:
+    names = {name for name, _ in meanings}
+    return FoundMetric(names.pop() if len(names) == 1 else asked, tuple(meanings))
+
+
+def _readings(asked: MetricName, feature_type: str | None) -> list[_Reading]:
+    """Give what a name is for each output feature, in the first of its spellings that any of them has."""
+    types = [feature_type] if feature_type else sorted(FEATURES)
     for spelling in _spellings(asked):
-        if entries_of(spelling.metric, feature_type):
-            return spelling
-        meaning = alias_meaning(spelling.metric, feature_type)
-        if meaning is not None:
-            return _meant(spelling, MetricName.parse(meaning))
-    return asked
+        found = [reading for kind in types for reading in _read(spelling, kind)]
+        if found:
+            return found
+    folded = _in_another_case(asked, types)
+    return folded[:1] if len({reading.means for reading in folded}) == 1 else []
+
+
+def _in_another_case(asked: MetricName, types: Iterable[str]) -> list[_Reading]:
+    """Give what a name of a ranking is when case is left aside; nothing where it may be of another feature.
+
+    Elsewhere a capital makes another name: `Accuracy` of torchmetrics is not `accuracy`.
+    """
+    if len(asked.metric) < _SHORTEST_IN_ANY_CASE:
+        return []
+    spellings = [replace(asked, metric=name) for name in names_in_any_case(asked.metric)]
+    found = [reading for spelling in spellings for kind in types for reading in _read(spelling, kind)]
+    return found if all(reading.entry.feature_type == RANKING for reading in found) else []
+
+
+def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
+    """Read a spelling as the name of an entry, else as an alias."""
+    for entry in entries_of(spelling.metric, feature_type):
+        yield _Reading(spelling, entry, None)
+        return
+    if (told := alias_meaning(spelling.metric, feature_type)) is not None:
+        meaning = MetricName.parse(told)
+        for entry in entries_of(meaning.metric, feature_type):
+            yield _Reading(spelling, entry, meaning)
 
 
 def _spellings(asked: MetricName) -> Iterator[MetricName]:
@@ -157,6 +246,7 @@ def _spellings(asked: MetricName) -> Iterator[MetricName]:
 
 
 def _meant(asked: MetricName, meaning: MetricName) -> MetricName:
+    """Replace an alias by what it means; what the user wrote beside it must not contradict that."""
     params = dict(meaning.params)
     for key, value in asked.params:
         if params.setdefault(key, value) != value:
@@ -199,12 +289,29 @@ def _missing(entry: MetricEntry, params: Iterable[Param]) -> str:
 
 def _unknown(asked: MetricName, feature_type: str | None) -> str:
     where = f" for a {feature_type} output" if feature_type else ""
-    elsewhere = [entry.feature_type for entry in entries_of(_resolve(asked, None).metric, None)]
+    elsewhere = [reading.entry.feature_type for reading in _readings(asked, None)]
     if elsewhere:
-        return f"{asked.metric!r} does not exist{where}; it is a metric of {', '.join(sorted(elsewhere))}"
+        called = also_called(asked.metric)
+        meant = called and entries_of(called.partition("(")[0], feature_type)
+        hint = f". Did you mean {called!r}?" if meant else ""
+        return (
+            f"{asked.metric!r} does not exist{where}; it is a metric of {', '.join(sorted(elsewhere))}{hint}"
+        )
     if group_named(asked, feature_type):
         return f"{asked.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
     names = metric_names(feature_type)
-    hint = suggestion(asked.metric, [*names, *alias_names(feature_type), *group_names(feature_type)])
+    hint = _told_apart(asked, feature_type) or suggestion(
+        asked.metric, [*names, *alias_names(feature_type), *group_names(feature_type)]
+    )
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
+
+
+def _told_apart(asked: MetricName, feature_type: str | None) -> str:
+    """Ask which of the names was meant that case alone tells apart; empty where there are no two."""
+    readings = _in_another_case(asked, [feature_type] if feature_type else FEATURES)
+    meanings = {reading.means: reading.spelling.metric for reading in readings}
+    told = [
+        repr(name) if name == means else f"{name!r}, which is {means}" for means, name in meanings.items()
+    ]
+    return f" Did you mean {' or '.join(sorted(told, key=len))}?" if len(told) > 1 else ""

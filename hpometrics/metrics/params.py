@@ -53,6 +53,8 @@ class Param:
             return float(value)
         if self.kind in _KINDS.values() and _KINDS.get(type(value)) != self.kind:
             raise MetricNameError(f"{owner}: {self.name} is {self.kind}, got {value!r}")
+        if self.name == "k" and isinstance(value, int) and value < 1:
+            raise MetricNameError(f"{owner}: k is a whole number from 1, got {value}")
         return value
 
     @property

@@ -13,7 +13,7 @@ from . import store
 from .entry import MetricEntry, Observed, live_classes, path_of
 from .facts import UNSTATED, Facts, facts_of
 from .features import InputType, OutputFeature, check_feature_type, parse_feature
-from .lookup import FoundMetric, canonical, find_metric, suggestion
+from .lookup import FoundMetric, canonical, find_metric, possible_meanings, suggestion
 from .names import MetricName, parse_import_path
 from .store import INDEX, alias_names, all_entries, metric_names, observed_of
 
@@ -106,12 +106,8 @@ def get_metric(name: str | MetricName, output: OutputFeature | str | None = None
         found = import_metric(name)
     else:
         found = find_metric(_bare(name), None if feature is None else feature.type)
-    possible = found.entries if feature is not None else store.entries_of(found.name.metric, None)
-    if len({entry.path for entry in possible}) > 1:
-        choices = ", ".join(entry.feature_type for entry in possible)
-        raise MetricNameError(
-            f"{found.name} is another metric for each output feature; give output= one of {choices}"
-        )
+    if feature is None:
+        _check_one(found.name)
     entry = _entry_for(found, feature)
     metric = entry.load()(**_arguments(found.name, entry))
     metric.name = str(found.name.bare)
@@ -135,7 +131,8 @@ def import_metric(path: str) -> FoundMetric:
         raise MetricNameError(
             f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
         )
-    return FoundMetric(canonical(MetricName(entries[0].name), entries[0]), entries)
+    name = canonical(MetricName(entries[0].name), entries[0])
+    return FoundMetric(name, tuple((name, entry) for entry in entries))
 
 
 def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
@@ -191,6 +188,16 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
     held = store.live_aliases.get(key) or (store.index_aliases().get(key) if indexed else None)
     if (held not in (None, meaning) or key in store.live or key in indexed) and not override:
         raise RegistrationError(f"{entry}: its alias {alias!r} already means {held or alias}")
+
+
+def _check_one(name: MetricName) -> None:
+    """Refuse a name that is another metric for each output feature, none of which is given."""
+    possible = [entry for _, entry in possible_meanings(name)]
+    if len({entry.path for entry in possible}) > 1:
+        choices = ", ".join(entry.feature_type for entry in possible)
+        raise MetricNameError(
+            f"{name} is another metric for each output feature; give output= one of {choices}"
+        )
 
 
 def _entry_for(found: FoundMetric, feature: OutputFeature | None) -> MetricEntry:

@@ -11,6 +11,7 @@ import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,13 @@ def alias_meaning(alias: str, feature_type: str | None) -> str | None:
         return known.get((alias, feature_type))
     meanings = sorted(known[alias, kind] for kind in FEATURES if (alias, kind) in known)
     return max(meanings, key=meanings.count, default=None)
+
+
+def names_in_any_case(word: str) -> list[str]:
+    """The names and aliases that a word is when case is left aside, sorted."""
+    lower = word.lower()
+    known = chain(live, index(), live_aliases, index_aliases())
+    return sorted({name for name, _ in known if name.lower() == lower})
 
 
 def observed_of(entry: MetricEntry) -> Observed | None:

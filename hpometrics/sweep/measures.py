@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
 from ..messages import one_line
 from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
-from ..metrics.lookup import FoundMetric, find_metric, is_registered
+from ..metrics.lookup import FoundMetric, find_metric, is_registered, possible_meanings
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.places import COMBINED, VALIDATION, Placed, Types, group_of, members, place
-from ..metrics.store import all_entries
 from ..objective import Objective
 from .forms import Metric
 from .outputs import UNSAID
@@ -119,7 +118,7 @@ def _imported(path: str) -> MetricName:
 
 
 def _known(placed: Placed, stated: Objective | None, steers: bool) -> Measure:
-    name, inputs = str(placed.name), placed.found.inputs.value
+    name, inputs = str(placed.name), placed.found.reads
     try:
         objective = placed.found.objective
     except ObjectiveError as err:
@@ -152,7 +151,7 @@ def _combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
             _check_clear(found)
     one_way = len({term.objective for term in settled.terms}) == 1
     origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
-    inputs = ", ".join(dict.fromkeys(found.inputs.value for found in measured)) or None
+    inputs = ", ".join(dict.fromkeys(found.reads for found in measured)) or None
     return Measure(
         settled.name, settled.objective, origin, inputs, combined=combined, formula=settled.formula
     )
@@ -168,7 +167,7 @@ def _over_all_outputs(
         check_split(name)
         found = find_metric(name.bare)
         called = str(MetricName(name.metric, feature=COMBINED, task=name.task))
-        measure = Measure(called, found.objective, "registry", found.inputs.value)
+        measure = Measure(called, found.objective, "registry", found.reads)
     else:
         measure = _combined(Combined.of_all_outputs(name, types), types, settle)
     if measure.objective is not None:
@@ -201,7 +200,7 @@ def _check_steers(name: MetricName) -> None:
 
 def _check_clear(found: FoundMetric) -> None:
     """Refuse a metric that is another for each output feature, where none is known."""
-    entries = [entry for entry in all_entries() if entry.name == found.name.metric]
+    entries = [entry for _, entry in possible_meanings(found.name)]
     if len({entry.path for entry in entries}) > 1:
         outputs = [entry.feature_type for entry in entries]
         example = "category" if "category" in outputs else outputs[0]

@@ -9,7 +9,7 @@ import plain_ranx
 import pytest
 import torchmetrics.retrieval
 
-from hpometrics.guide.elsewhere import LIBRARIES, page
+from hpometrics.guide.elsewhere import LIBRARIES, in_full, libraries_of, meant_here, page
 from hpometrics.metrics.lookup import find_metric
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +56,29 @@ def test_a_name_of_warprec_is_an_alias(theirs):
     ours = find_metric(LIBRARIES["WarpRec"].names[theirs], "ranking").name
     asked = theirs if ours.k is None else f"{theirs}@{ours.k}"
     assert find_metric(asked, "ranking").name == ours
+
+
+@pytest.mark.parametrize(
+    ("theirs", "here", "same", "others"),
+    [
+        ("nDCG", "`ndcg(gain=warprec)`", "WarpRec", "ir_measures: `ndcg(gain=linear)`"),
+        ("MAP", "`map(norm=min)`", "RecBole, WarpRec", "ir_measures: `map(norm=n)`"),
+        ("map", "`map(norm=min)`", "-", "ranx: `map(norm=n)`"),
+        ("NDCG", "-", "-", "ir_measures: `ndcg(gain=linear)`, RecBole: `ndcg(gain=binary)`"),
+    ],
+)
+def test_the_page_says_whose_a_shared_name_is(theirs, here, same, others):
+    """Two libraries call different measures so; written here it is one of them, or none."""
+    assert f"| `{theirs}` | {here} | {same} | {others} |" in page().splitlines()
+
+
+@pytest.mark.parametrize(("library", "theirs"), PAIRS)
+def test_no_name_means_something_else_here_unsaid(library, theirs):
+    """A library's name that is read here as another measure than the library's has a row that says so."""
+    here = meant_here(theirs)
+    section = page().partition(f"\n## {library}\n")[2].splitlines()
+    row = next(line for line in section if line.startswith(f"| `{theirs}`"))
+    assert here is None or here == libraries_of(theirs)[library] or f"written here: `{in_full(here)}`" in row
 
 
 def test_the_page_is_printed():

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import ast
+import json
 from typing import Literal
 
 import pytest
 import yaml
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
-from hpometrics.guide.page import metric_text, usage
+from hpometrics.guide.page import metric_json, metric_text, usage
 from hpometrics.guide.words import alike, evidence, form, takes
 from hpometrics.metrics import store
 from hpometrics.metrics.entry import live_classes
@@ -114,6 +115,42 @@ def test_an_alias_says_what_it_means():
     text = metric_text("f1_macro", "category")
     assert text.startswith("f1(average=...)\n  asked      f1_macro is f1(average=macro)\n")
     assert metric_text("cross_entropy").startswith("log_loss\n  meaning")
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "asked"),
+    [
+        ("auc", ["auc", "roc_auc"], "auc is roc_auc"),
+        ("fall_out", ["fall_out@k", "false_positive_rate"], "fall_out is false_positive_rate"),
+        ("iou", ["iou", "jaccard"], "iou is jaccard"),
+    ],
+)
+def test_a_page_shows_what_a_name_means_for_each_output(name, heads, asked):
+    """Also where it is the name of one metric and an alias of another."""
+    pages = metric_text(name).split("\n\n")
+    assert {page.splitlines()[0].partition("(")[0] for page in pages} == set(heads)
+    said = [page.splitlines()[0].partition("(")[0] for page in pages if f"  asked      {asked}" in page]
+    assert set(said) == {heads[1]}
+    means = {told["name"]: told["meant"] for told in json.loads(metric_json(name))}
+    assert means == {heads[0].partition("@")[0]: None, heads[1]: heads[1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (
+            "nDCG@10",
+            "ndcg(gain=warprec), as in WarpRec; what ir_measures calls nDCG is ndcg(gain=linear)",
+        ),
+        ("MAP", "map(norm=min), as in RecBole and WarpRec; what ir_measures calls MAP is map(norm=n)"),
+        ("map", "what ranx calls map is map(norm=n)"),
+        ("ndcg", "ndcg(gain=linear), as in ranx"),
+    ],
+)
+def test_a_page_says_whose_the_name_of_a_ranking_is(name, line):
+    """What the libraries disagree on is in full, a default too."""
+    assert f"  elsewhere  {line}" in metric_text(name, "ranking").splitlines()
+    assert "  elsewhere" not in metric_text("f1", "category")
 
 
 def test_a_page_is_wrapped_for_a_terminal():

@@ -49,6 +49,21 @@ def test_names_and_directions():
     assert tabnet_metric("f1_macro")()._name == "f1(average=macro)"
 
 
+@pytest.mark.parametrize(
+    "name", "accuracy balanced_accuracy logloss auc mse mae rmse rmsle".split()
+)  # unsup_loss and unsup_loss_numpy are losses of an embedding, which no table's output is
+def test_a_name_of_pytorch_tabnet_is_a_metric_here(name):
+    """Whatever it may be called for what pytorch-tabnet does not predict, as `auc` of a ranking."""
+    assert tabnet_metric(name)()._maximize is (name in ("accuracy", "balanced_accuracy", "auc"))
+
+
+def test_the_auc_of_a_table_is_that_of_its_own_class():
+    """The name is canonical, the value that of `AUC`."""
+    labels, chance = [0, 1, 1, 0], [0.6, 0.8, 0.5, 0.2]
+    assert tabnet_metric("auc")()(labels, chance) == AUC()(labels, chance) == 0.75
+    assert tabnet_metric("auc")()._name == "roc_auc"
+
+
 @pytest.mark.parametrize("metric", [Accuracy, AUC, BalancedAccuracy, LogLoss, tabnet_metric("brier")])
 def test_two_columns_are_the_probability_of_class_1(metric):
     """(N, 2) and (N,) of the same model have one value, and so has a column."""

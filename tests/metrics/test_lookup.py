@@ -78,6 +78,21 @@ def test_a_name_that_fits_nothing_says_why(name, error, message):
         get_metric(name, CATEGORY)
 
 
+@pytest.mark.parametrize(
+    ("name", "feature", "owner"),
+    [
+        ("ndcg@0", "ranking", "ndcg of ranking"),
+        ("nDCG@0", "ranking", "ndcg of ranking"),
+        ("hits@0", CATEGORY, "hits of category"),
+        ("f1@0", None, "f1 of ranking"),
+    ],
+)
+def test_a_list_has_a_first_place(name, feature, owner):
+    """A cut-off below 1 is refused when the name is read, under the metric's own name."""
+    with pytest.raises(MetricNameError, match=f"^{owner}: k is a whole number from 1, got 0$"):
+        find_metric(name, feature)
+
+
 @pytest.mark.parametrize("name", ["f1", "f1_macro", "accuracy"])
 def test_without_an_output_nothing_is_guessed(name):
     """A name that several features know, as other classes or with other parameters, asks for output=."""
@@ -96,6 +111,51 @@ def test_a_direction_may_be_known_before_the_output_is():
         MetricNameError, match="gap is another metric for each output feature; give output= one of"
     ):
         get_metric("gap")
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "direction", "reads"),
+    [
+        ("auc", {"binary", "category", "set", "ranking"}, MAXIMIZE, "probabilities or logits"),
+        ("roc_auc", {"binary", "category", "set", "ranking"}, MAXIMIZE, "probabilities or logits"),
+        ("iou", {"binary", "boxes"}, MAXIMIZE, "predictions"),
+        ("dice(average=macro)", {"binary", "category", "set", "mask"}, MAXIMIZE, "predictions"),
+        ("balanced_accuracy", {"binary", "category", "mask"}, MAXIMIZE, "predictions"),
+        ("hits@5", {"category", "text", "ranking"}, MAXIMIZE, "probabilities or logits or predictions"),
+    ],
+)
+def test_a_name_stands_for_what_it_means_for_every_output(name, features, direction, reads):
+    """Its own name for one output is an alias for another: it stays as it is until the output is known."""
+    found = find_metric(name)
+    assert {entry.feature_type for entry in found.entries} == features
+    assert (str(found.name), found.objective) == (name, direction)
+    assert set(found.reads.split(" or ")) == set(reads.split(" or "))
+    assert all(find_metric(name, entry.feature_type).entries == (entry,) for entry in found.entries)
+    assert find_metric(found.name) == found
+
+
+def test_what_one_output_needs_is_not_asked_of_another():
+    """The fall-out of a ranking needs its k, that of a binary output nothing; what all need is asked."""
+    assert find_metric("fall_out").entries == find_metric("false_positive_rate", "binary").entries
+    with pytest.raises(MetricNameError, match="fall_out of ranking needs its k"):
+        find_metric("fall_out", "ranking")
+    with pytest.raises(MetricNameError, match="hits of category needs its k, as in hits@5"):
+        find_metric("hits")
+
+
+def test_what_an_alias_means_has_a_direction_too(registry):
+    """A name that is minimized as one output's own and maximized as another's alias has none."""
+    register_metric("gap", [NUMBER])(Gap)
+    register_metric("reversed", [VECTOR], aliases=["gap"])(Reversed)
+    with pytest.raises(ObjectiveError, match=r"gap depends .*minimize for number, maximize for vector"):
+        _ = find_metric("gap").objective
+
+
+@pytest.mark.parametrize("name", ["auc", "hits@5", "dice(average=macro)"])
+def test_no_output_is_preferred_for_having_the_name_as_its_own(name):
+    """To build it, the output is to be given."""
+    with pytest.raises(MetricNameError, match=r"give output= one of .*category"):
+        get_metric(name)
 
 
 @pytest.mark.parametrize("output", [Category(3), "category(num_classes=3)", Set(3), Binary(0.3), "binary"])
@@ -220,7 +280,9 @@ def test_a_torchmetrics_class_name_is_no_alias():
     [
         ("BinaryF1Score", "f1_score"), ("MulticlassAUROC", "roc_auc"),
         ("AveragePrecision", "average_precision"), ("MinkowskiDistance", "minkowski"),
-        ("MeanIoU", "mean_iou"), ("acc", "accuracy"), ("AP", "average_precision"), ("mAP", "map"),
+        ("MeanIoU", "mean_iou"), ("acc", "accuracy"), ("ap", "average_precision"), ("mAP", "map"),
+        ("AveragePopularity", "arp"), ("tailpercentage", "tail_percentage"), ("GiniIndex", "gini"),
+        ("IPrec", "interpolated_precision"), ("NumRel", "num_relevant"), ("NumRet", "num_retrieved"),
         ("roc_auc_score", "roc_auc"), ("medae", "median_absolute_error"), ("ndcg_score", "ndcg"),
         ("quadratic_weighted_kappa", "cohen_kappa(weights=quadratic)"), ("f2", "fbeta(beta=2)"),
         ("R2", "r2"), ("Perplexity", "perplexity"), ("WordErrorRate", "word_error_rate"),
@@ -230,6 +292,44 @@ def test_a_spelling_of_another_library_leads_to_ours(written, meant):
     """Class names of torchmetrics, functions of scikit-learn, and what people say."""
     with pytest.raises(UnknownMetricError, match=re.escape(f"Did you mean {meant!r}?")):
         find_metric(written)
+
+
+def test_what_another_output_has_does_not_hide_what_is_meant():
+    """`AP` is ir_measures' word for a ranking, and scikit-learn's users' for an area."""
+    message = r"not exist for a binary output; it is a metric of ranking. Did you mean 'average_precision'\?"
+    with pytest.raises(UnknownMetricError, match=message):
+        find_metric("AP", "binary")
+
+
+@pytest.mark.parametrize("feature", ["ranking", None])
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("hit@10", "hit_rate@10"), ("Hit@10", "hit_rate@10"), ("shannonentropy@5", "shannon_entropy@5"),
+        ("alpha_DCG@5", "alpha_dcg@5"), ("BPREF", "bpref"), ("NDCGRendle2020@5", "ndcg(gain=binary)@5"),
+        ("AP@5", "map(norm=n)@5"), ("MAP@5", "map@5"), ("nDCG@5", "ndcg(gain=warprec)@5"),
+        ("ndcg@5", "ndcg@5"), ("P@5", "precision@5"), ("R@5", "recall@5"),
+    ],
+)  # fmt: skip
+def test_a_name_of_a_ranking_may_be_in_any_case(written, canonical, feature):
+    """An exact name goes first; else whatever differs in case alone, if it means one thing."""
+    found = find_metric(written, feature)
+    assert (str(found.name), [entry.feature_type for entry in found.entries]) == (canonical, ["ranking"])
+
+
+@pytest.mark.parametrize("feature", ["ranking", None])
+def test_names_that_case_tells_apart_are_not_guessed(feature):
+    """RecBole's NDCG has binary gains, ir_measures' linear ones, WarpRec's nDCG its own."""
+    with pytest.raises(UnknownMetricError, match=r"mean 'ndcg' or 'nDCG', which is ndcg\(gain=warprec\)\?"):
+        find_metric("NDCG@10", feature)
+
+
+@pytest.mark.parametrize(("written", "feature"), [("Auc", None), ("RECALL@5", None), ("p@5", "ranking")])
+def test_a_word_that_may_be_something_else_stays_unknown(written, feature):
+    """A metric of other outputs in other letters, and one letter, are names an engine may have of its own."""
+    assert find_metric("Auc", "ranking").entries and find_metric("RECALL@5", "ranking").entries
+    with pytest.raises(UnknownMetricError, match="Did you mean"):
+        find_metric(written, feature)
 
 
 def test_an_alias_of_several_outputs_means_what_most_of_them_mean():

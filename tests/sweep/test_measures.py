@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.metrics.features import Binary
+from hpometrics.metrics.features import Binary, Mask
 from hpometrics.metrics.groups import members_of
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.sweep.loader import parse_document
@@ -45,6 +45,34 @@ def test_a_group_waits_for_the_output():
     assert tracked(UNSAID) == ["default"]
     settled = make_plan(parse_document(UNSAID, "sweep.yaml"), Binary(), settle=True)
     assert "log_loss" in [measure.name for measure in settled.track]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "reads", "settled"),
+    [
+        ("auc", "auc", "probabilities or logits", "roc_auc"),
+        ("dice", "f1", "predictions", "f1"),
+        ("iou", "iou", "predictions", "jaccard"),
+        ("fall_out", "false_positive_rate", "predictions", "false_positive_rate"),
+        ("accuracy", "accuracy", "predictions", "accuracy"),
+    ],
+)
+def test_what_a_name_means_is_settled_by_the_engine(name, before, reads, settled):
+    """A check accepts what any output can measure, and says so; the engine's output decides."""
+    text = UNSAID.replace("optimize: roc_auc", f"optimize: {name}")
+    checked = plan_of(text).optimize
+    run = make_plan(parse_document(text, "sweep.yaml"), Binary(), settle=True).optimize
+    assert (checked.name, checked.inputs, run.name) == (before, reads, settled)
+    assert checked.objective is run.objective
+
+
+def test_what_the_output_needs_is_asked_when_it_is_known():
+    """A binary output has a dice without an average, a mask has not."""
+    text = UNSAID.replace("optimize: roc_auc", "optimize: dice").replace("[default]", "[]")
+    with pytest.raises(ValueError, match="dice of mask needs average="):
+        make_plan(parse_document(text, "sweep.yaml"), Mask(3), settle=True)
+    with pytest.raises(ValueError, match=r"another metric for each output \(binary, .*; say engine.output"):
+        make_plan(parse_document(text, "sweep.yaml"), None, settle=True)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class RankingRecall(ListMetric):
 
 
 @register_metric(
-    "hit_rate", [RANKING], aliases=["HitRate", "hits", "retrieval_hit_rate", "success", "Success"]
+    "hit_rate", [RANKING], aliases=["Hit", "HitRate", "hits", "retrieval_hit_rate", "success", "Success"]
 )
 class HitRate(ListMetric):
     """Share of users who find a relevant item among the first k.

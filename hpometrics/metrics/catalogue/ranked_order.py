@@ -56,6 +56,7 @@ class MeanReciprocalRank(ListMetric):
     "map",
     [RANKING],
     aliases={
+        "AP": "map(norm=n)",
         "MAP": "map",
         "mean_average_precision": "map",
         "retrieval_map": "map(norm=hits)",

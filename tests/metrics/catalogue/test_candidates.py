@@ -47,5 +47,5 @@ def test_what_is_refused(extras, words):
 
 def test_a_k_below_one():
     """There is no zeroth candidate."""
-    with pytest.raises(MetricNameError, match="k is at least 1"):
+    with pytest.raises(MetricNameError, match="k is a whole number from 1, got 0"):
         get_metric("hits@0", Text())

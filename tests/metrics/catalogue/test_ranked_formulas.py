@@ -184,7 +184,7 @@ def test_chance_stays_chance_under_sampling():
     ("name", "error", "text"),
     [
         ("precision", MetricNameError, r"precision of ranking needs its k, as in precision@5"),
-        ("map@0", MetricInputError, r"k is a whole number from 1, got 0"),
+        ("map@0", MetricNameError, r"k is a whole number from 1, got 0"),
         ("ndcg@99999999999", MetricInputError, r"k is at most 1048576, .* got 99999999999; without k"),
         ("rbp(p=1.0)", MetricInputError, r"p is a probability between 0 and 1, both excluded, got 1.0"),
         ("err(max_grade=0)", MetricInputError, r"max_grade is a grade from 1, got 0"),

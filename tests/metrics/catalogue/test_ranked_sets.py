@@ -9,7 +9,7 @@ import torch
 from ranked_cases import CASES, Case, agree, by_user, make_case, together
 from test_ranked_trec import judged, measured, retrieved
 
-from hpometrics.exceptions import MetricInputError
+from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.registry import get_metric
 
@@ -115,14 +115,14 @@ def test_an_average_over_the_whole_ranking_divides_by_all_that_is_relevant():
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "error", "text"),
     [
-        ("compat(p=0.0)", "p is a probability between 0 and 1, both excluded, got 0.0"),
-        ("set_f(beta=0.0)", "beta is a number above 0, got 0.0"),
-        ("pairwise_accuracy@0", "k is a whole number from 1, got 0"),
+        ("compat(p=0.0)", MetricInputError, "p is a probability between 0 and 1, both excluded, got 0.0"),
+        ("set_f(beta=0.0)", MetricInputError, "beta is a number above 0, got 0.0"),
+        ("pairwise_accuracy@0", MetricNameError, "k is a whole number from 1, got 0"),
     ],
 )
-def test_what_makes_no_set_is_refused(name, text):
+def test_what_makes_no_set_is_refused(name, error, text):
     """Each message says what was wanted and what came."""
-    with pytest.raises(MetricInputError, match=text):
+    with pytest.raises(error, match=text):
         get_metric(name, "ranking")
