@@ -95,6 +95,7 @@ class Outputs:
         if not outputs:
             raise MetricInputError(
                 "an update needs one of logits=, probabilities=, predictions=; got no model output"
+                + (f" but {', '.join(f'{name}=' for name in self.extras)}" if self.extras else "")
             )
         if "target" in self.records:
             return torch.zeros(len(self.records["target"]), dtype=torch.int64)

@@ -153,6 +153,10 @@ def test_nothing_but_classes_has_log_probabilities():
     [
         ({}, "an update needs one of logits=, probabilities=, predictions="),
         ({"target": torch.zeros(2)}, "an update needs one of logits="),
+        (
+            {"preds": torch.zeros(2), "target": torch.zeros(2)},
+            "predictions=; got no model output but preds=$",
+        ),
         ({"logits": torch.zeros(2)}, "an update needs target=; got logits"),
     ],
 )
