@@ -135,6 +135,34 @@ class LogLoss(TabnetMetric, _Host, metric="log_loss", name="logloss"):
     """
 
 
+class UnsupervisedLoss(TabnetMetric, _Host, metric="unsup_loss"):
+    """Squared error of the columns hidden from a pretrainer, in units of their variance.
+
+    Called as `TabNetPretrainer` calls its metrics, the reconstruction first.
+
+    >>> hidden = [[1, 1], [1, 0], [0, 1]]
+    >>> round(UnsupervisedLoss()([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], [[1, 1], [2, 4], [6, 7]], hidden), 7)
+    0.0661376
+    """
+
+    def __call__(  # type: ignore[override]  # a pretrainer has no y_true
+        self, y_pred: Any, embedded_x: Any, obf_vars: Any
+    ) -> float:
+        """Measure.
+
+        Args:
+            y_pred: (N, D), the reconstruction.
+            embedded_x: (N, D), what was to be reconstructed.
+            obf_vars: (N, D) of 0 and 1, 1 where a column was hidden.
+
+        Raises:
+            MetricInputError: the three have not one shape, or obf_vars hold other numbers.
+        """
+        metric = get_metric(self._found.name, Vector())
+        metric.update(_tensor(y_pred), _tensor(embedded_x), mask=_tensor(obf_vars))
+        return float(metric.compute())
+
+
 @functools.cache
 def tabnet_metric(name: str) -> type[TabnetMetric]:
     """Make the class of a registered metric, for `eval_metric=[tabnet_metric("f1_macro")]`.
@@ -146,6 +174,8 @@ def tabnet_metric(name: str) -> type[TabnetMetric]:
     >>> round(tabnet_metric("rmse")()([3.0, 5.0], [3.0, 1.0]), 9)  # the root of 8
     2.828427125
     """
+    if find_metric(name).name == UnsupervisedLoss._found.name:
+        return UnsupervisedLoss
 
     class Named(TabnetMetric, _Host, metric=name):
         __doc__ = f"The registered metric {name}."
@@ -154,8 +184,12 @@ def tabnet_metric(name: str) -> type[TabnetMetric]:
     return Named
 
 
+def _tensor(values: Any) -> Tensor:
+    return as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
+
+
 def _column(values: Any) -> Tensor:
-    tensor = as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
+    tensor = _tensor(values)
     return tensor.squeeze(1) if tensor.ndim == 2 and tensor.shape[1] == 1 else tensor
 
 

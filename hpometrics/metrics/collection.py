@@ -208,12 +208,16 @@ class MetricCollection:
         """Take in what another collection of the same metrics has measured; the other one stays as it is.
 
         Raises:
-            StateError: the other collection has other metrics.
+            StateError: the other collection has other metrics, or measures another output.
         """
         self.merge_state(other.state_dict())
 
     def merge_state(self, state: Mapping[str, Any]) -> None:
-        """Take in what `state_dict` of another collection of the same metrics gave."""
+        """Take in what `state_dict` of another collection of the same metrics gave.
+
+        Raises:
+            StateError: the state is of other metrics, or of another output.
+        """
         self._check_state(state)
         for name, statistic in self._by_repr().items():
             statistic.merge_state(state["statistics"][name])
@@ -225,6 +229,7 @@ class MetricCollection:
     def state_dict(self) -> dict[str, Any]:
         """Everything measured, as plain tensors and numbers that `torch.load(weights_only=True)` reads."""
         return {
+            "output": self.output.facts,
             "rows": self.rows,
             "updates": max((metric.update_count for metric in self._metrics.values()), default=0),
             "complaint": self._gate.verdict(),
@@ -245,7 +250,7 @@ class MetricCollection:
         """Replace everything measured by what `state_dict` gave.
 
         Raises:
-            StateError: the state is of other metrics.
+            StateError: the state is of other metrics, or of another output.
         """
         self.fresh().merge_state(state)  # what does not fit is refused before anything is forgotten
         self.reset()
@@ -337,6 +342,7 @@ class MetricCollection:
         metrics, statistics = state.get("metrics", {}), state.get("statistics", {})
         if missing := {"rows", "updates", "complaint", "metrics", "statistics"} - set(state):
             raise StateError(f"{', '.join(sorted(missing))} missing from what should be a state of {self}")
+        self.output.refuse_other(state.get("output", {}), ", ".join(self._metrics))
         if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_repr()):
             raise StateError(f"a state of {', '.join(metrics) or 'nothing'} does not fit {self}")
 

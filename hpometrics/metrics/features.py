@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar
 
-from ..exceptions import MetricInputError, MetricNameError
+from ..exceptions import MetricInputError, MetricNameError, StateError
 
 BINARY = "binary"
 CATEGORY = "category"
@@ -60,6 +60,25 @@ class OutputFeature:
             f"({', '.join(f'{name}={_printed(value)}' for name, value in facts)})" if facts else ""
         )
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Its type and facts by name, without side data."""
+        return {"type": self.type, **{f.name: getattr(self, f.name) for f in fields(self) if f.repr}}
+
+    def refuse_other(self, facts: Mapping[str, Any], reader: str) -> None:
+        """Refuse to mix with what was measured of another output; a fact that is not told is no matter.
+
+        Raises:
+            StateError: naming both outputs by the facts that differ, and the reader of this one.
+        """
+        own = {"type": self.type, **{k: v for k, v in self.facts.items() if facts.get(k, v) != v}}
+        other = {key: facts.get(key, value) for key, value in own.items()}
+        if own != other:
+            raise StateError(
+                f"what was measured of {_called(other)} does not fit {reader} of {_called(own)}; "
+                "give both the same output="
+            )
+
     def _check_count(self, name: str) -> None:
         value = getattr(self, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -75,6 +94,11 @@ class OutputFeature:
             raise MetricInputError(
                 f"{self.type}: threshold is a probability between 0 and 1 (exclusive), got {value!r}"
             )
+
+
+def _called(facts: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{name}={_printed(value)}" for name, value in facts.items() if name != "type")
+    return f"{facts['type']}({told})" if told else str(facts["type"])
 
 
 def _printed(value: object) -> str:

@@ -234,16 +234,30 @@ class Metric(Keeper):
         """Take in what another metric of the same kind has measured; the other one stays as it is.
 
         Raises:
-            StateError: the other metric is of another class or has other parameters.
+            StateError: the other metric is of another class, has other parameters or another output.
         """
         self._refuse_if_shared("merge")
         if type(other) is not type(self) or other.name != self.name or other.kept.keys() != self.kept.keys():
             raise StateError(
                 f"{self.name} merges only with its own kind, got {getattr(other, 'name', other)!r}"
             )
+        self.output.refuse_other(other.output.facts, self.name)
         for name, statistic in self.kept.items():
             statistic.merge(other.kept[name])
         self.merge_own(other.own_state(), other.update_count)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What `state_dict` holds beside the states of `add_state`: statistics and their output."""
+        return {**super().get_extra_state(), "output": self.output.facts}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Load what `get_extra_state` gave.
+
+        Raises:
+            StateError: the statistics are not this metric's, or were measured of another output.
+        """
+        self.output.refuse_other(state.get("output", {}), self.name)
+        super().set_extra_state(state)
 
     def merge_state(self, incoming_state: Any) -> None:
         """Do what `merge` does, under torchmetrics' name; a bare state is not enough to check what it is of.

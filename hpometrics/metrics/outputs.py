@@ -78,9 +78,12 @@ class Outputs:
         self.records: dict[str, list[Any]] = records_in(feature, predictions=predictions, target=target)
         predictions = None if "predictions" in self.records else predictions
         given = ((LOGITS, logits), (PROBABILITIES, probabilities), (PREDICTIONS, predictions))
-        self.given: dict[InputType, Tensor] = {kind: as_tensor(x) for kind, x in given if x is not None}
-        self.soft: Tensor | None = None if target_probabilities is None else as_tensor(target_probabilities)
-        self.weight: Tensor | None = None if sample_weight is None else as_tensor(sample_weight).double()
+        self.given: dict[InputType, Tensor] = {
+            kind: as_tensor(x, f"{kind}=") for kind, x in given if x is not None
+        }
+        soft, weight = target_probabilities, sample_weight
+        self.soft: Tensor | None = None if soft is None else as_tensor(soft, "target_probabilities=")
+        self.weight: Tensor | None = None if weight is None else as_tensor(weight, "sample_weight=").double()
         self.extras: Mapping[str, Any] = extras
         self.target: Tensor = self._target_of(target)
         self._blocks: dict[str, Any] = {}
@@ -92,12 +95,13 @@ class Outputs:
         if not outputs:
             raise MetricInputError(
                 "an update needs one of logits=, probabilities=, predictions=; got no model output"
+                + (f" but {', '.join(f'{name}=' for name in self.extras)}" if self.extras else "")
             )
         if "target" in self.records:
             return torch.zeros(len(self.records["target"]), dtype=torch.int64)
         if target is None and self.soft is None:
             raise MetricInputError(f"an update needs target=; got {', '.join(outputs)}")
-        return as_tensor(target) if target is not None else self.soft  # type: ignore[return-value]  # one is given
+        return self.soft if target is None else as_tensor(target, "target=")  # type: ignore[return-value]  # one is given
 
     def __getitem__(self, kind: InputType) -> Any:
         return self.records[kind] if kind in self.records else getattr(self, kind.value)
@@ -341,17 +345,33 @@ def rows_of(value: Any, places: Tensor, size: int) -> Any:
     return [value[i] for i in places.tolist()] if by_row else value
 
 
-def as_tensor(value: Any) -> Tensor:
+def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     """Take a tensor as it is (detached), an array or a list as a tensor that shares no memory with it.
 
     Raises:
-        MetricInputError: the value holds no numbers, or is ragged.
+        MetricInputError: the value holds no numbers, or is ragged; it is called by its name.
     """
     if isinstance(value, Tensor):
         return value.detach()
     try:
         return torch.tensor(np.asarray(value))  # which keeps the float64 of a list
     except (TypeError, ValueError, RuntimeError) as err:
-        raise MetricInputError(
-            f"a batch is a tensor, an array or a list of numbers, got {type(value).__name__}: {err}"
-        ) from err
+        got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
+        raise MetricInputError(f"{got} {_lacking(value) or f'({err})'}") from err
+
+
+def _lacking(value: Any) -> str | None:
+    """What there is in the place of a number, and what to do."""
+    odd = next((entry for entry in _entries(value) if entry is None or isinstance(entry, str)), 0)
+    if isinstance(odd, str):
+        return f"with the text {odd[:30]!r}; give each text a whole number, the same in every batch"
+    return "with None; leave out what has no value" if odd is None else None
+
+
+def _entries(value: Any) -> Iterator[Any]:
+    """The entries of a list of lists, one after the other."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        for part in value:
+            yield from _entries(part)
+    else:
+        yield value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,9 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
     """
     if isinstance(values, str):
         raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
-    rows = [(row,) if isinstance(row, str) else tuple(row) for row in values]
+    rows = [
+        tuple(row) if isinstance(row, Iterable) and not isinstance(row, str) else (row,) for row in values
+    ]
     for number, row in enumerate(rows):
         if not row or not all(isinstance(text, str) for text in row):
             raise MetricInputError(
@@ -82,6 +84,6 @@ def _is_list_of_records(values: Any, feature: OutputFeature) -> bool:
         return False
     if not len(values):
         return feature.type != _ANY
-    first = values[0]
+    first = next((entry for entry in values if entry is not None), None)
     texts = isinstance(first, (list, tuple)) and any(isinstance(text, str) for text in first)
     return isinstance(first, (str, dict)) or texts or first == []

@@ -10,7 +10,14 @@ import sklearn.metrics
 import torch
 
 from hpometrics.exceptions import MetricInputError, MetricNameError, UnknownMetricError
-from hpometrics.integrations.tabnet import AUC, Accuracy, BalancedAccuracy, LogLoss, tabnet_metric
+from hpometrics.integrations.tabnet import (
+    AUC,
+    Accuracy,
+    BalancedAccuracy,
+    LogLoss,
+    UnsupervisedLoss,
+    tabnet_metric,
+)
 
 FORMS = {"tensors": torch.tensor, "arrays": np.array, "lists": list}
 
@@ -125,6 +132,28 @@ def test_numbers_and_vectors():
         mse(np.zeros(4), np.zeros((4, 2)))
     with pytest.raises(MetricInputError, match="shapes never broadcast"):
         mse(np.zeros(4), np.zeros(3))
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("name", ["unsup_loss", "unsup_loss_numpy", "unsupervised_loss"])
+def test_a_pretrainer_hands_over_the_reconstruction_first(name, form):
+    """`metric(y_pred, embedded_x, obf_vars)`: (1 / 9 / 2 + 1 / 7) / 3, of variances 7 and 9."""
+    metric = tabnet_metric(name)()
+    assert isinstance(metric, UnsupervisedLoss)
+    assert (metric._name, metric._maximize) == ("unsup_loss", False)
+    loss = metric(
+        form([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]]),
+        form([[1.0, 1.0], [2.0, 4.0], [6.0, 7.0]]),
+        form([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]),
+    )
+    assert type(loss) is float
+    assert loss == pytest.approx(0.0661376, abs=1e-7)
+
+
+def test_a_mask_of_other_shape_is_refused():
+    """It says which columns of which rows were hidden."""
+    with pytest.raises(MetricInputError, match=r"mask= of shape \(2, 2\), got \(2, 1\)"):
+        UnsupervisedLoss()(np.zeros((2, 2)), np.ones((2, 2)), np.ones((2, 1)))
 
 
 def test_one_class_alone_has_no_auc():

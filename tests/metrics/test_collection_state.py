@@ -14,7 +14,8 @@ from sample_metrics import OwnGap, ReducedGap, ScaledGap
 
 from hpometrics.exceptions import HpometricsError, StateError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import NUMBER, Number
+from hpometrics.metrics.features import NUMBER, Binary, Category, Number, Ranking, Vector
+from hpometrics.metrics.registry import get_metric
 
 pytestmark = pytest.mark.usefixtures("samples")
 
@@ -168,3 +169,58 @@ def test_fresh_is_the_same_with_nothing_in_it():
     assert list(values(twin).values()) == [14.0, 7.0]
     assert list(values(panel).values()) == [6.0, 3.0]
     assert (twin.names, twin.output) == (panel.names, panel.output)
+
+
+OTHERWISE = [
+    ("f1", Binary(threshold=0.3), Binary(), r"binary\(threshold=0.3\)", r"binary\(threshold=0.5\)"),
+    (
+        "recall@1",
+        Ranking(num_items=4),
+        Ranking(num_items=50, num_negatives=3),
+        r"ranking\(num_items=4, num_negatives=None\)",
+        r"ranking\(num_items=50, num_negatives=3\)",
+    ),
+    (
+        "accuracy",
+        Category(3),
+        Category(3, ignore_index=0),
+        r"category\(ignore_index=None\)",
+        r"category\(ignore_index=0\)",
+    ),
+    ("mse", Number(), Vector(), "number", "vector"),
+]
+
+
+@pytest.mark.parametrize("name, here, there, own, other", OTHERWISE, ids=[row[0] for row in OTHERWISE])
+def test_only_the_same_output_merges(name, here, there, own, other):
+    """What was decided by another threshold, or among other items, is refused, naming both outputs."""
+    told = rf"what was measured of {other} does not fit {name} of {own}; give both the same output="
+    first, second = (MetricCollection([name], output) for output in (here, there))
+    for take in (first.merge, lambda panel: first.load_state_dict(panel.state_dict())):
+        with pytest.raises(StateError, match=told):
+            take(second)
+    single, foreign = get_metric(name, here), get_metric(name, there)
+    for take in (single.merge, lambda metric: single.load_state_dict(metric.state_dict())):
+        with pytest.raises(StateError):
+            take(foreign)
+
+
+def test_side_data_of_an_output_are_no_matter_to_a_merge():
+    """Every process has read its own copy of them."""
+    first, second = (MetricCollection(["ndcg@1"], Ranking(item_groups=torch.arange(3))) for _ in range(2))
+    for panel in (first, second):
+        panel.update(scores=torch.rand(2, 3), target=torch.eye(3)[:2])
+    first.merge(second)
+    assert first.rows == 4
+
+
+def test_a_state_that_does_not_tell_its_output_is_read():
+    """As those were that were saved before outputs were told."""
+    panel, single = fed(collection("gap")), get_metric("mse", Number())
+    single.update(torch.ones(2), torch.zeros(2))
+    state, extra = panel.state_dict(), single.get_extra_state()
+    del state["output"], extra["output"]
+    panel.load_state_dict(state)
+    single.set_extra_state(extra)
+    assert values(panel) == {"gap": 3.0}
+    assert single.compute() == 1.0

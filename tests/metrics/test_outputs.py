@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.derivations import derivable, widen
 from hpometrics.metrics.features import (
     LOGITS,
@@ -152,6 +153,10 @@ def test_nothing_but_classes_has_log_probabilities():
     [
         ({}, "an update needs one of logits=, probabilities=, predictions="),
         ({"target": torch.zeros(2)}, "an update needs one of logits="),
+        (
+            {"preds": torch.zeros(2), "target": torch.zeros(2)},
+            "predictions=; got no model output but preds=$",
+        ),
         ({"logits": torch.zeros(2)}, "an update needs target=; got logits"),
     ],
 )
@@ -166,6 +171,37 @@ def test_what_holds_no_numbers_is_refused(value):
     """Text, ragged lists and other objects are named by their type."""
     with pytest.raises(MetricInputError, match=f"a list of numbers, got {type(value).__name__}"):
         as_tensor(value)
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "message"),
+    [
+        ("category", {"predictions": [0, 1], "target": ["x", "y"]}, "target= is .* list .*'x'; give"),
+        (
+            "category",
+            {"predictions": np.array(["x"], object), "target": [0]},
+            "predictions= is .* ndarray with the text 'x'; give each text a whole number",
+        ),
+        ("number", {"predictions": [0.0, None], "target": [0.0, 1.0]}, "predictions= is .* None; leave"),
+        (
+            "number",
+            {"predictions": [0.0], "target": [1.0], "sample_weight": ["a"]},
+            "sample_weight= is .*'a'",
+        ),
+        (
+            "ranking",
+            {"scores": [0.1, 0.2], "target": [0, 1], "queries": ["q1", "q2"]},
+            "queries= is .* with the text 'q1'; give each text a whole number, the same in every batch",
+        ),
+        ("ranking", {"scores": [[0.1, 0.2]], "target": [[0, 1]], "users": ["u"]}, "users= is .*'u'"),
+        ("text", {"predictions": [None, "a"], "target": ["a", "b"]}, "predictions are .* NoneType in row 0"),
+        ("text", {"predictions": ["a", "b"], "target": ["a", None]}, "target are .* got None in row 1"),
+    ],
+)
+def test_what_is_no_number_is_named(output, given, message):
+    """By the argument that holds it, with what to do."""
+    with pytest.raises(MetricInputError, match=message):
+        MetricCollection(["f1" if output == "text" else "default"], output).update(**given)
 
 
 def test_arrays_and_lists_are_copied_in_their_own_precision():

@@ -50,11 +50,11 @@ def side_by_side(
         raise MetricInputError(
             "queries= go with scores= and target=, one entry per pair of query and document"
         )
-    grades, numbers = as_tensor(target), as_tensor(queries)
+    grades, numbers = as_tensor(target, "target="), as_tensor(queries, "queries=")
     if numbers.is_floating_point() and numbers.numel():
         raise MetricInputError(f"queries are whole numbers, the query of each pair; got {numbers.dtype}")
     numbers = numbers.long()
-    ids = None if items is None else as_tensor(items)
+    ids = None if items is None else as_tensor(items, "items=")
     given = [part for part in (scores, grades, numbers, ids) if part is not None]
     if any(part.ndim != 1 or len(part) != len(numbers) for part in given):
         told, shapes = ("scores", "target", "queries", "items"), [str(tuple(part.shape)) for part in given]

@@ -35,7 +35,7 @@ def read_scores(logits: Any, scores: Any, others: dict[str, Any]) -> Tensor | No
     if logits is not None and scores is not None:
         raise MetricInputError("scores are given twice, as logits= and as scores=; leave one out")
     given = logits if scores is None else scores
-    return None if given is None else as_tensor(given)
+    return None if given is None else as_tensor(given, "scores=")
 
 
 def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, items: Any) -> Scoring:
@@ -57,7 +57,7 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
                 f"scores are real numbers of shape (users, items), got {scores.dtype} {tuple(scores.shape)}"
             )
         return GivenScores(scores)
-    users, catalogue = as_tensor(user_factors), as_tensor(item_factors)
+    users, catalogue = as_tensor(user_factors, "user_factors="), as_tensor(item_factors, "item_factors=")
     if users.ndim != 2 or catalogue.ndim != 2 or users.shape[1] != catalogue.shape[1]:
         raise MetricInputError(
             "user_factors are (users, d) and item_factors (items, d), got "
@@ -65,7 +65,7 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
         )
     if items is None:
         return FactorScores(users, catalogue)
-    near = as_tensor(items).long()
+    near = as_tensor(items, "items=").long()
     return FactorScores(users, catalogue, near.masked_fill(near == len(catalogue), -1))
 
 
@@ -129,7 +129,7 @@ def read_target(
         raise MetricInputError("an update needs target=, what is relevant to each row; got scores alone")
     (rows, width), threshold, void = scoring.shape, feature.relevance_threshold, feature.unjudged
     if isinstance(target, np.ndarray) or (isinstance(target, Tensor) and target.layout is torch.strided):
-        dense = as_tensor(target)
+        dense = as_tensor(target, "target=")
         if tuple(dense.shape) != (rows, width):
             raise MetricInputError(
                 f"the target of scores of shape {(rows, width)} has the same shape, or is sparse; "
@@ -173,7 +173,7 @@ def read_users(users: Any, rows: int) -> Tensor:
     Raises:
         MetricInputError: not one whole number per row.
     """
-    numbers = as_tensor(users)
+    numbers = as_tensor(users, "users=")
     if tuple(numbers.shape) != (rows,) or numbers.is_floating_point():
         raise MetricInputError(
             f"users are whole numbers, one per row, shape ({rows},); got {numbers.dtype} of "

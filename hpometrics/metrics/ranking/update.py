@@ -126,11 +126,11 @@ class Update:
     ) -> Self:
         (rows, width), side = scoring.shape, SideData.of(feature, scoring.device)
         users = None if users is None else read_users(users, rows)
-        items = None if items is None else read_items(as_tensor(items), scoring.shape, size)
+        items = None if items is None else read_items(as_tensor(items, "items="), scoring.shape, size)
         relevance, target = read_target(target, scoring, items, feature, size)
         masks = feature.seen is not None and items is None  # candidates are the caller's choice
         hidden = read_seen(side, users, width) if masks else None
-        weight = None if weight is None else as_tensor(weight).double()
+        weight = None if weight is None else as_tensor(weight, "sample_weight=").double()
         return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras)
 
     def _sampled(self, num_negatives: int, seed: int) -> Self:

@@ -305,6 +305,18 @@ def test_texts_may_stand_beside_token_ids(name):
     assert beside.compute() == plain.compute()
 
 
+def test_small_pictures_have_no_vif():
+    """Its smallest scale needs 41 pixels a side; the error says which side is shorter."""
+    metric, small = get_metric("vif", "image"), torch.rand(2, 3, 64, 40)
+    with pytest.raises(
+        MetricInputError, match="vif reads pictures from 41 pixels a side, got 64 x 40; enlarge"
+    ):
+        metric.update(small, small)
+    enough = torch.rand(2, 3, 41, 41)
+    metric.update(enough, enough)
+    assert metric.compute().item() == pytest.approx(1, abs=1e-3)
+
+
 def test_what_cannot_be_measured_is_undefined():
     """One cluster has no neighbours."""
     metric = get_metric("davies_bouldin", "clusters")

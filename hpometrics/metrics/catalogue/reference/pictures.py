@@ -6,6 +6,7 @@ from typing import Any
 
 import torchmetrics
 
+from ....exceptions import MetricInputError
 from ....objective import MAXIMIZE, MINIMIZE
 from ...features import IMAGE
 from .packing import Given
@@ -35,6 +36,17 @@ def real_and_made(inner: torchmetrics.Metric, given: Given) -> None:
     """Hand over the target as real pictures and the predictions as made ones."""
     inner.update(given.target, real=True)
     inner.update(given.preds, real=False)
+
+
+def from_41_pixels(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over pictures that are large enough for the smallest of the four scales."""
+    height, width = given.preds.shape[-2:]
+    if min(height, width) < 41:
+        raise MetricInputError(
+            f"vif reads pictures from 41 pixels a side, got {height} x {width}; enlarge both, "
+            "or choose a metric that reads small ones, such as ssim"
+        )
+    inner.update(given.preds, given.target)
 
 
 def sharpened(inner: torchmetrics.Metric, given: Given) -> None:
@@ -96,7 +108,7 @@ ROWS = [
     ),
     Row(
         name="vif", features=(IMAGE,), source="image.VisualInformationFidelity", objective=MAXIMIZE,
-        aliases=("visual_information_fidelity",), params={"sigma_n_sq": 2.0},
+        aliases=("visual_information_fidelity",), params={"sigma_n_sq": 2.0}, feed=from_41_pixels,
         summary="Share of the right picture's information that is left, from 41 pixels a side.",
         shape="preds, target: (N, channels, height, width) float, height and width from 41.",
         value="float from 0, no unit, 1 for equal pictures, above 1 with more contrast",
