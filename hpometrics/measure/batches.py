@@ -45,6 +45,7 @@ def batches(source: Source, roles: Roles, labels: Labels, output: OutputFeature)
         PredictionsError: a cell cannot be what its column says; the message names row and column.
     """
     reader = _Reader(source, roles, labels, output)
+    reader.check_columns()
     first = 0
     for chunk in source.chunks(reader.texts, reader.numbers):
         rows = len(next(iter(chunk.values())))
@@ -75,6 +76,15 @@ class _Reader:
         roles = [role for role in self._all if not self._is_text(role)]
         weight = () if self.roles.weight is None else (self.roles.weight,)
         return [*(column for role in roles for column in role.columns), *weight, *self.roles.extras]
+
+    def check_columns(self) -> None:
+        """Refuse a column that is wanted both as it is, as labels and tasks are, and as numbers."""
+        both = sorted({*self.texts} & {*self.numbers})
+        if both:
+            raise PredictionsError(
+                f"{self.source.path}: column {both[0]!r} cannot be read as labels and as numbers at once; "
+                "name other columns by --weights and --by"
+            )
 
     @property
     def _all(self) -> tuple[Role, ...]:

@@ -118,6 +118,15 @@ def test_weights_count(column, drawn, tmp_path):
     assert values(path, weights=weights) == pytest.approx(expected(drawn, sample_weight=True), rel=1e-12)
 
 
+@pytest.mark.parametrize("options", [{"weights": "target"}, {"by": "probability"}], ids=str)
+def test_a_column_is_not_labels_and_numbers_at_once(options, tmp_path):
+    """Weights are numbers and tasks are words, so neither can be a column that is read as the other."""
+    path = write(tmp_path / "x.csv", {"target": [0, 1], "probability": [0.2, 0.7]})
+    (column,) = options.values()
+    with pytest.raises(PredictionsError, match=rf"x\.csv: column '{column}' cannot be .*--weights and --by"):
+        values(path, "binary", ("accuracy",), **options)
+
+
 def test_a_file_is_read_in_chunks(drawn, tmp_path, monkeypatch):
     """A file of any size fits: each chunk is one update, and the values are those of the whole."""
     columns = {key: drawn[key].tolist() for key in ("target", "probabilities", "task")}
