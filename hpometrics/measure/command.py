@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError
 from ..metrics.collection import MetricCollection
-from ..metrics.features import CATEGORY, OutputFeature, parse_feature
+from ..metrics.derivations import derivable
+from ..metrics.features import CATEGORY, LOGITS, PROBABILITIES, OutputFeature, parse_feature
 from ..metrics.registry import all_entries
 from .array_files import Npz
 from .batches import batches
@@ -21,7 +22,7 @@ from .formats import open_source
 from .labels import Labels, read_labels
 from .refusal import refusal
 from .report import ALL, Measured, Value
-from .roles import Roles, read_roles
+from .roles import Roles, logits_alone, read_roles
 from .source import PredictionsError, Source
 
 _OWN = {"texts", "references"}  # the columns of predictions and target have them
@@ -57,6 +58,8 @@ def measure_file(request: Request) -> Measured:
     output = _output(request, source)
     extras = {extra for entry in all_entries(output.type) for extra in entry.extras} - _OWN
     roles = read_roles(source, output.type, request.weights, request.by, extras)
+    if derivable(PROBABILITIES, frozenset({LOGITS}), output):
+        roles = logits_alone(roles)
     choice = choose(request.metrics, output, roles, source)
     wanted = choice.extras(output)
     roles = replace(roles, extras=tuple(extra for extra in roles.extras if extra in wanted))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..metrics.features import BOXES, SEQUENCE, SET, TEXT, TIMESERIES, VECTOR
 from .source import PredictionsError, Source, missing_column
@@ -30,7 +30,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a file are."""
+    """What the columns of a file are; of those that are not used, why, where their name does not say it."""
 
     target: Role
     given: dict[str, Role]
@@ -82,6 +82,15 @@ def read_roles(
     more = tuple(extra for extra in source.columns if extra in extras)
     rest = [c for c in source.columns if c not in {*used, *named.values(), *more, "output"}]
     return Roles(target, found, named["weight"], named["task"], more, tuple(rest))
+
+
+def logits_alone(roles: Roles) -> Roles:
+    """Leave probabilities beside logits unread, so that every metric reads the same output of the model."""
+    if not {"logits", "probabilities"} <= roles.given.keys():
+        return roles
+    given = {keyword: role for keyword, role in roles.given.items() if keyword != "probabilities"}
+    unread = (f"{column} (the logits are read)" for column in roles.given["probabilities"].columns)
+    return replace(roles, given=given, unused=(*unread, *roles.unused))
 
 
 def _role(source: Source, keyword: str) -> Role | None:

@@ -91,6 +91,21 @@ def test_logits_are_logits(drawn, tmp_path):
     assert values(write(tmp_path / "x.jsonl", columns)) == pytest.approx(expected(drawn), rel=1e-6)
 
 
+def test_logits_win_over_probabilities_and_the_report_says_so(drawn, tmp_path):
+    """All metrics read the same output of the model, and the columns that none reads are named."""
+    columns = {"target": drawn["target"].tolist(), "logits": drawn["logits"].tolist()}
+    doubted = {"probability_0": [0.2] * 500, "probability_1": [0.5] * 500, "probability_2": [0.3] * 500}
+    names = ("accuracy", "roc_auc", "brier", "classwise_ece")
+    alone = values(write(tmp_path / "x.jsonl", columns), metrics=names)
+    path = write(tmp_path / "y.jsonl", {**columns, **doubted, "id": [0] * 500})
+    assert values(path, metrics=names) == alone
+    told = report(measure_file(Request(path, "category", names))).splitlines()[1]
+    assert told == (
+        "not used   probability_0 (the logits are read), probability_1 (the logits are read), "
+        "probability_2 (the logits are read), id"
+    )
+
+
 def test_an_archive_may_say_what_it_holds(drawn, tmp_path):
     """So that no --output is needed; one that is given wins."""
     np.savez(tmp_path / "x.npz", output="category", target=drawn["target"], logits=drawn["logits"])
