@@ -300,6 +300,40 @@ def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):
         values(path, metrics=("f1",))
 
 
+@pytest.mark.parametrize("weights", [None, "sample_weight"])
+def test_what_cannot_weigh_rows_is_left_out_of_a_group_only(weights, tmp_path):
+    """Its reason stands in the report; where it is named, the error says what of the command to leave out."""
+    columns = {"target": [0, 1, 2], "prediction": [0, 1, 1], "sample_weight": [1, 2, 1]}
+    path = write(tmp_path / "x.csv", columns)
+    measured = measure_file(Request(path, "category", ("all",), weights))
+    found = {value.name: value.number for value in measured.values["all"]}
+    assert found["accuracy"] == 0.75 and "fleiss_kappa" not in found
+    assert "fleiss_kappa (cannot weigh rows)" in measured.left_out
+    with pytest.raises(PredictionsError, match=r"cannot weigh rows, .*--weights, or the column sample_w"):
+        values(path, metrics=("fleiss_kappa",), weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("output", "columns"),
+    [
+        ("binary", {"target": [0, 1, 1], "logit": [0.2, 0.4, -0.3]}),
+        ("category", {"target": [0, 1, 2], "logits": [[1.0, 0.2, 0.1], [0.3, 1.2, 0.0], [0.1, 0.2, 0.4]]}),
+        ("set", {"target": [[0, 1], [1, 0], [1, 1]], "logits": [[1.0, 0.2], [-0.3, 1.2], [0.1, 0.2]]}),
+        ("number", {"target": [1.0, 2.0, 4.0], "prediction": [1.5, 2.5, 3.0]}),
+        ("vector", {"target": [[1.0, 2.0], [3.0, 5.0], [2.0, 2.0]], "prediction": [[1.0, 2.5]] * 3}),
+        ("timeseries", {"target": [[1.0, 2.0], [3.0, 5.0], [2.0, 2.0]], "prediction": [[1.0, 2.5]] * 3}),
+        ("sequence", {"target": [[1, 2], [0], [1]], "prediction": [[1, 0], [0], [2]]}),
+        ("text", {"target": ["a b", "c", "d"], "prediction": ["a", "c", "d e"]}),
+        ("clusters", {"target": [0, 1, 1], "prediction": [1, 1, 0]}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_all_of_a_weighted_file_is_measured(output, columns, tmp_path):
+    """Whatever the output: what weighs has a value."""
+    path = write(tmp_path / "x.jsonl", {**columns, "sample_weight": [1.0, 2.0, 1.0]})
+    assert values(path, output, ("all",))
+
+
 def test_texts_are_measured_by_what_reads_texts(tmp_path):
     """A group leaves out what reads token ids; a metric of them that is named is refused."""
     path = write(tmp_path / "x.jsonl", {"target": ["a b", "c"], "prediction": ["a b", "d"]})
