@@ -12,7 +12,7 @@ from ..metrics.features import TEXT, InputType, OutputFeature
 from ..metrics.groups import expand, group_named
 from ..metrics.lookup import FoundMetric
 from ..metrics.names import MetricName
-from ..metrics.registry import find_metric, get_metric
+from ..metrics.registry import find_metric, get_metric, metric_names
 from .roles import WEIGHT, Roles
 from .source import PredictionsError, Source
 
@@ -106,8 +106,8 @@ def _of_words(word: str, output: OutputFeature) -> str:
 
 def _checked(choice: Choice, output: OutputFeature, source: Source) -> Choice:
     if not choice.names:
-        raise PredictionsError(
-            f"{source.path}: none of the metrics can be measured: {'; '.join(choice.left_out)}. "
-            f"`hpometrics metrics list --feature {output.type}` lists all"
-        )
+        left_out = "; ".join(choice.left_out)
+        why = f"none of the metrics can be measured: {left_out}." if left_out else "no metric is named;"
+        listing = f"`hpometrics metrics list --feature {output.type}`"
+        raise PredictionsError(f"{source.path}: {why} {listing} lists all {len(metric_names(output.type))}")
     return choice

@@ -300,6 +300,13 @@ def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):
         values(path, metrics=("f1",))
 
 
+def test_no_metric_at_all_is_refused(tmp_path):
+    """As an empty list is, with where to find some."""
+    path = write(tmp_path / "x.csv", {"target": [0, 1], "prediction": [0, 1]})
+    with pytest.raises(PredictionsError, match=r"no metric is named; .*--feature binary` lists all \d+$"):
+        values(path, "binary", ())
+
+
 @pytest.mark.parametrize("weights", [None, "sample_weight"])
 def test_what_cannot_weigh_rows_is_left_out_of_a_group_only(weights, tmp_path):
     """Its reason stands in the report; where it is named, the error says what of the command to leave out."""
@@ -344,7 +351,7 @@ def test_texts_are_measured_by_what_reads_texts(tmp_path):
     assert any(told.startswith("token_accuracy (") for told in measured.left_out)
     with pytest.raises(PredictionsError, match="predictions cannot be had from texts"):
         values(path, "text", ("token_accuracy",))
-    with pytest.raises(PredictionsError, match=r"none of the metrics can be measured: .*--feature text"):
+    with pytest.raises(PredictionsError, match=r"none of .* measured: .*--feature text` lists all \d+"):
         values(path, "text", ("sequence",))
 
 
