@@ -20,7 +20,7 @@ from .batches import batches
 from .choice import choose
 from .formats import open_source
 from .labels import Labels, read_labels
-from .refusal import refusal
+from .refusal import in_columns, refusal
 from .report import ALL, Measured, Value
 from .roles import Roles, logits_alone, read_roles
 from .source import PredictionsError, Source
@@ -113,7 +113,9 @@ def _fed(
                 collection.update(**batch.of(task))
             except MetricInputError as err:
                 told = refusal(source, batch, task, empty)
-                raise told or PredictionsError(f"{source.place(batch.first)} or after: {err}") from err
+                raise told or PredictionsError(
+                    f"{source.place(batch.first)} or after: {in_columns(str(err))}"
+                ) from err
     if roles.task is None:
         return by_task or {ALL: empty}
     whole = empty.fresh()

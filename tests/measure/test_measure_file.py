@@ -227,6 +227,8 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "target,probability\n0,.2\n,.1\n", "binary", ":3: column 'target' is empty"),
         ("x.csv", 'target,probability\n"0\n",.2\n1,\n', "binary", ":4: column 'probability' is empty"),
         ("x.csv", "target,probability_0,probability_1\n0,.5,.9\n", "category", ":2: each row of"),
+        ("x.csv", "target,probability\n0,.2\n1,1.3\n", "binary",
+         ":3: .*; if these are logits, pass them as logit columns$"),
         ("x.csv", "target,probability_0,probability_2\n", "category", "run from probability_0 without a gap"),
         ("x.csv", "targt,probability\n0,.2\n", "binary", r"no column 'target' .* Did you mean 'targt'\?"),
         ("x.csv", "target,score\n0,.2\n", "binary", "no column 'prediction' .* columns are target, score"),
