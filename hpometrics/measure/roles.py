@@ -16,7 +16,7 @@ WORDS = {
     "references": ("reference", "references"),
 }
 WEIGHT, TASK = "sample_weight", "task"
-_WIDE = (SET, VECTOR, TIMESERIES)
+WIDE = (SET, VECTOR, TIMESERIES)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def read_roles(
         raise missing_column(source, "prediction", "or probability_* or logit_*: what the model gave")
     for role in found.values():
         _check_suffixes(source, feature_type, target, role)
-    if feature_type in _WIDE:
+    if feature_type in WIDE:
         found = {keyword: _aligned(role, target) for keyword, role in found.items()}
     used = {column for role in (target, *found.values()) for column in role.columns}
     named = {
@@ -123,7 +123,7 @@ def _in_order(source: Source, word: str, named: Iterable[str]) -> tuple[str, ...
 
 def _check_suffixes(source: Source, feature_type: str, target: Role, role: Role) -> None:
     """Make sure that the columns of an output are those of the target, one by one."""
-    if feature_type in _WIDE and set(role.suffixes) != set(target.suffixes):
+    if feature_type in WIDE and set(role.suffixes) != set(target.suffixes):
         odd = sorted(set(role.suffixes) ^ set(target.suffixes))
         if role.suffixes and target.suffixes:
             raise PredictionsError(
