@@ -92,7 +92,7 @@ def output() -> Ranking:
     """Say what is predicted; its side data are there once the feedback is."""
     seen, _, num_items = feedback()
     popularity = torch.bincount(seen[1], minlength=num_items)
-    return Ranking(num_items, seen=seen, item_popularity=popularity)
+    return Ranking(num_items, per_user=True, seen=seen, item_popularity=popularity)
 
 
 class Factors(nn.Module):
