@@ -5,9 +5,11 @@ The feedback is drawn or, where the environment variable `RATINGS` names one, re
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +22,8 @@ from hpometrics import Ranking, Run, engine
 USERS, ITEMS, TASTES = 1000, 1500, 6
 LEAST, MOST = 5, 300  # items of a user
 BATCH = 1024
+NAMES = ("userId", "movieId", "timestamp")  # of the columns that are read
+WANTED = f"{', '.join(NAMES)} are whole numbers, in columns that the first line may name"
 
 Packed = tuple[Tensor, Tensor]
 """Offsets (users + 1,) and items, those of one user behind those of the other."""
@@ -73,26 +77,41 @@ def draw() -> Packed:
 def read(path: Path) -> Packed:
     """Read users and their items, in the order of user and time; each rating is an interaction.
 
-    A line has user, item, rating and time, as in `u.data` (tabs), `ratings.dat` (`::`) and `ratings.csv`
-    (commas, a first line of names).
+    Raises:
+        ValueError: the file holds no rating, or a line of it is none.
     """
-    with path.open(encoding="utf8") as file:
-        named = not file.readline()[:1].isdigit()
-    with path.open(encoding="utf8") as file:
-        lines = (line.replace("::", ",").replace("\t", ",") for line in file)
-        columns = np.loadtxt(
-            lines, delimiter=",", skiprows=int(named), usecols=range(4), unpack=True, ndmin=2
-        )
-    user, item = (np.unique(ids, return_inverse=True)[1] for ids in columns[:2])
-    order = np.lexsort((columns[3], user))
+    rows = np.fromiter(ratings(path), np.dtype((np.int64, 3)))
+    if not len(rows):
+        raise ValueError(f"{path}: holds no rating")
+    user, item = (np.unique(ids, return_inverse=True)[1] for ids in rows.T[:2])
+    order = np.lexsort((rows[:, 2], user))
     return torch.from_numpy(user[order]), torch.from_numpy(item[order])
+
+
+def ratings(path: Path) -> Iterator[tuple[int, ...]]:
+    """Give user, item and time of each line.
+
+    A line has user, item, rating and time, as in `u.data` (tabs) and `ratings.dat` (`::`), or what the first
+    line says, as in `ratings.csv` (commas).
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(line.replace("::", ",").replace("\t", ",") for line in file)
+        head = next(lines, [])
+        named = {*NAMES} <= {*head}
+        places = [head.index(name) for name in NAMES] if named else [0, 1, 3]
+        for line in filter(None, lines if named else chain([head], lines)):
+            try:
+                yield tuple(int(line[place]) for place in places)
+            except (IndexError, ValueError):
+                where, got = f"{path}:{lines.line_num}", ",".join(line)[:60]
+                raise ValueError(f"{where}: {WANTED}; got {got!r}") from None
 
 
 def output() -> Ranking:
     """Say what is predicted; its side data are there once the feedback is."""
     seen, _, num_items = feedback()
     popularity = torch.bincount(seen[1], minlength=num_items)
-    return Ranking(num_items, seen=seen, item_popularity=popularity)
+    return Ranking(num_items, per_user=True, seen=seen, item_popularity=popularity)
 
 
 class Factors(nn.Module):

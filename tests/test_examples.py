@@ -96,6 +96,44 @@ FORMS = {
 }  # fmt: skip
 
 
+OTHER_FORMS = {
+    "reordered": "timestamp,rating,movieId,userId\n"
+    + "".join(f"{t},{r},{i},{u}\n" for u, i, r, t in RATINGS),
+    "quoted": '"userId","movieId","rating","timestamp"\n'
+    + "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in RATINGS),
+}
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_the_columns_of_ratings_are_found_by_their_names(form, tmp_path):
+    """Wherever they stand, in quotes or not."""
+    (tmp_path / "ratings.csv").write_text(OTHER_FORMS[form])
+    user, item = recommender.read(tmp_path / "ratings.csv")
+    assert user.tolist() == [0, 0, 0, 1, 2, 2]
+    assert item.tolist() == [1, 2, 0, 2, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "u: holds no rating"),
+        ("userId,movieId,rating,timestamp\n", "u: holds no rating"),
+        (
+            "user,item,rating,time\n7,30,4,20\n",
+            "u:1: userId, movieId, timestamp are .* first line may name; got 'user,item",
+        ),
+        ("userId,movieId,rating,timestamp\n7,30,4,20\n7,x,4,20\n", "u:3: .*; got '7,x,4,20'"),
+        ("7\t30\t4\t20\n\n7\t30\t4\n", "u:3: .*; got '7,30,4'"),
+    ],
+    ids=["empty", "head", "names", "word", "short"],
+)
+def test_a_file_that_holds_no_ratings_is_refused_by_its_line(text, message, tmp_path):
+    """In one sentence, before anything is trained."""
+    (tmp_path / "u").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        recommender.read(tmp_path / "u")
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_a_file_of_movielens_is_feedback(name, tmp_path, monkeypatch):
     """In each of its three forms: users in order, their items by time, the last of several held out."""

@@ -70,6 +70,24 @@ def test_the_front_is_that_of_the_shipped_sweep(tmp_path):
     assert drawn.items() <= {int(number): (size, params) for number, _, size, params, _ in shown}.items()
 
 
+def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path):
+    """The command that is printed finds values by user in the directory that the sweep leaves."""
+    command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", README).groups()
+    fewer = [f"budget.trials={int(last) + 1}", "budget.epochs=1", f"results.dir={tmp_path}/runs/{name}"]
+    settings = [part for setting in fewer for part in ("--set", setting)]
+    for arguments, home in ((["run", f"configs/{name}.yaml", *settings], ROOT), (command.split(), tmp_path)):
+        ran = subprocess.run(
+            [sys.executable, "-m", "hpometrics", *arguments],
+            cwd=home,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert ran.returncode == 0, ran.stderr
+    assert re.search(r"ndcg@10: .*these 1000 users|ndcg@10: trial \d is better", ran.stdout)
+
+
 def test_the_table_is_printed_from_the_registry():
     """`make index` has been run since the last change of a metric."""
     assert with_table(README) == README

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..metrics.features import BINARY, CATEGORY, CLUSTERS, MASK, SEQUENCE, SET, TEXT, OutputFeature
 from .labels import Labels
-from .roles import Role, Roles
+from .roles import WIDE, WORDS, Role, Roles
 from .source import Chunk, PredictionsError, Source
 
 _WHOLE = (SET, MASK, CLUSTERS)
@@ -45,6 +45,7 @@ def batches(source: Source, roles: Roles, labels: Labels, output: OutputFeature)
         PredictionsError: a cell cannot be what its column says; the message names row and column.
     """
     reader = _Reader(source, roles, labels, output)
+    reader.check_columns()
     first = 0
     for chunk in source.chunks(reader.texts, reader.numbers):
         rows = len(next(iter(chunk.values())))
@@ -75,6 +76,15 @@ class _Reader:
         roles = [role for role in self._all if not self._is_text(role)]
         weight = () if self.roles.weight is None else (self.roles.weight,)
         return [*(column for role in roles for column in role.columns), *weight, *self.roles.extras]
+
+    def check_columns(self) -> None:
+        """Refuse a column that is wanted both as it is, as labels and tasks are, and as numbers."""
+        both = sorted({*self.texts} & {*self.numbers})
+        if both:
+            raise PredictionsError(
+                f"{self.source.path}: column {both[0]!r} cannot be read as labels and as numbers at once; "
+                "name other columns by --weights and --by"
+            )
 
     @property
     def _all(self) -> tuple[Role, ...]:
@@ -114,8 +124,18 @@ class _Reader:
         held = [self._finite(column, chunk, first) for column in columns]
         wide = len(held) > 1 or (role.suffixes and self.output.type != BINARY)
         values = np.stack(held, axis=1) if wide else held[0]
+        self._check_wide(role, values)
         decided = role.keyword in ("target", "predictions") and self.output.type in _WHOLE
         return self._whole(values, role, first) if decided else values
+
+    def _check_wide(self, role: Role, values: np.ndarray) -> None:
+        if self.output.type in WIDE and values.ndim == 1:
+            word = WORDS[role.keyword][0]
+            raise PredictionsError(
+                f"{self.source.path}: a row of a {self.output.type} output is several numbers, in columns "
+                f"{word}_0, {word}_1 ..., or a list in one column, as JSON lines, Parquet and npz have it; "
+                f"got one number in column {role.columns[0]!r}"
+            )
 
     def _whole(self, values: np.ndarray, role: Role, first: int) -> np.ndarray:
         whole = values.astype(np.int64)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..exceptions import MetricInputError
 from ..metrics.derivations import derivable
 from ..metrics.features import TEXT, InputType, OutputFeature
 from ..metrics.groups import expand, group_named
+from ..metrics.lookup import FoundMetric
 from ..metrics.names import MetricName
-from ..metrics.registry import find_metric, get_metric
-from .roles import Roles
+from ..metrics.registry import find_metric, get_metric, metric_names
+from .roles import WEIGHT, Roles
 from .source import PredictionsError, Source
 
 
@@ -59,24 +60,43 @@ def choose(asked: Iterable[str], output: OutputFeature, roles: Roles, source: So
         PredictionsError: a metric that is named reads what the file does not have, or nothing is left.
         UnknownMetricError, MetricNameError: a metric does not exist for the output.
     """
-    given = frozenset(InputType(keyword) for keyword in roles.given)
     names: dict[MetricName, bool] = {}
     left_out: list[str] = []
     for word in asked:
         grouped = group_named(word, output.type) is not None
         for metric in expand([_of_words(word, output)], output):
             found = find_metric(MetricName.parse(str(metric)), output.type)
-            if derivable(found.inputs, given, output):
+            obstacle = _obstacle(found, output, roles, source)
+            if obstacle is None:
                 names[found.name] = grouped and names.get(found.name, True)
             elif grouped:
-                left_out.append(f"{found.name} (reads {found.inputs})")
+                left_out.append(f"{found.name} ({obstacle.short})")
             else:
-                raise PredictionsError(
-                    f"{source.path}: {found.name} reads {found.inputs}, and there is no column for that; its "
-                    f"columns are {', '.join(source.columns)}"
-                )
+                raise PredictionsError(f"{source.path}: {found.name} {obstacle.full}")
     grouped_names = frozenset(name for name, grouped in names.items() if grouped)
     return _checked(Choice(tuple(names), grouped_names, tuple(left_out)), output, source)
+
+
+class _Obstacle(NamedTuple):
+    """Why the file cannot serve a metric: in brief, and with what to do."""
+
+    short: str
+    full: str
+
+
+def _obstacle(found: FoundMetric, output: OutputFeature, roles: Roles, source: Source) -> _Obstacle | None:
+    if not derivable(found.inputs, frozenset(map(InputType, roles.given)), output):
+        short = f"reads {found.inputs}"
+        there = ", ".join(source.columns)
+        return _Obstacle(short, f"{short}, and there is no column for that; its columns are {there}")
+    if roles.weight is not None and not get_metric(found.name, output).takes_weights:
+        short = "cannot weigh rows"
+        return _Obstacle(
+            short,
+            f"{short}, and the column {roles.weight!r} says how much each counts; leave out the metric, or "
+            f"the weights: the option --weights, or the column {WEIGHT}",
+        )
+    return None
 
 
 def _of_words(word: str, output: OutputFeature) -> str:
@@ -86,8 +106,8 @@ def _of_words(word: str, output: OutputFeature) -> str:
 
 def _checked(choice: Choice, output: OutputFeature, source: Source) -> Choice:
     if not choice.names:
-        raise PredictionsError(
-            f"{source.path}: none of the metrics can be measured: {'; '.join(choice.left_out)}. "
-            f"`hpometrics metrics list --feature {output.type}` lists all"
-        )
+        left_out = "; ".join(choice.left_out)
+        why = f"none of the metrics can be measured: {left_out}." if left_out else "no metric is named;"
+        listing = f"`hpometrics metrics list --feature {output.type}`"
+        raise PredictionsError(f"{source.path}: {why} {listing} lists all {len(metric_names(output.type))}")
     return choice

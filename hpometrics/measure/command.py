@@ -12,16 +12,17 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError
 from ..metrics.collection import MetricCollection
-from ..metrics.features import CATEGORY, OutputFeature, parse_feature
+from ..metrics.derivations import derivable
+from ..metrics.features import CATEGORY, LOGITS, PROBABILITIES, OutputFeature, parse_feature
 from ..metrics.registry import all_entries
 from .array_files import Npz
 from .batches import batches
 from .choice import choose
 from .formats import open_source
 from .labels import Labels, read_labels
-from .refusal import refusal
+from .refusal import in_columns, refusal
 from .report import ALL, Measured, Value
-from .roles import Roles, read_roles
+from .roles import Roles, logits_alone, read_roles
 from .source import PredictionsError, Source
 
 _OWN = {"texts", "references"}  # the columns of predictions and target have them
@@ -57,6 +58,8 @@ def measure_file(request: Request) -> Measured:
     output = _output(request, source)
     extras = {extra for entry in all_entries(output.type) for extra in entry.extras} - _OWN
     roles = read_roles(source, output.type, request.weights, request.by, extras)
+    if derivable(PROBABILITIES, frozenset({LOGITS}), output):
+        roles = logits_alone(roles)
     choice = choose(request.metrics, output, roles, source)
     wanted = choice.extras(output)
     roles = replace(roles, extras=tuple(extra for extra in roles.extras if extra in wanted))
@@ -110,7 +113,9 @@ def _fed(
                 collection.update(**batch.of(task))
             except MetricInputError as err:
                 told = refusal(source, batch, task, empty)
-                raise told or PredictionsError(f"{source.place(batch.first)} or after: {err}") from err
+                raise told or PredictionsError(
+                    f"{source.place(batch.first)} or after: {in_columns(str(err))}"
+                ) from err
     if roles.task is None:
         return by_task or {ALL: empty}
     whole = empty.fresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy as np
 from ..exceptions import MetricInputError
 from ..metrics.collection import MetricCollection
 from .batches import Batch
+from .roles import WORDS
 from .source import PredictionsError, Source
+
+_KEYWORD = re.compile(rf"\b({'|'.join(WORDS)})=")
 
 
 def refusal(source: Source, batch: Batch, task: str, empty: MetricCollection) -> PredictionsError | None:
@@ -25,9 +29,14 @@ def refusal(source: Source, batch: Batch, task: str, empty: MetricCollection) ->
     return PredictionsError(f"{source.place(batch.first + int(rows[taken]))}: {why}")
 
 
+def in_columns(message: str) -> str:
+    """Put what a metric says of the keywords of `update` in terms of the columns of a file."""
+    return _KEYWORD.sub(lambda found: f"{WORDS[found[1]][0]} columns", message)
+
+
 def _complaint(batch: Batch, rows: np.ndarray, empty: MetricCollection) -> str:
     try:
         empty.fresh().update(**batch.taken(rows))
     except MetricInputError as err:
-        return str(err)
+        return in_columns(str(err))
     return ""

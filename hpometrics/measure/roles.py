@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..metrics.features import BOXES, SEQUENCE, SET, TEXT, TIMESERIES, VECTOR
 from .source import PredictionsError, Source, missing_column
@@ -16,7 +16,7 @@ WORDS = {
     "references": ("reference", "references"),
 }
 WEIGHT, TASK = "sample_weight", "task"
-_WIDE = (SET, VECTOR, TIMESERIES)
+WIDE = (SET, VECTOR, TIMESERIES)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a file are."""
+    """What the columns of a file are; of those that are not used, why, where their name does not say it."""
 
     target: Role
     given: dict[str, Role]
@@ -72,7 +72,7 @@ def read_roles(
         raise missing_column(source, "prediction", "or probability_* or logit_*: what the model gave")
     for role in found.values():
         _check_suffixes(source, feature_type, target, role)
-    if feature_type in _WIDE:
+    if feature_type in WIDE:
         found = {keyword: _aligned(role, target) for keyword, role in found.items()}
     used = {column for role in (target, *found.values()) for column in role.columns}
     named = {
@@ -82,6 +82,15 @@ def read_roles(
     more = tuple(extra for extra in source.columns if extra in extras)
     rest = [c for c in source.columns if c not in {*used, *named.values(), *more, "output"}]
     return Roles(target, found, named["weight"], named["task"], more, tuple(rest))
+
+
+def logits_alone(roles: Roles) -> Roles:
+    """Leave probabilities beside logits unread, so that every metric reads the same output of the model."""
+    if not {"logits", "probabilities"} <= roles.given.keys():
+        return roles
+    given = {keyword: role for keyword, role in roles.given.items() if keyword != "probabilities"}
+    unread = (f"{column} (the logits are read)" for column in roles.given["probabilities"].columns)
+    return replace(roles, given=given, unused=(*unread, *roles.unused))
 
 
 def _role(source: Source, keyword: str) -> Role | None:
@@ -114,7 +123,7 @@ def _in_order(source: Source, word: str, named: Iterable[str]) -> tuple[str, ...
 
 def _check_suffixes(source: Source, feature_type: str, target: Role, role: Role) -> None:
     """Make sure that the columns of an output are those of the target, one by one."""
-    if feature_type in _WIDE and set(role.suffixes) != set(target.suffixes):
+    if feature_type in WIDE and set(role.suffixes) != set(target.suffixes):
         odd = sorted(set(role.suffixes) ^ set(target.suffixes))
         if role.suffixes and target.suffixes:
             raise PredictionsError(

@@ -120,7 +120,10 @@ class MetricCollection:
         Args:
             logits: what the model gave before any sigmoid or softmax, in the shape of the output feature.
             probabilities: or the probabilities it gave,
-            predictions: or what it decided; any one of the three, or several.
+            predictions: or what it decided; any one of the three, or several forms of the same output. Each
+                metric reads the form that it names as it is given, but where logits and probabilities are
+                both given, the logits win wherever a metric ranks, decides or takes a logarithm. Whether
+                they contradict each other is not checked.
             target: what was right.
             target_probabilities: soft labels, in the shape of the probabilities, for the metrics that read
                 them; beside `target`, or alone if all do.

@@ -45,8 +45,10 @@ class Outputs:
 
     Args:
         feature: what the model predicts.
-        logits, probabilities, predictions: what it gave; any one of them, or several. Texts are given as
-            `predictions`, a list of strings; boxes as a list of mappings.
+        logits, probabilities, predictions: what it gave; any one of them, or several forms of the same:
+            each is then read as given, and of logits and probabilities the logits by what ranks, decides or
+            takes a logarithm. Texts are given as `predictions`, a list of strings; boxes as a list of
+            mappings.
         target: what was right; of texts a list of strings, or a list of references for each.
         target_probabilities: soft labels, in the shape of the probabilities, beside `target` or alone.
         sample_weight: how much each row counts, (N,) from 0; without it each counts 1.

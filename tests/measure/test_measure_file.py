@@ -91,6 +91,21 @@ def test_logits_are_logits(drawn, tmp_path):
     assert values(write(tmp_path / "x.jsonl", columns)) == pytest.approx(expected(drawn), rel=1e-6)
 
 
+def test_logits_win_over_probabilities_and_the_report_says_so(drawn, tmp_path):
+    """All metrics read the same output of the model, and the columns that none reads are named."""
+    columns = {"target": drawn["target"].tolist(), "logits": drawn["logits"].tolist()}
+    doubted = {"probability_0": [0.2] * 500, "probability_1": [0.5] * 500, "probability_2": [0.3] * 500}
+    names = ("accuracy", "roc_auc", "brier", "classwise_ece")
+    alone = values(write(tmp_path / "x.jsonl", columns), metrics=names)
+    path = write(tmp_path / "y.jsonl", {**columns, **doubted, "id": [0] * 500})
+    assert values(path, metrics=names) == alone
+    told = report(measure_file(Request(path, "category", names))).splitlines()[1]
+    assert told == (
+        "not used   probability_0 (the logits are read), probability_1 (the logits are read), "
+        "probability_2 (the logits are read), id"
+    )
+
+
 def test_an_archive_may_say_what_it_holds(drawn, tmp_path):
     """So that no --output is needed; one that is given wins."""
     np.savez(tmp_path / "x.npz", output="category", target=drawn["target"], logits=drawn["logits"])
@@ -116,6 +131,15 @@ def test_weights_count(column, drawn, tmp_path):
     path = write(tmp_path / "x.jsonl", {**columns, column: drawn["sample_weight"].tolist()})
     weights = None if column == "sample_weight" else column
     assert values(path, weights=weights) == pytest.approx(expected(drawn, sample_weight=True), rel=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"weights": "target"}, {"by": "probability"}], ids=str)
+def test_a_column_is_not_labels_and_numbers_at_once(options, tmp_path):
+    """Weights are numbers and tasks are words, so neither can be a column that is read as the other."""
+    path = write(tmp_path / "x.csv", {"target": [0, 1], "probability": [0.2, 0.7]})
+    (column,) = options.values()
+    with pytest.raises(PredictionsError, match=rf"x\.csv: column '{column}' cannot be .*--weights and --by"):
+        values(path, "binary", ("accuracy",), **options)
 
 
 def test_a_file_is_read_in_chunks(drawn, tmp_path, monkeypatch):
@@ -203,6 +227,8 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "target,probability\n0,.2\n,.1\n", "binary", ":3: column 'target' is empty"),
         ("x.csv", 'target,probability\n"0\n",.2\n1,\n', "binary", ":4: column 'probability' is empty"),
         ("x.csv", "target,probability_0,probability_1\n0,.5,.9\n", "category", ":2: each row of"),
+        ("x.csv", "target,probability\n0,.2\n1,1.3\n", "binary",
+         ":3: .*; if these are logits, pass them as logit columns$"),
         ("x.csv", "target,probability_0,probability_2\n", "category", "run from probability_0 without a gap"),
         ("x.csv", "targt,probability\n0,.2\n", "binary", r"no column 'target' .* Did you mean 'targt'\?"),
         ("x.csv", "target,score\n0,.2\n", "binary", "no column 'prediction' .* columns are target, score"),
@@ -215,6 +241,10 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
          "3 columns of classes named by number and the labels a, b; .*probability_a"),
         ("x.csv", "target_a,prediction_b\n1,0\n", "set", "are of other labels; only one of them has a, b"),
         ("x.csv", "target_a,prediction_a\n0.5,0\n", "set", ":2: target_a of a set output hold whole"),
+        ("x.csv", "target,prediction\n1,2\n", "timeseries",
+         r"columns target_0, target_1 .*, or a list in one column, .* one number in column 'target'$"),
+        ("x.csv", "target_0,prediction\n1,2\n", "vector", r"prediction_0, prediction_1 .* 'prediction'$"),
+        ("x.csv", "target,prediction\n1,0\n", "set", r"columns target_0, target_1 .* column 'target'$"),
         ("x.csv", "target,prediction_0\n1,0\n", "sequence", "a sequence is a list of tokens in one column"),
         ("x.csv", "target,prediction\n1,0\n", "boxes", "boxes cannot be read from a file"),
         ("x.csv", "target,prediction,task\n1,0,all\n", "binary", "a task cannot be called 'all'"),
@@ -276,6 +306,47 @@ def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):
         values(path, metrics=("f1",))
 
 
+def test_no_metric_at_all_is_refused(tmp_path):
+    """As an empty list is, with where to find some."""
+    path = write(tmp_path / "x.csv", {"target": [0, 1], "prediction": [0, 1]})
+    with pytest.raises(PredictionsError, match=r"no metric is named; .*--feature binary` lists all \d+$"):
+        values(path, "binary", ())
+
+
+@pytest.mark.parametrize("weights", [None, "sample_weight"])
+def test_what_cannot_weigh_rows_is_left_out_of_a_group_only(weights, tmp_path):
+    """Its reason stands in the report; where it is named, the error says what of the command to leave out."""
+    columns = {"target": [0, 1, 2], "prediction": [0, 1, 1], "sample_weight": [1, 2, 1]}
+    path = write(tmp_path / "x.csv", columns)
+    measured = measure_file(Request(path, "category", ("all",), weights))
+    found = {value.name: value.number for value in measured.values["all"]}
+    assert found["accuracy"] == 0.75 and "fleiss_kappa" not in found
+    assert "fleiss_kappa (cannot weigh rows)" in measured.left_out
+    with pytest.raises(PredictionsError, match=r"cannot weigh rows, .*--weights, or the column sample_w"):
+        values(path, metrics=("fleiss_kappa",), weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("output", "columns"),
+    [
+        ("binary", {"target": [0, 1, 1], "logit": [0.2, 0.4, -0.3]}),
+        ("category", {"target": [0, 1, 2], "logits": [[1.0, 0.2, 0.1], [0.3, 1.2, 0.0], [0.1, 0.2, 0.4]]}),
+        ("set", {"target": [[0, 1], [1, 0], [1, 1]], "logits": [[1.0, 0.2], [-0.3, 1.2], [0.1, 0.2]]}),
+        ("number", {"target": [1.0, 2.0, 4.0], "prediction": [1.5, 2.5, 3.0]}),
+        ("vector", {"target": [[1.0, 2.0], [3.0, 5.0], [2.0, 2.0]], "prediction": [[1.0, 2.5]] * 3}),
+        ("timeseries", {"target": [[1.0, 2.0], [3.0, 5.0], [2.0, 2.0]], "prediction": [[1.0, 2.5]] * 3}),
+        ("sequence", {"target": [[1, 2], [0], [1]], "prediction": [[1, 0], [0], [2]]}),
+        ("text", {"target": ["a b", "c", "d"], "prediction": ["a", "c", "d e"]}),
+        ("clusters", {"target": [0, 1, 1], "prediction": [1, 1, 0]}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_all_of_a_weighted_file_is_measured(output, columns, tmp_path):
+    """Whatever the output: what weighs has a value."""
+    path = write(tmp_path / "x.jsonl", {**columns, "sample_weight": [1.0, 2.0, 1.0]})
+    assert values(path, output, ("all",))
+
+
 def test_texts_are_measured_by_what_reads_texts(tmp_path):
     """A group leaves out what reads token ids; a metric of them that is named is refused."""
     path = write(tmp_path / "x.jsonl", {"target": ["a b", "c"], "prediction": ["a b", "d"]})
@@ -286,7 +357,7 @@ def test_texts_are_measured_by_what_reads_texts(tmp_path):
     assert any(told.startswith("token_accuracy (") for told in measured.left_out)
     with pytest.raises(PredictionsError, match="predictions cannot be had from texts"):
         values(path, "text", ("token_accuracy",))
-    with pytest.raises(PredictionsError, match=r"none of the metrics can be measured: .*--feature text"):
+    with pytest.raises(PredictionsError, match=r"none of .* measured: .*--feature text` lists all \d+"):
         values(path, "text", ("sequence",))
 
 

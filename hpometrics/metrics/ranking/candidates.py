@@ -105,7 +105,8 @@ def _negatives(
         user = int(short.argmax())
         raise MetricInputError(
             f"{wanted} negatives are wanted, user {int(numbers[user])} has {int(left[user])} items left that "
-            "are neither relevant nor seen; draw fewer, or allow_fewer=True"
+            "are neither relevant nor seen; give a smaller num_negatives=, or draw those there are by "
+            "sample_candidates(..., allow_fewer=True) and measure them as items="
         )
     drawn = _distinct(left, wanted, numbers, seed)
     return _past(drawn, taken, offsets, num_items)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from hpometrics import MetricInputError
+from hpometrics import MetricCollection, MetricInputError, Ranking
 from hpometrics.metrics.ranking.candidates import sample_candidates
 
 ITEMS, NEGATIVES = 60, 12
@@ -69,6 +69,17 @@ def test_too_few_items_left():
         sample_candidates(**given)
     fewer = sample_candidates(**given, allow_fewer=True, shuffle=False)
     assert sorted(fewer.items[1].tolist()) == [-1, 0, 1, 2, 3, 4] and (fewer.items[0] >= 0).sum() == 4
+
+
+def test_an_output_that_draws_too_many_says_what_the_caller_can_do():
+    """The candidates that it names may be measured by the same output, and are all there are."""
+    target, scores = [[0], [0, 1, 2]], torch.randn(2, 5)
+    panel = MetricCollection(["ndcg@3", "recall@3"], output=Ranking(num_items=5, num_negatives=3))
+    with pytest.raises(MetricInputError, match=r"smaller num_negatives=, .* sample_candidates\(.* items="):
+        panel.update(scores=scores, target=target)
+    fewer = sample_candidates(target, 5, 3, allow_fewer=True)
+    panel.update(scores=fewer.scores_of(scores), target=fewer.target, items=fewer.items)
+    assert panel.rows == 2 and all(value.isfinite() for value in panel.compute().values())
 
 
 def test_padding_is_never_ranked():
