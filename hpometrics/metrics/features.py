@@ -41,6 +41,10 @@ PROBABILITIES = InputType.PROBABILITIES
 LOGITS = InputType.LOGITS
 
 
+_SHOWN = frozenset({"num_classes", "num_labels", "size", "horizon", "vocab_size", "num_items"})
+"""Facts that a tensor shows by its shape where they are not given."""
+
+
 @dataclass(frozen=True)
 class OutputFeature:
     """What a model predicts. Facts that a tensor shows by its shape may be left out.
@@ -62,8 +66,12 @@ class OutputFeature:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Its type and facts by name, without side data."""
-        return {"type": self.type, **{f.name: getattr(self, f.name) for f in fields(self) if f.repr}}
+        """Its type and facts by name, without side data and what is left to the shape of a tensor."""
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
+        return {
+            "type": self.type,
+            **{name: value for name, value in told.items() if value is not None or name not in _SHOWN},
+        }
 
     def refuse_other(self, facts: Mapping[str, Any], reader: str) -> None:
         """Refuse to mix with what was measured of another output; a fact that is not told is no matter.

@@ -205,6 +205,18 @@ def test_only_the_same_output_merges(name, here, there, own, other):
             take(foreign)
 
 
+def test_a_size_that_a_tensor_shows_need_not_be_told_to_merge():
+    """In either of the two, nor to load; two that are told are compared."""
+    told, shown = (MetricCollection(["accuracy"], output) for output in (Category(3), Category()))
+    for panel in (told, shown):
+        panel.update(logits=torch.eye(3), target=torch.arange(3))
+    told.merge(shown)
+    shown.load_state_dict(told.state_dict())
+    assert shown.rows == 6
+    with pytest.raises(StateError, match=r"category\(num_classes=4\)"):
+        told.merge(MetricCollection(["accuracy"], Category(4)))
+
+
 def test_side_data_of_an_output_are_no_matter_to_a_merge():
     """Every process has read its own copy of them."""
     first, second = (MetricCollection(["ndcg@1"], Ranking(item_groups=torch.arange(3))) for _ in range(2))
