@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from ray import PlacementGroupID
+from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
 
 from hpometrics import RayObjective
 from hpometrics.exceptions import NoFiniteValueError, RunError
@@ -18,6 +20,14 @@ SPACE = {"lr": Float(1e-4, 0.5, log=True)}
 POINTS = [{"lr": 1e-4}, {"lr": 0.2}, {"lr": 1e-3}, {"lr": 5e-2}]
 LEAVES = 0.01
 PBT = {"pbt": {"mutate": ["lr"], "perturbation_interval": 2}}
+
+
+@pytest.fixture(autouse=True)
+def freed(ray_cluster):
+    """All of the cluster: Ray now and then keeps what a population waited for, and nothing else fits then."""
+    for name, told in placement_group_table().items():
+        if told["state"] != "REMOVED":
+            remove_placement_group(PlacementGroup(PlacementGroupID.from_hex(name)))
 
 
 def make_train(checkpoints: bool = True) -> Any:
