@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, MetricNameError, StateError
 from ..objective import Objective
+from .autograd import without_autograd
 from .batches import batch_of
 from .features import OutputFeature, parse_feature
 from .gate import Gate, NonFinite
@@ -276,7 +277,7 @@ class MetricCollection:
             return
         if admitted is not batch:
             self._check_readable(admitted)  # on a device, rows left out are rows of weight 0
-        with torch.inference_mode(False), torch.no_grad():
+        with without_autograd():
             self._observe(admitted)
 
     def _count(self, rows: int) -> None:
@@ -323,13 +324,15 @@ class MetricCollection:
 
     def _compute_here(self) -> dict[str, Tensor]:
         complaint = self._gate.verdict()
-        values: dict[str, Tensor] = {}
+        with without_autograd():  # once for all
+            values = {
+                name: torch.as_tensor(metric.undefined(complaint) if complaint else metric.compute()).double()
+                for name, metric in self._metrics.items()
+            }
         self.reasons = {}
-        for name, metric in self._metrics.items():
-            value = metric.undefined(complaint) if complaint else torch.as_tensor(metric.compute())
-            values[name] = value.double()
+        for name, value in values.items():
             if value.ndim == 0 and math.isnan(value):
-                self.reasons[name] = metric.undefined_reason or "the metric gave nan"
+                self.reasons[name] = self._metrics[name].undefined_reason or "the metric gave nan"
         return values
 
     def _over_all_ranks(self) -> Self:

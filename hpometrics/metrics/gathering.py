@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .autograd import without_autograd
 from .features import CATEGORY, LOGITS
 from .likeness import Likeness
 from .outputs import Outputs
@@ -125,7 +126,7 @@ class Gathering:
         self._first = batch.of(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
 
     def _pass_on(self, batch: Outputs) -> None:
-        with torch.inference_mode(False), torch.no_grad():
+        with without_autograd():
             for statistic in self._direct:
                 statistic.check(batch)
             for statistic in self._direct:
@@ -150,7 +151,7 @@ class Gathering:
 
     def _count_made(self, batch: Outputs) -> None:
         """Count a batch that nobody handed in as it is."""
-        with torch.inference_mode(False), torch.no_grad():
+        with without_autograd():
             self._count(batch)
 
     def _count(self, batch: Outputs) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any, Self, TypeVar
 
@@ -228,12 +228,13 @@ class Keeper(torchmetrics.Metric):
             statistic.to(device)
         return module
 
-    @contextmanager
-    def _over_all_ranks(self) -> Iterator[None]:
+    def _over_all_ranks(self) -> AbstractContextManager[None]:
         """While computing, hold the statistics of all ranks of the process group, if there is one."""
-        if world_size() == 1 or not self._to_sync:
-            yield
-            return
+        alone = not self._to_sync or world_size() == 1
+        return nullcontext() if alone else self._merged_over_all_ranks()
+
+    @contextmanager
+    def _merged_over_all_ranks(self) -> Iterator[None]:
         own = self.kept
         merged = {name: merged_over_ranks(statistic) for name, statistic in own.items()}
         self._kept = merged

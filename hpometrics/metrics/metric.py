@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, StateError
 from ..objective import Objective
+from .autograd import without_autograd
 from .batches import batch_of
 from .features import FEATURES, InputType, OutputFeature
 from .gate import Gate, NonFinite
@@ -290,7 +291,7 @@ class Metric(Keeper):
             if not self.kept_by_others and self._gathers(named):
                 self._gate.wave_through()
             else:  # a state made in inference mode could not be added to later
-                with torch.inference_mode(False), torch.no_grad():
+                with without_autograd():
                     gated(*args, **kwargs)
             self.count()
 
@@ -304,7 +305,7 @@ class Metric(Keeper):
         @functools.wraps(compute)
         def wrapped() -> Any:
             if self._computed is None:
-                with torch.inference_mode(False), torch.no_grad(), self._over_all_ranks():
+                with without_autograd(), self._over_all_ranks():
                     self.__dict__["_computed"] = self._compute_defined(compute)
             return self._computed
 

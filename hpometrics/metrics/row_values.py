@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from .autograd import without_autograd
 from .metric import MeanMetric, Metric
 from .outputs import Outputs
 from .weighing import RowValues
@@ -31,7 +32,7 @@ def measured_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowVal
     [1.0, 0.0]
     """
     listed = list(metrics)
-    with torch.inference_mode(False), torch.no_grad():
+    with without_autograd():
         for metric in listed:
             metric.prepare(batch)
             for statistic in metric.kept.values():
@@ -79,6 +80,6 @@ def _one_by_one(metric: Metric, batch: Outputs) -> RowValues | None:
 def _value(metric: Metric, batch: Outputs) -> Tensor:
     metric.reset()
     metric._to_sync = False  # a row is this process's own
-    with torch.inference_mode(False), torch.no_grad():
+    with without_autograd():
         metric.observe(batch)
     return torch.as_tensor(metric.compute())

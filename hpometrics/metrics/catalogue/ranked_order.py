@@ -48,7 +48,7 @@ class MeanReciprocalRank(ListMetric):
 
     def values(self, cut: Cut) -> Tensor:
         """Take the place of the first hit alone, where it lies within k."""
-        first = (cut.lists.marks / cut.lists.places).amax(1, keepdim=True)
+        first = (cut.lists.marks * cut.lists.places.reciprocal()).amax(1, keepdim=True)
         return torch.where(first >= 1 / cut.k, first, 0.0)
 
 

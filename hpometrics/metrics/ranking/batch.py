@@ -184,7 +184,8 @@ class RankingBatch(TiledBatch):
         if self.items is not None and self.width:
             items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
         grades, ideal = self.relevance.at(columns), self.relevance.ideal(depth)
-        return Lists(values, columns, items, grades, self.relevance.counts, ideal)
+        graded = self.relevance.graded
+        return Lists(values, columns, items, grades, self.relevance.counts, ideal, graded=graded)
 
     def _placed(self) -> WholeLists:
         entries, counts = self.relevance.entries, self.relevance.counts

@@ -123,6 +123,14 @@ class Interactions:
         places += self.items.numpy()[offsets[0] : offsets[-1]]
         return places
 
+    def sizes_on_host(self, start: int, stop: int) -> npt.NDArray[np.float32] | int:
+        """The grades of the rows from `start` up to `stop`, by NumPy; 1 where none was given."""
+        if self.grades is None:
+            return 1
+        low, high = self.offsets[start], self.offsets[stop]
+        grades: npt.NDArray[np.float32] = self.grades.numpy()[low:high]
+        return grades
+
     def where(self, keep: Tensor) -> Interactions:
         """Return the same rows with those of their entries where `keep`, (entries,) bool, is true."""
         grades = None if self.grades is None else self.grades[keep]

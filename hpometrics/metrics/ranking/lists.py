@@ -21,16 +21,26 @@ class Lists:
         grades: (rows, depth) float32, how relevant each item is, 0 if not.
         relevant: (rows,) int64, how many items are relevant to each row.
         ideal: (rows, depth) float32, the largest grades of each row, falling, 0 behind them.
+        graded: whether there may be grades other than 0 and 1.
     """
 
     endless: ClassVar[bool] = False
     """Whether they go on to the last item, and have a place for what is relevant alone."""
 
     def __init__(
-        self, values: Tensor, columns: Tensor, items: Tensor, grades: Tensor, relevant: Tensor, ideal: Tensor
+        self,
+        values: Tensor,
+        columns: Tensor,
+        items: Tensor,
+        grades: Tensor,
+        relevant: Tensor,
+        ideal: Tensor,
+        *,
+        graded: bool = True,
     ) -> None:
         self.values, self.columns, self.items = values, columns, items
         self.grades, self.relevant, self.ideal = grades, relevant, ideal
+        self.graded = graded
         self._cuts: dict[tuple[int, ...], Cut] = {}
 
     def __len__(self) -> int:
@@ -59,7 +69,7 @@ class Lists:
     @cached_property
     def marks(self) -> Tensor:
         """1 where an item of a list is relevant, else 0, (rows, depth) float64."""
-        return self.grades.sign().clamp_(min=0).double()
+        return self.grades.sign().clamp_(min=0).double() if self.graded else self.worth
 
     @cached_property
     def found(self) -> Tensor:
@@ -69,6 +79,8 @@ class Lists:
     @cached_property
     def lengths(self) -> Tensor:
         """How many items each list has, (rows, 1) float64."""
+        if on_host(self.items) and bool((self.items[:, -1:] >= 0).all()):  # no list ends early
+            return self.values.new_full((len(self), 1), self.depth, dtype=torch.float64)
         return self.real.sum(1, keepdim=True).double()
 
     @cached_property
@@ -119,7 +131,7 @@ class Lists:
     def part(self, start: int, stop: int) -> Lists:
         """Return the lists of some rows."""
         own = (self.values, self.columns, self.items, self.grades, self.relevant, self.ideal)
-        return Lists(*(tensor[start:stop] for tensor in own))
+        return Lists(*(tensor[start:stop] for tensor in own), graded=self.graded)
 
 
 class Cut:
@@ -140,7 +152,7 @@ class Cut:
     @cached_property
     def found(self) -> Tensor:
         """How many relevant items a list of each k has, (rows, cutoffs) float64."""
-        return self.sum(self.lists.marks)
+        return self.last(self.lists.found)
 
     @cached_property
     def lengths(self) -> Tensor:
@@ -172,7 +184,7 @@ class Cut:
 
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""
-        return values[:, self._last]
+        return values.T.index_select(0, self._last).T
 
 
 def earlier(values: Tensor, first: float) -> Tensor:

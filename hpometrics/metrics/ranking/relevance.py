@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -12,7 +15,7 @@ from .host import on_host
 from .interactions import Interactions
 from .padded import Padded
 
-_BUFFER = 1 << 21  # grades of rows over all columns that are held at a time
+_BUFFER = 1 << 20  # grades of rows over all columns that are held at a time
 _BUFFER_ON_DEVICE = 1 << 28
 
 
@@ -35,6 +38,10 @@ class Relevance(Protocol):
     @property
     def entries(self) -> Interactions:
         """The relevant columns of each row with their grades."""
+
+    @property
+    def graded(self) -> bool:
+        """Whether grades other than 1 may be among them."""
 
     @property
     def refused(self) -> SparseRelevance | None:
@@ -63,6 +70,11 @@ class DenseRelevance:
     def counts(self) -> Tensor:
         """How many items are relevant to each row."""
         return (self._target > self._threshold).sum(1)
+
+    @property
+    def graded(self) -> bool:
+        """Whether the matrix is not one of flags."""
+        return self._target.dtype is not torch.bool
 
     def at(self, columns: Tensor) -> Tensor:
         """Give the grades of columns of each row."""
@@ -130,33 +142,43 @@ class SparseRelevance:
         self.named = entries if named is None else named
         self.refused, self.unjudged = refused, unjudged
 
+    @property
+    def graded(self) -> bool:
+        """Whether entries were given grades."""
+        return self.entries.grades is not None
+
     def at(self, columns: Tensor) -> Tensor:
         """Give the grades of columns of each row."""
-        most = _BUFFER if columns.device.type == "cpu" else _BUFFER_ON_DEVICE
-        stride = self._width + 1
-        height = min(max(1, most // stride), max(1, len(columns)))
-        plain = self.entries.grades is None and not isinstance(self.entries, Padded)
-        kind = torch.uint8 if plain else torch.float32
-        buffer = torch.zeros(height * stride, dtype=kind, device=columns.device)
-        found = torch.empty(columns.shape, device=columns.device)
-        for start in range(0, len(columns), height):
-            found[start : start + height] = self._at(start, columns[start : start + height], buffer)
-        return found
+        if isinstance(self.entries, Padded):
+            return self._at_on_device(self.entries, columns)
+        return torch.from_numpy(self._at_on_host(columns.numpy()))
 
     def has(self, columns: Tensor) -> Tensor:
         """Which columns (rows, k) of each row are entries, whatever their grades: (rows, k) bool."""
         return SparseRelevance(self.entries.ungraded(), self._width, self.counts).at(columns) > 0
 
-    def _at(self, start: int, columns: Tensor, buffer: Tensor) -> Tensor:
-        part = self.entries.part(start, start + len(columns))
-        stride = self._width + 1  # column -1, where there is no item, is the last of the row before
-        first = torch.arange(len(columns), device=columns.device).unsqueeze(1) * stride
-        asked = first + columns
-        if isinstance(part, Padded):
-            buffer.zero_()
-            return _added(buffer, part, stride)[asked]
-        grades = 1 if part.grades is None else part.grades
-        return _written_and_read(buffer, part.places(stride), grades, asked)
+    def _at_on_device(self, entries: Padded, columns: Tensor) -> Tensor:
+        stride = self._width + 1
+        found = torch.empty(columns.shape, device=columns.device)
+        for start, stop in _blocks(len(columns), _BUFFER_ON_DEVICE // stride):
+            first = torch.arange(stop - start, device=columns.device).unsqueeze(1) * stride
+            flat = torch.zeros((stop - start) * stride, device=columns.device)
+            found[start:stop] = _added(flat, entries.part(start, stop), stride)[first + columns[start:stop]]
+        return found
+
+    def _at_on_host(self, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """The same by NumPy, which writes and reads single places several times faster."""
+        entries, stride = self.entries, self._width + 1  # column -1 is the last of the row before
+        height = min(max(1, _BUFFER // stride), len(columns))
+        first = np.arange(height)[:, None] * stride
+        buffer = np.zeros(height * stride, np.uint8 if entries.grades is None else np.float32)
+        found = np.empty(columns.shape, np.float32)
+        for start, stop in _blocks(len(columns), height):
+            places = entries.places_on_host(start, stop, stride)
+            buffer[places] = entries.sizes_on_host(start, stop)
+            found[start:stop] = buffer.take(first[: stop - start] + columns[start:stop])
+            buffer[places] = 0
+        return found
 
     def ideal(self, k: int) -> Tensor:
         """The k largest grades of each row."""
@@ -187,16 +209,11 @@ def _added(flat: Tensor, part: Padded, width: int) -> Tensor:
     return flat.index_add_(0, part.places(width), part.sizes)
 
 
-def _written_and_read(buffer: Tensor, places: Tensor, grades: Tensor | int, asked: Tensor) -> Tensor:
-    """Write grades into a buffer of zeros, read what is asked for, and take them out again."""
-    given: tuple[Any, ...] = (buffer, places, grades, asked)
-    if buffer.device.type == "cpu":  # NumPy indexes several times faster
-        given = tuple(x.numpy() if isinstance(x, Tensor) else x for x in given)
-    buffer, places, grades, asked = given
-    buffer[places] = grades
-    found = buffer.take(asked)
-    buffer[places] = 0
-    return torch.as_tensor(found)
+def _blocks(rows: int, height: int) -> Iterator[tuple[int, int]]:
+    """First row and end of blocks of at most so many rows each, of one at least."""
+    height = max(1, height)
+    for start in range(0, rows, height):
+        yield start, min(rows, start + height)
 
 
 def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:

@@ -67,9 +67,10 @@ def _in_two_steps(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     rows, width = numbers.shape
     flat = _candidates(numbers, _bounds(scores, k))
     first = np.arange(rows + 1) * width
-    counts = np.diff(np.searchsorted(flat, first))
-    keys = _keys(numbers.reshape(-1)[flat], flat - np.repeat(first[:-1], counts))
-    values, columns = _read(_smallest(keys, counts, k))
+    counts = np.diff(flat.searchsorted(first))
+    found = numbers.reshape(-1).take(flat)
+    flat -= first[:-1].repeat(counts)
+    values, columns = _read(_smallest(_keys(found, flat), counts, k))
     return torch.from_numpy(values), torch.from_numpy(columns)
 
 
@@ -100,20 +101,24 @@ def _candidates(numbers: Floats, bounds: Floats) -> Integers:
     np.greater_equal(numbers, bounds[:, None], out=flags[:size].reshape(numbers.shape))
     words = flags.view(np.uint64)
     some = np.flatnonzero(words != 0)
-    inside = np.flatnonzero(words[some].view(np.bool_))
-    found: Integers = some[inside >> 3] * 8 + (inside & 7)
+    inside = np.flatnonzero(words.take(some).view(np.bool_))
+    found: Integers = some.take(inside >> 3)
+    found *= 8
+    found += inside & 7
     return found
 
 
 def _keys(values: Floats, columns: Integers) -> Integers:
     """Integers that rise as scores fall and, among equal scores, as columns rise."""
-    bits = (values + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
-    return ((~_rising(bits)).astype(np.int64) << 32) | columns
+    keys = _rising((0 - values).view(np.int32)).astype(np.int64)  # both zeros become 0.0
+    keys <<= 32
+    keys |= columns
+    return keys
 
 
 def _read(keys: Integers) -> tuple[Floats, Integers]:
     """Scores and columns of keys; of the last key -inf and -1."""
-    values: Floats = _rising(~(keys >> 32).astype(np.int32)).view(np.float32)
+    values: Floats = 0 - _rising((keys >> 32).astype(np.int32)).view(np.float32)
     return values, keys.astype(np.int32).astype(np.int64)
 
 

@@ -42,7 +42,7 @@ class Measured:
         """The weighted sum of the values of each column, `total`, and what they weigh, `weight`."""
         if self._own is None and self._weight is None:
             total = self.values.sum(0)
-            if on_host(total) and not math.isnan(total.sum()):  # every row has a value
+            if on_host(total) and not any(map(math.isnan, total.tolist())):  # every row has a value
                 return {"total": total, "weight": torch.full_like(total, len(self.values))}
         total = (torch.where(self.weights > 0, self.values, 0.0) * self.weights).sum(0)
         return {"total": total, "weight": self.weights.sum(0)}

@@ -96,7 +96,12 @@ def test_parts_and_places():
     part = Interactions.of(GRADES, "target").part(1, 3)
     assert part.counts.tolist() == [0, 2] and part.row_of.tolist() == [1, 1]
     assert part.places(5).tolist() == [5, 8]
-    assert Interactions.of(GRADES, "target").places_on_host(1, 3, 5).tolist() == [5, 8]
+    whole = Interactions.of(GRADES, "target")
+    assert whole.places_on_host(1, 3, 5).tolist() == [5, 8]
+    assert (
+        whole.sizes_on_host(1, 3).tolist() == part.sizes.tolist()
+        and whole.ungraded().sizes_on_host(1, 3) == 1
+    )
     large = part.where(part.sizes > 1)
     assert (large.offsets.tolist(), large.items.tolist()) == ([0, 0, 1], [0])
 
