@@ -13,7 +13,7 @@ from ..search.atomic import atomic_write
 from ..search.readings import numbers_of
 from ..search.record import EpochRecord
 from .logger import Standing
-from .report import VALIDATION, place_of, splits_of
+from .report import VALIDATION, place_of
 
 TRAINSTATS_FILE = ".trainstats"
 _NULL = "null"
@@ -92,9 +92,10 @@ class TrainStats:
 
     def _take(self, record: EpochRecord) -> None:
         self._totals = self._totals.after(record)
-        for split in (VALIDATION, *splits_of(record.values)):
-            told = _report(record, split, self._totals._asdict())
-            self._reports.setdefault(split, {})[record.epoch] = _json(told)
+        totals = self._totals._asdict()
+        known = {name: total for name, total in totals.items() if total is not None}
+        for split, numbers in _by_split(record).items():  # among them may be a total that the engine logs
+            self._reports.setdefault(split, {})[record.epoch] = _json({**totals, **numbers, **known})
         self._reasons += map(_json, _reasons(record))
 
     def _write(self, run: Standing) -> None:
@@ -121,14 +122,15 @@ class TrainStats:
         return _NULL if picked is None else self._reports.get(split, {}).get(picked, _NULL)
 
 
-def _report(record: EpochRecord, split: str, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the numbers of a split; a total that is not known may be among them, logged by the engine."""
-    numbers = {
-        name.removeprefix(f"{split}:"): value if math.isfinite(value) else None
-        for name, value in numbers_of(record.values).items()
-        if place_of(name)[0] == split
-    }
-    return {**totals, **numbers, **{name: total for name, total in totals.items() if total is not None}}
+def _by_split(record: EpochRecord) -> Mapping[str, Mapping[str, float | None]]:
+    """Give the numbers of each split that there are values of, and of validation at any rate."""
+    found: dict[str, dict[str, float | None]] = {VALIDATION: {}}
+    for name, value in record.values.items():
+        split = place_of(name)[0]
+        numbers = found.setdefault(split, {})
+        if not isinstance(value, list):
+            numbers[name.removeprefix(f"{split}:")] = value if math.isfinite(value) else None
+    return found
 
 
 def _reasons(record: EpochRecord) -> Iterable[dict[str, Any]]:

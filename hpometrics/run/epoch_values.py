@@ -37,6 +37,8 @@ class EpochValues:
         Raises:
             RunError: a name is that of a value of another kind; `all/loss` is another name of `loss`.
         """
+        if not values:
+            return
         kinds = {value_named(name): kind for name in values}
         if clash := sorted(kinds.keys() & self._kinds.keys()):
             other = self._kinds[clash[0]]

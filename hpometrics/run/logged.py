@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -12,16 +11,14 @@ import torch
 
 from ..exceptions import RunError
 from ..search.values import shown
-
-State = Mapping[str, tuple[float, str | None]]
-"""Each value with the reason of one that is undefined."""
+from .watched_ranks import Told
 
 
 class Logged:
     """What was logged in this epoch; of a name the last one stays."""
 
     def __init__(self) -> None:
-        self._values: dict[str, tuple[Any, str | None]] = {}
+        self.reset()
 
     def take(self, name: str, value: Any) -> None:
         """Keep a number as it is; a tensor stays where it is until the epoch closes.
@@ -30,7 +27,8 @@ class Logged:
             RunError: it is no number, or its name cannot be printed on a line.
         """
         _check_name(name)
-        self._values[name] = _number(name, value), None
+        self._values[name] = _number(name, value)
+        self._reasons.pop(name, None)
 
     def undefined(self, name: str, reason: str) -> None:
         """Keep that a value is undefined and why.
@@ -41,15 +39,16 @@ class Logged:
         _check_name(name)
         if not isinstance(reason, str) or not reason:
             raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
-        self._values[name] = math.nan, reason
+        self._values[name], self._reasons[name] = math.nan, reason
 
-    def state(self) -> State:
-        """Each value as a plain number, with its reason."""
-        return {name: (float(value), reason) for name, (value, reason) in self._values.items()}
+    def state(self) -> Told:
+        """Each value as a plain number, and the reason of one that is undefined."""
+        return {name: float(value) for name, value in self._values.items()}, self._reasons
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        self._values = {}
+        self._values: dict[str, Any] = {}
+        self._reasons: dict[str, str] = {}
 
 
 def _check_name(name: str) -> None:

@@ -19,14 +19,13 @@ from .examples.finder import Examples
 from .examples.lines import Line
 from .kept import Keeping, KeptPart, kept_of
 from .logged import Logged
-from .rank_state import Additives, RankState, added_up, by_split, first_of
+from .rank_state import Additives, RankState, by_split, joined
 from .ranks import Ranks
 from .recorded import Recorded, reading
 from .spec import RunSpec
 from .split_panel import SplitPanel, called_of, check_split
 from .tallies import EXAMPLES, KEYWORDS, NO_TASK, Tallies
 from .watch import Watches
-from .watched_ranks import over_ranks
 
 _ENTRIES = "examples"
 
@@ -38,7 +37,7 @@ class Panels:
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
-    examples; none unless the spec asks for them. `kept` are its statistics, as many as the spec says.
+    examples; None unless the spec asks for them. `kept` are its statistics, as many as the spec says.
 
     Args:
         spec: what is measured.
@@ -58,7 +57,7 @@ class Panels:
         self.watches = Watches()
         self._keeping: Keeping = spec.statistics if keeps else "none"
         self.per_user: PerUser | None = None
-        self.examples: tuple[Line, ...] = ()
+        self.examples: tuple[Line, ...] | None = None
         self.kept: tuple[KeptPart, ...] = ()
         for split, collections in spec.collections.items():
             if any(collection.names for collection in collections.values()):  # nan without a batch
@@ -168,25 +167,23 @@ class Panels:
             {split: recorded.state() for split, recorded in self._recorded.items()},
             self.watches.close(),
             self._logged.state(),
-            None if self._examples is None else self._examples.found(void),
+            [] if self._examples is None else [self._examples.found(void)],
         )
 
     def _put_together(self, states: Sequence[RankState]) -> EpochValues:
         """The values of all ranks, whatever each of them met; then nothing of the epoch is held."""
-        panels = self._over_ranks(states)
-        counted = added_up(state.counted for state in states)
-        recorded = added_up(state.recorded for state in states)
-        values, reasons = self._measured(panels, counted, recorded)
+        panels, state = self._over_ranks(states), joined(states)
+        values, reasons = self._measured(panels, state.counted, state.recorded)
         self.per_user = _by_user(panels.values())
         if self._examples is not None:
-            self.examples = self._examples.close([s.examples for s in states if s.examples is not None])
-        if self._keeping != "none":
+            self.examples = self._examples.close(state.examples)
+        if panels and self._keeping != "none":
             self.kept = kept_of((one for p in panels.values() for one in p.measured()), self._keeping)
-        epoch = EpochValues(self._spec, _tasks_of(panels.values(), recorded.values()))
+        epoch = EpochValues(self._spec, _tasks_of(panels.values(), state.recorded.values()))
         self._reset()
         epoch.take("recorded", values, reasons)
-        epoch.take("watched", *over_ranks([state.watched for state in states]))
-        epoch.take("logged", *first_of(state.logged for state in states))
+        epoch.take("watched", *state.watched)
+        epoch.take("logged", *state.logged)
         return epoch
 
     def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitPanel]:

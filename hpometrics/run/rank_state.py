@@ -1,16 +1,15 @@
-"""RankState: all that one process has of an epoch, in the form in which the others are told."""
+"""RankState: all that one process has of an epoch, or several of them, as the others are told it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..metrics.report import Report
 from .examples.finder import FoundExamples
-from .logged import State as Logged
 from .recorded import together
-from .watched_ranks import Told as Watched
+from .watched_ranks import Told, over_ranks
 
 Additives = Mapping[str, Mapping[str, Report]]
 """Additive values by split and task."""
@@ -18,24 +17,35 @@ Additives = Mapping[str, Mapping[str, Report]]
 
 @dataclass(frozen=True)
 class RankState:
-    """What one process measured, counted, recorded, watched and logged, by split where there are several.
+    """What one process or several counted, recorded, watched, logged and found, by split where there are any.
 
-    `measured` is empty where there is no other process to be told.
+    `measured` is what one process measured; it is empty where there is no other to be told.
     """
 
     measured: Mapping[str, Mapping[str, Any]]
     counted: Additives
     recorded: Additives
-    watched: Watched
-    logged: Logged
-    examples: FoundExamples | None
+    watched: Told
+    logged: Told
+    examples: Sequence[FoundExamples]
 
 
-def added_up(states: Iterable[Additives]) -> Additives:
+def joined(states: Sequence[RankState]) -> RankState:
+    """What processes have together, in the order of ranks, but for what they measured: panels merge that."""
+    if len(states) == 1:
+        return states[0]
+    return RankState(
+        {},
+        _added_up(state.counted for state in states),
+        _added_up(state.recorded for state in states),
+        over_ranks([state.watched for state in states]),
+        _first_of([state.logged for state in states]),
+        [found for state in states for found in state.examples],
+    )
+
+
+def _added_up(states: Iterable[Additives]) -> Additives:
     """Add up additive values of several processes."""
-    first, *others = states = list(states)
-    if not others:
-        return first
     return {split: together(parts) for split, parts in by_split(states).items()}
 
 
@@ -46,8 +56,11 @@ def by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {split: [state[split] for state in states if split in state] for split in splits}
 
 
-def first_of(logged: Iterable[Logged]) -> tuple[dict[str, float], dict[str, str]]:
+def _first_of(logged: Sequence[Told]) -> Told:
     """Logged numbers cannot be added: the first process that has one says it, so that all stop as one."""
-    told = {name: value for each in reversed(list(logged)) for name, value in each.items()}
-    reasons = {name: reason for name, (_, reason) in told.items() if reason is not None}
-    return {name: value for name, (value, _) in told.items()}, reasons
+    values: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    for own, why in logged:
+        reasons |= {name: reason for name, reason in why.items() if name not in values}
+        values |= {name: value for name, value in own.items() if name not in values}
+    return values, reasons

@@ -80,7 +80,8 @@ class Traces:
         """
         if panels.per_user is not None:
             self.users.follow(epoch, picked, panels.per_user)
-        self.examples.follow(epoch, picked, panels.examples)
+        if panels.examples is not None:
+            self.examples.follow(epoch, picked, panels.examples)
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(epoch, self._states, random)
             if self._keep is not Keep.ALL:

@@ -10,7 +10,7 @@ from ..metrics.diagnostics import diagnostic
 
 Numbers = Mapping[str, float]
 Told = tuple[Numbers, Mapping[str, str]]
-"""The values that one process watched, and why some are nan."""
+"""The values that one process tells, and why some are nan."""
 
 _RULES: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": math.fsum,
@@ -21,7 +21,7 @@ _RULES: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-def over_ranks(told: Sequence[Told]) -> tuple[dict[str, float], dict[str, str]]:
+def over_ranks(told: Sequence[Told]) -> Told:
     """Put together the values of processes in the order of ranks; those that lack one do not count.
 
     A value that is nan on one rank is nan, with the rank in the reason.
@@ -29,8 +29,6 @@ def over_ranks(told: Sequence[Told]) -> tuple[dict[str, float], dict[str, str]]:
     >>> over_ranks([({"gnorm": 1.0, "ups": 3.0}, {}), ({"gnorm": 2.0, "ups": 2.0}, {}), ({}, {})])
     ({'gnorm': 1.5, 'ups': 2.0}, {})
     """
-    if len(told) == 1:
-        return dict(told[0][0]), dict(told[0][1])
     names = dict.fromkeys(name for values, _ in told for name in values)
     values = {name: _together(name, [own[name] for own, _ in told if name in own]) for name in names}
     reasons: dict[str, str] = {}

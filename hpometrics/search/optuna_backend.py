@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import optuna
+from optuna.pruners import NopPruner
 from optuna.trial import BaseTrial
 
 from ..objective import Objective
@@ -69,6 +70,8 @@ class OptunaReporter:
         self._known: set[int] = set(getattr(known, "intermediate_values", ()))
         self._newest = max(self._known, default=-1)
         self._pruned: int | None = known.user_attrs.get(PRUNED)
+        pruner = getattr(getattr(trial, "study", None), "pruner", None)
+        self._prunes = type(pruner) is not NopPruner  # which would look at the trial and let it go on
         self._silent = False
 
     @property
@@ -105,7 +108,7 @@ class OptunaReporter:
                 self.trial.report(value, epoch)
                 self._known.add(epoch)
                 self._newest = max(self._newest, epoch)
-            if final or not (self._pruned == epoch or self.trial.should_prune()):
+            if final or not (self._pruned == epoch or (self._prunes and self.trial.should_prune())):
                 return
             self.trial.set_user_attr(PRUNED, epoch)  # asha does not say it twice
             raise optuna.TrialPruned(

@@ -159,7 +159,7 @@ class TrialRecord:
 
     def to_json(self, home: Path | None = None) -> dict[str, Any]:
         """Write all but the epochs as plain JSON; a checkpoint below `home` relative to it."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "epochs"}
+        told = {name: value for name, value in vars(self).items() if name != "epochs"}
         told["state"] = self.state.value
         told["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
         told["started"] = self.started.isoformat() if self.started else None
@@ -233,7 +233,7 @@ def write_trial(directory: Path, record: TrialRecord) -> None:
 
 def _page(told: Mapping[str, Any]) -> str:
     """Write a field per line, by the encoder that is written in C, which knows no indent."""
-    lines = ",\n".join(f" {_line(name)}: {_line(value)}" for name, value in sorted(told.items()))
+    lines = ",\n".join(f' "{name}": {_line(value)}' for name, value in sorted(told.items()))
     return f"{{\n{lines}\n}}\n"
 
 

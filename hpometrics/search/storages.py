@@ -79,19 +79,21 @@ def close_storage(storage: BaseStorage) -> None:
         inner.close()
 
 
-@contextmanager
-def storing() -> Iterator[None]:
-    """Say of a study that cannot be read or written that this is no fault of a trial.
+class storing:
+    """Say of a study that cannot be read or written that this is no fault of a trial; a class as `writing`.
 
     Raises:
         DiskError: it cannot.
     """
-    try:
-        yield
-    except _failures() as err:
-        raise DiskError(
-            f"the study cannot be read or written: {_cause(err)}; what is recorded stands"
-        ) from err
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is not None and isinstance(error, _failures()):
+            raise DiskError(
+                f"the study cannot be read or written: {_cause(error)}; what is recorded stands"
+            ) from error
 
 
 @contextmanager

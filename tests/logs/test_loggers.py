@@ -73,6 +73,31 @@ def test_a_logger_is_told_how_the_run_stands():
     ]
 
 
+def test_a_logger_that_changes_params_changes_those_of_no_run(tmp_path):
+    """The record and the training code have what was drawn, down to a list in it."""
+
+    class Careless(Notes):
+        def epoch(self, run):
+            run.params["layers"].append(1)
+
+    seen = []
+
+    def watched(params, run):
+        train(params, run)
+        seen.append(run.params)
+
+    params = {"layers": [8, 4]}
+    record = run_trial(
+        watched,
+        params,
+        RunSpec(metric=LOSS),
+        ListReporter(0, params),
+        directory=tmp_path,
+        loggers=[Careless()],
+    )
+    assert params == record.params == seen[0] == {"layers": [8, 4]}
+
+
 def test_a_restored_run_tells_what_it_has(tmp_path):
     """The epochs before the restart are the history with which it begins; they are not told again."""
     with pytest.raises(KeyboardInterrupt), Run(metric=LOSS, directory=tmp_path) as run:

@@ -8,9 +8,11 @@ from typing import Any
 import optuna
 import pytest
 
+from hpometrics.logs.logger import Standing
 from hpometrics.logs.trainstats import TrainStats
 from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported, Run
+from hpometrics.search.record import EpochRecord
 
 LOSS = Reported("loss", MINIMIZE)
 PARLAI = {
@@ -67,6 +69,18 @@ def test_what_is_not_known_is_null(tmp_path):
     told = trained(tmp_path, [0.5])
     assert (told["parleys"], told["train_steps"], told["train_reports"]) == (None, None, [])
     assert (told["valid_reports"][0]["total_exs"], told["final_test_report"]) == (None, None)
+
+
+def test_a_split_of_which_there_is_a_curve_alone_has_the_totals(tmp_path):
+    """A curve is no number, so the report of its split holds nothing else."""
+    log = TrainStats(tmp_path)
+    record = EpochRecord(0, {"loss": 0.5, "test:roc_curve": [[0.0, 1.0], [0.0, 1.0]]}, seconds=2.0)
+    log.end(Standing("loss", {}, tmp_path, [record], [0], complete=True))
+    told = stats_of(tmp_path)
+    assert told["final_test_report"] == {
+        "parleys": None, "train_time": 2.0, "train_steps": None, "total_epochs": 1, "total_exs": None,
+    }  # fmt: skip
+    assert told["final_valid_report"] == {**told["final_test_report"], "loss": 0.5}
 
 
 def test_a_nan_is_null_and_has_its_reason(tmp_path):

@@ -85,6 +85,17 @@ def test_the_final_epoch_is_never_pruned():
     report_all(OptunaReporter(study.ask()), [0.1])
 
 
+def test_a_pruner_that_stops_nothing_is_not_asked(monkeypatch):
+    """To be asked it would have a copy of the trial made at every epoch; the reports are all there."""
+    asked = []
+    monkeypatch.setattr(optuna.trial.Trial, "should_prune", lambda trial: bool(asked.append(trial.number)))
+    for pruner in (make_pruner(None), make_pruner("median")):
+        study = optuna.create_study(pruner=pruner)
+        report_all(OptunaReporter(study.ask()), [0.8, 0.9, 0.7])
+        assert study.trials[0].intermediate_values == {0: 0.8, 1: 0.9, 2: 0.7}
+    assert asked == [0, 0]
+
+
 def test_epochs_that_the_trial_already_has_are_skipped_in_silence(storage):
     """A trial that goes on reports the old epochs again: no warning, the first values stay."""
     study = open_study(storage, "s", {"loss": MINIMIZE})
