@@ -106,7 +106,12 @@ class Gate:
 
 
 def counting_rows(batch: Outputs) -> Tensor | None:
-    """Which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does."""
+    """Which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does.
+
+    A row of a set counts if any of its labels is known.
+    """
+    if batch.known is not None:
+        return batch.known.any(1)
     ignored: int | None = getattr(batch.feature, "ignore_index", None)
     if ignored is None or batch.feature.type not in _BY_ROW or not batch.has_target:
         return None

@@ -21,7 +21,7 @@ from .outputs import Outputs
 from .registry import printed_name, registered_types
 from .statistics.mean import Sums, WeightedMean
 from .statistics.statistic import Statistic
-from .weighing import Measured, RowValues, weighed, weighed_rows
+from .weighing import Measured, RowValues, of_known, weighed, weighed_rows
 
 
 class AnyOutput(OutputFeature):
@@ -394,11 +394,12 @@ class MeanMetric(Metric):
         Raises:
             MetricInputError: the measured values or weights do not have one entry per row.
         """
-        return weighed(self.measure(batch), batch.target, batch.weight, self.name)
+        measured = of_known(self.measure(batch), batch.known)
+        return weighed(measured, batch.target, batch.weight, self.name)
 
     def row_values(self, batch: Outputs) -> RowValues | None:
         """Give each row's value and weight; None of a metric that has one value for the whole batch."""
-        return weighed_rows(self.measure(batch), batch.target, self.name)
+        return weighed_rows(of_known(self.measure(batch), batch.known), batch.target, self.name)
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch, and note whether one like it needs no more than `get_current_value` to be measured."""
