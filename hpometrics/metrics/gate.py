@@ -53,6 +53,16 @@ class Gate:
         """Take over the complaint of another gate whose batches were merged in."""
         self._complaint = self._complaint or complaint
 
+    def refuse(self, found: NonFiniteError) -> None:
+        """Do with a batch that is let in, and in which a metric finds nan or infinite values, as with others.
+
+        Raises:
+            NonFiniteError: what was found, but under `propagate`; only the metric knows which rows hold it.
+        """
+        if self.non_finite != "propagate":
+            raise found
+        self.recall(f"batch {self._batches - 1}: {found}")
+
     def wave_through(self) -> None:
         """Count a batch that was found to be like the one before, and sound."""
         self._batches += 1

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError, StateError
+from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ..objective import Objective
 from .average import Average
 from .batches import batch_of
@@ -143,9 +143,11 @@ class Metric(Keeper):
         before = self.snapshot() if overrides_update(self) else {}
         try:
             self.observe(batch)
-        except Exception:
+        except Exception as err:
             self.restore(before)
-            raise
+            if not isinstance(err, NonFiniteError):
+                raise
+            self._gate.refuse(err)
 
     def batch(self, preds: Any, target: Any, tensors: Mapping[str, Any]) -> Outputs:
         """Make one batch of what `update` was given."""
