@@ -252,7 +252,21 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
     top = _top_label(batch)
     within = f"{name} of a {feature.type} output lie in 0..{'' if top is None else top}"
     outside = (low < 0) if top is None else (low < 0) | (high > top)
-    yield Check(outside, within, lambda: f"{within}, got values from {float(low):g} to {float(high):g}")
+    yield Check(
+        outside,
+        within,
+        lambda: (
+            f"{within}, got values from {float(low):g} to {float(high):g}"
+            + (_ignoring_hint(feature, float(low)) if name == "target" else "")
+        ),
+    )
+
+
+def _ignoring_hint(feature: OutputFeature, low: float) -> str:
+    """What to say of a target below 0, which may mark what does not count."""
+    if low >= 0 or getattr(feature, "ignore_index", 0) is not None:
+        return ""
+    return f"; if {low:g} marks what does not count, say so: {feature.type}(ignore_index={low:g})"
 
 
 def read(value: Tensor) -> Any:

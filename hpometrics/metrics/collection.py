@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError, MetricNameError, StateError
+from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError
 from ..objective import Objective
 from .autograd import without_autograd
 from .batches import batch_of
@@ -277,8 +277,11 @@ class MetricCollection:
             return
         if admitted is not batch:
             self._check_readable(admitted)  # on a device, rows left out are rows of weight 0
-        with without_autograd():
-            self._observe(admitted)
+        try:
+            with without_autograd():
+                self._observe(admitted)
+        except NonFiniteError as err:
+            self._gate.refuse(err)
 
     def _count(self, rows: int) -> None:
         for metric in self._metrics.values():

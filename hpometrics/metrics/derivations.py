@@ -138,6 +138,22 @@ def counted_of(batch: Outputs) -> Tensor:
     return torch.ones_like(batch.index, dtype=torch.bool) if ignored is None else batch.index != ignored
 
 
+def known_of(batch: Outputs) -> Tensor | None:
+    """Which labels of a set are known; None where nothing says that one is not."""
+    ignored: int | None = getattr(batch.feature, "ignore_index", None)
+    if ignored is None or batch.feature.type != SET or not batch.has_target:
+        return None
+    return batch.target != ignored
+
+
+def column_weight_of(batch: Outputs, columns: int) -> Tensor | None:
+    """How much each column of each row counts; None if each counts 1."""
+    weight = None if batch.weight is None else batch.weight.unsqueeze(1).expand(-1, columns)
+    if batch.known is None:
+        return weight
+    return batch.known.double() if weight is None else weight * batch.known
+
+
 def decided_of(batch: Outputs) -> Decided:
     """The decided positions; on a device, where dropping some would wait, these get weight 0."""
     target, preds, weight = batch.index, batch.predictions.long(), batch.weight
@@ -169,8 +185,13 @@ def _threshold(batch: Outputs) -> float:
     return torch.logit(torch.tensor(threshold, dtype=torch.float64)).item()
 
 
-def predicted_flags_of(batch: Outputs) -> Tensor:
-    """The predicted labels of a set, float32 of 0 and 1."""
+def label_flags_of(batch: Outputs) -> tuple[Tensor, Tensor]:
+    """The predicted and the right labels of a set, float32 of 0 and 1; one that is not known is 0 in both."""
+    predicted, right = _predicted_flags(batch), batch.outcome.float()
+    return (predicted, right) if batch.known is None else (predicted * batch.known, right)
+
+
+def _predicted_flags(batch: Outputs) -> Tensor:
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS].float()
     scores = batch.scores

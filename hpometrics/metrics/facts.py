@@ -162,7 +162,8 @@ def _extras_of(cls: type) -> dict[str, bool]:
     declared = getattr(cls, "extras", ())
     needed = getattr(cls, "needs", [extra for extra in declared if extra not in _TEXTS])
     stated = {extra: extra in needed for extra in declared}
-    reader = getattr(cls, "get_current_value", None) or getattr(cls, "update", None)
+    readers = (vars(base).get(name) for base in cls.__mro__ for name in ("update", "get_current_value"))
+    reader = next(filter(None, readers), None)
     read = [] if reader is None else list(inspect.signature(reader).parameters.values())[3:]
     named = {
         p.name: p.default is p.empty for p in read if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)

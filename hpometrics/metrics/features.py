@@ -151,16 +151,21 @@ class Category(OutputFeature):
 class Set(OutputFeature):
     """Any number of labels per row (multilabel), each predicted when its probability exceeds `threshold`.
 
+    A label whose target is `ignore_index` is not known: it counts for nothing in its row, as if it were not
+    there. A row of which no label is known counts for nothing.
+
     Shape: logits, probabilities, predictions, target (N, L).
     """
 
     type: ClassVar[str] = SET
     num_labels: int | None = None
     threshold: float = 0.5
+    ignore_index: int | None = None
 
     def __post_init__(self) -> None:
         self._check_count("num_labels")
         self._check_threshold(self.threshold)
+        self._check_index("ignore_index")
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,16 @@ class Gate:
         """Take over the complaint of another gate whose batches were merged in."""
         self._complaint = self._complaint or complaint
 
+    def refuse(self, found: NonFiniteError) -> None:
+        """Do with a batch that is let in, and in which a metric finds nan or infinite values, as with others.
+
+        Raises:
+            NonFiniteError: what was found, but under `propagate`; only the metric knows which rows hold it.
+        """
+        if self.non_finite != "propagate":
+            raise found
+        self.recall(f"batch {self._batches - 1}: {found}")
+
     def wave_through(self) -> None:
         """Count a batch that was found to be like the one before, and sound."""
         self._batches += 1
@@ -106,7 +116,12 @@ class Gate:
 
 
 def counting_rows(batch: Outputs) -> Tensor | None:
-    """Which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does."""
+    """Which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does.
+
+    A row of a set counts if any of its labels is known.
+    """
+    if batch.known is not None:
+        return batch.known.any(1)
     ignored: int | None = getattr(batch.feature, "ignore_index", None)
     if ignored is None or batch.feature.type not in _BY_ROW or not batch.has_target:
         return None

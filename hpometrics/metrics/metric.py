@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError, StateError
+from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ..objective import Objective
 from .autograd import without_autograd
+from .average import Average
 from .batches import batch_of
 from .features import FEATURES, InputType, OutputFeature
 from .gate import Gate, NonFinite
@@ -22,7 +23,7 @@ from .outputs import Outputs
 from .registry import printed_name, registered_types
 from .statistics.mean import Sums, WeightedMean
 from .statistics.statistic import Statistic
-from .weighing import Measured, RowValues, weighed, weighed_rows
+from .weighing import Measured, RowValues, of_known, weighed, weighed_rows
 
 
 class AnyOutput(OutputFeature):
@@ -143,9 +144,11 @@ class Metric(Keeper):
         before = self.snapshot() if overrides_update(self) else {}
         try:
             self.observe(batch)
-        except Exception:
+        except Exception as err:
             self.restore(before)
-            raise
+            if not isinstance(err, NonFiniteError):
+                raise
+            self._gate.refuse(err)
 
     def batch(self, preds: Any, target: Any, tensors: Mapping[str, Any]) -> Outputs:
         """Make one batch of what `update` was given."""
@@ -351,18 +354,29 @@ class MeanMetric(Metric):
 
     One that gives a value per row, each from its own row alone, and refuses no value may say
     `regroups = True`: small batches are then measured together and very large ones in blocks.
+
+    One with an `update(preds, target)` of its own adds what it measures by `self.avg.update(value)`.
     """
 
     regroups: ClassVar[bool] = False
+    avg: Average
+    """The mean that an `update` of its own adds to; there is none without."""
     _lean: WeightedMean | None = None
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if overrides_update(self):
+            self.avg = Average(self)
+
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the weighted sum of its values and the sum of their weights."""
+        """Keep the weighted sum of its values and the sum of their weights, unless `update` does."""
+        if overrides_update(self):
+            return {}
         return {"mean": WeightedMean(self.name, self.contribution, regroups=self.regroups)}
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason when nothing counted."""
-        mean = self.statistic(WeightedMean).mean
+        mean = self.avg.mean if overrides_update(self) else self.statistic(WeightedMean).mean
         return self.undefined("no row counted") if mean is None else mean
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Measured:
@@ -379,6 +393,13 @@ class MeanMetric(Metric):
         """
         raise NotImplementedError(f"{type(self).__name__} needs get_current_value(preds, target)")
 
+    def _take(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
+        """The one door; an `update` of its own that calls this one is past it."""
+        if overrides_update(self) and self.avg.is_open:
+            self.avg.update(self.get_current_value(preds, target, **tensors))
+        else:
+            super()._take(preds, target, **tensors)
+
     def measure(self, batch: Outputs) -> Measured:
         """Measure one batch of outputs; override this one to read shared blocks."""
         preds = batch[self.inputs]
@@ -386,8 +407,8 @@ class MeanMetric(Metric):
 
     @property
     def reader(self) -> Callable[..., Any]:
-        """`get_current_value` says which extras it wants."""
-        return type(self).get_current_value
+        """`get_current_value` says which extras it wants, or an `update` of its own."""
+        return super().reader or type(self).get_current_value
 
     def contribution(self, batch: Outputs) -> Sums:
         """Return the batch's weighted sum and weight, both 0-d float64; on the CPU plain numbers will do.
@@ -395,14 +416,21 @@ class MeanMetric(Metric):
         Raises:
             MetricInputError: the measured values or weights do not have one entry per row.
         """
-        return weighed(self.measure(batch), batch.target, batch.weight, self.name)
+        measured = of_known(self.measure(batch), batch.known)
+        return weighed(measured, batch.target, batch.weight, self.name)
 
     def row_values(self, batch: Outputs) -> RowValues | None:
         """Give each row's value and weight; None of a metric that has one value for the whole batch."""
-        return weighed_rows(self.measure(batch), batch.target, self.name)
+        if overrides_update(self):
+            return None
+        return weighed_rows(of_known(self.measure(batch), batch.known), batch.target, self.name)
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch, and note whether one like it needs no more than `get_current_value` to be measured."""
+        if overrides_update(self):
+            with self.avg.of(batch):
+                super().observe(batch)
+            return
         super().observe(batch)
         own, held = type(self), list(self._held.values())
         means = [mean for mean in held if isinstance(mean, WeightedMean) and not mean.regroups]

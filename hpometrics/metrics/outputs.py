@@ -13,14 +13,16 @@ from torch import Tensor
 from ..exceptions import MetricInputError
 from .derivations import (
     Decided,
+    column_weight_of,
     counted_of,
     decided_of,
     derivable,
     distance,
     index_of,
+    known_of,
+    label_flags_of,
     log_probabilities_of,
     num_classes_of,
-    predicted_flags_of,
     predictions_of,
     probabilities_of,
     underivable,
@@ -300,14 +302,37 @@ class Outputs:
         return self.block("counted", counted_of)
 
     @property
+    def known(self) -> Tensor | None:
+        """Which labels of a set are known, (N, L) bool: all but `ignore_index`; None where every one is."""
+        return self.block("known", known_of)
+
+    @property
+    def outcome(self) -> Tensor:
+        """The target of yes-or-no questions, 0 or 1; a label that is not known is 0."""
+        known = self.known
+        if known is None:
+            return self.target
+        return self.block("outcome", lambda batch: batch.target.masked_fill(~known, 0))
+
+    def column_weight(self, columns: int) -> Tensor | None:
+        """How much each class or label of each row counts, (N, columns) float64; None if each counts 1.
+
+        A label that is not known counts nothing.
+        """
+        return column_weight_of(self, columns)
+
+    @property
     def decided(self) -> Decided:
         """Target and predicted class of every position that counts, with their weights."""
         return self.block("decided", decided_of)
 
     @property
     def label_flags(self) -> tuple[Tensor, Tensor]:
-        """Predicted and right labels of a set, (N, L) float32 of 0 and 1, which add up faster than bools."""
-        return self.block("label_flags", lambda batch: (predicted_flags_of(batch), batch.target.float()))
+        """Predicted and right labels of a set, (N, L) float32 of 0 and 1, which add up faster than bools.
+
+        A label that is not known is neither.
+        """
+        return self.block("label_flags", label_flags_of)
 
     @property
     def wrong_labels(self) -> Tensor:

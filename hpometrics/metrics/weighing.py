@@ -22,6 +22,19 @@ class RowValues(NamedTuple):
     weights: Tensor
 
 
+def of_known(measured: Measured, known: Tensor | None) -> Measured:
+    """Let only those labels of a set count that are known, where each of them has a value.
+
+    Args:
+        measured: as `weighed` takes it.
+        known: which labels are, (N, L) bool; None if all are.
+    """
+    value, weight = measured if isinstance(measured, tuple) else (measured, None)
+    if known is None or not isinstance(value, Tensor) or value.shape != known.shape:
+        return measured
+    return value, known if weight is None else known * torch.as_tensor(weight, device=known.device)
+
+
 def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | None:
     """Return the value and the weight of each row of a batch; None where it has one value for all rows.
 

@@ -22,7 +22,7 @@ from ..metrics.features import (
 )
 from ..metrics.metric import Metric
 from ..metrics.statistics.pooled import Pooled
-from ..metrics.statistics.scores import Scores
+from ..metrics.statistics.scores import UNKNOWN, Scores
 from ..metrics.statistics.statistic import Statistic
 from ..objective import Objective
 from .kept import State
@@ -89,13 +89,22 @@ def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str,
     if scores:
         given = "logits" if bool(scores["are_logits"][0]) else "probabilities"
         shown = scores["scores"][:, 0] if output.type == BINARY else scores["scores"]
-        return {given: shown, "target": scores["target"], **_weights(scores["weight"])}
+        target = _target_of(output, scores["target"])
+        return {given: shown, "target": target, **_weights(scores["weight"])}
     if pairs:
         shown, target = pairs["values"].unbind(1)
         if output.type == NUMBER:
             shown, target = shown[:, 0], target[:, 0]
         return {"predictions": shown, "target": target, **_weights(pairs["weight"])}
     return None
+
+
+def _target_of(output: OutputFeature, kept: Tensor) -> Tensor:
+    """The target as it was given: a label that is not known has the output's `ignore_index`."""
+    ignored: int | None = getattr(output, "ignore_index", None)
+    if output.type != SET or ignored is None:
+        return kept
+    return kept.masked_fill(kept == UNKNOWN, ignored)
 
 
 def _weights(weight: Tensor) -> dict[str, Tensor]:

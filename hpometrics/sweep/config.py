@@ -38,7 +38,7 @@ class Engine(Strict):
     command: Annotated[list[Part], Field(min_length=1)] | None = None
     """A program instead: `{params_file}` stands for its params, and it prints a JSON object per epoch."""
     output: OutputForm = None
-    """What the engine predicts: `category`, `category(num_classes=10)`, `number`; several by name."""
+    """What the engine predicts: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
     params: Annotated[Params, AfterValidator(_fixed)] = Field(default_factory=dict)
     """Fixed params, the same in every trial; `{secret: HUB_TOKEN}` is read from the environment and never
     written."""

@@ -192,6 +192,17 @@ def test_a_number_that_does_not_count_is_said(tmp_path):
     assert values(path, "category(ignore_index=-1)", ("accuracy",)) == {"accuracy": 0.5}
 
 
+def test_a_label_of_a_set_that_is_not_known_is_said(tmp_path):
+    """-1 is no label; the message says what to say of the output."""
+    columns = {"target_a": [1, -1, 1], "target_b": [0, 1, -1], "prediction_a": [1, 0, 0]}
+    path = write(tmp_path / "x.csv", {**columns, "prediction_b": [1, 1, 1]})
+    with pytest.raises(HpometricsError, match=r"from -1 to 1; .*: set\(ignore_index=-1\)"):
+        values(path, "set", ("hamming",))
+    assert values(path, "set(ignore_index=-1)", ("hamming", "accuracy")) == {
+        "hamming": 0.5, "accuracy": pytest.approx(1 / 3),
+    }  # fmt: skip
+
+
 def test_a_set_has_a_column_per_label(tmp_path):
     """Matched by label, whatever their order in the file."""
     columns = {"target_a": [1, 0, 1], "target_b": [0, 1, 1], "probability_b": [0.1, 0.9, 0.6]}

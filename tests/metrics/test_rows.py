@@ -8,7 +8,16 @@ from torch import nan
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import Binary, Category, Mask, Number, Sequence, Text
+from hpometrics.metrics.features import (
+    Binary,
+    Category,
+    Clusters,
+    Mask,
+    Number,
+    Ranking,
+    Sequence,
+    Text,
+)
 from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.registry import get_metric
 
@@ -194,3 +203,41 @@ def test_texts_are_checked(predictions, target, says):
     with pytest.raises(MetricInputError, match=says):
         batch = Outputs(Text(), predictions=predictions, target=target)
         _ = batch.texts, batch.references
+
+
+@pytest.mark.parametrize(("name", "extra"), [("crps", "samples"), ("loss", "loss")])
+def test_what_a_metric_reads_beside_follows_the_policy(name, extra):
+    """Refused by name, or under `propagate` nan with the reason; only the metric knows what rows hold it."""
+    odd = torch.tensor([0.0, 0.0, nan])
+    shown = torch.stack([odd, odd], 1) if extra == "samples" else odd
+    bad = {"predictions": torch.zeros(3), "target": torch.zeros(3), extra: shown}
+    told = f"{name}: {extra}= holds values that are nan or infinite"
+    for policy in ("error", "ignore"):
+        with pytest.raises(NonFiniteError, match=told):
+            panel([name, "mae"], Number(), non_finite=policy).update(**bad)
+    propagating = panel([name, "mae"], Number(), non_finite="propagate")
+    assert all(torch.isnan(torch.tensor(value)) for value in values(propagating, bad).values())
+    assert propagating.reasons["mae"] == f"batch 0: {told}" and propagating.rows == 0
+    alone = get_metric(name, Number())
+    alone.non_finite = "propagate"
+    alone.update(**bad)
+    assert alone.compute().isnan() and alone.undefined_reason == f"batch 0: {told}"
+
+
+def test_what_torchmetrics_reads_beside_is_finite():
+    """The data that were clustered, of which torchmetrics would make nan."""
+    metric = get_metric("davies_bouldin", Clusters())
+    with pytest.raises(NonFiniteError, match="davies_bouldin: data= holds values that are nan"):
+        metric.update(predictions=[0, 1, 1], target=[0, 1, 1], data=[[0.0], [1.0], [torch.nan]])
+
+
+def test_rankings_leave_out_rows_whose_weight_is_not_finite():
+    """Under `ignore`, as every other output does; grades that are nan are no grades under any policy."""
+    batch = {"scores": torch.eye(2), "target": torch.tensor([[1, 0], [1, 0]])}
+    ignoring = panel(["hit_rate@1"], Ranking(), non_finite="ignore")
+    assert values(ignoring, {**batch, "sample_weight": [1.0, torch.nan]}) == {"hit_rate@1": 1.0}
+    assert ignoring.rows_left_out == 1
+    with pytest.raises(NonFiniteError, match="target: grades are finite numbers"):
+        panel(["ndcg@1"], Ranking()).update(
+            scores=torch.eye(2), target=torch.tensor([[1, torch.nan], [1, 0]])
+        )

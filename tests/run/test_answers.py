@@ -152,6 +152,22 @@ def test_kept_rows_answer_what_no_statistic_does(draw, output, tracked, asked, t
     assert answers_of(tmp_path, history, asked, output) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("ignored", [-1, 0])
+def test_labels_that_are_not_known_are_kept_as_such(ignored, tmp_path):
+    """Whatever number says it; of the rows that were kept nothing else is asked."""
+
+    def with_gaps(epoch):
+        given = labels(epoch)
+        unknown = torch.rand(60, 4, generator=torch.Generator().manual_seed(epoch)) < 0.3
+        return {**given, "target": given["target"].masked_fill(unknown, ignored)}
+
+    output, asked = Set(4, ignore_index=ignored), "log_loss"
+    history = ran(tmp_path, with_gaps, "hamming_loss", output, defaults=False, statistics="all")
+    measured = ran(None, with_gaps, asked, output, defaults=False)
+    expected = [record.number(asked) for record in measured]
+    assert answers_of(tmp_path, history, asked, output) == pytest.approx(expected, rel=1e-6)
+
+
 def record_name(history):
     """The name of the one metric that a run without defaults records."""
     return next(name for name in history[0].values if name != "exs")

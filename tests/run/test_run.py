@@ -130,6 +130,15 @@ def test_outputs_that_are_not_finite_void_their_epoch_and_no_other():
     assert (run.value, run.best_epoch) == (1.0, 0)
 
 
+def test_a_loss_that_is_not_finite_voids_its_epoch():
+    """The criterion of a training that diverges is what shows it first."""
+    run = Run(metric="loss", output=Category(2))
+    for epoch in run.epochs(2):
+        run.update(logits=torch.eye(2), target=torch.tensor([0, 1]), loss=NAN if epoch else 0.5)
+    assert run.history[1].reasons["loss"] == "loss: loss= holds values that are nan or infinite"
+    assert (run.value, run.best_epoch) == (0.5, 0)
+
+
 def test_a_batch_of_the_wrong_shape_is_an_error():
     """What is a mistake and no divergence is raised as it comes."""
     run = Run(metric="accuracy", output=Binary())

@@ -215,9 +215,10 @@ def _aliases(name: str, cls: type[Ratio], others: Mapping[str, str] | Iterable[s
 
 
 def _row_counts(batch: Outputs) -> Counts:
-    predicted, right = batch.predictions.bool(), batch.target.bool()
-    tp, positives, actual = (of.sum(1).double() for of in (predicted & right, predicted, right))
-    return Counts(tp, positives - tp, actual - tp, predicted.shape[1] - positives - actual + tp)
+    predicted, right = batch.label_flags
+    tp, positives, actual = (of.sum(1).double() for of in (predicted * right, predicted, right))
+    labels = predicted.shape[1] if batch.known is None else batch.known.sum(1)
+    return Counts(tp, positives - tp, actual - tp, labels - positives - actual + tp)
 
 
 def _settled(statistic: Confusion | LabelConfusion | ClassTotals) -> Counts:

@@ -33,7 +33,7 @@ class BrierPart(BinnedCalibration):
         """Rows, summed probability and outcomes per class and bin, (3, C, bins)."""
         if self.output.type == BINARY:
             return self.statistic(CalibrationBins).sums.unsqueeze(1)
-        return self.statistic(ClassBins).sums
+        return self.statistic(ClassBins).sums_of_present
 
     def compute(self) -> Tensor:
         """Join the parts of the classes; nan with a reason where no row counts."""

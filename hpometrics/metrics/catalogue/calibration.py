@@ -45,7 +45,7 @@ class BinaryBrier(MeanMetric):
     def measure(self, batch: Outputs) -> Tensor:
         """Square the gaps."""
         probabilities = batch.probabilities
-        outcome = batch.target if batch.soft is None else batch.soft
+        outcome = batch.outcome if batch.soft is None else batch.soft
         return (probabilities - outcome.to(probabilities.dtype)).square()
 
 
@@ -241,7 +241,7 @@ class ClasswiseEce(BinnedCalibration):
 
     def compute(self) -> Tensor:
         """Average the errors of the classes."""
-        rows, probability, happened = self.statistic(ClassBins).sums.unbind()
+        rows, probability, happened = self.statistic(ClassBins).sums_of_present.unbind()
         if not rows.sum() > 0:
             return self.undefined("no row counted")
         return ((probability - happened).abs().sum(1) / rows.sum(1)).mean()

@@ -18,7 +18,7 @@ from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMean
 from .variation import MomentMetric
 
-Variant = Literal["b", "c"]
+Variant = Literal["a", "b", "c"]
 
 
 @register_metric("pearson", REAL, aliases=["pearson_corrcoef", "pearsonr"])
@@ -139,15 +139,18 @@ class Kendall(OrderMetric):
     """Share of pairs of rows in the same order less the share in opposite orders, in O(n log n).
 
     Pairs that are tied in the predictions or in the target are in neither; `variant` says how the scale makes
-    up for them: `b` counts the untied pairs of each side, `c` what the smaller number of different values
-    allows.
+    up for them: `a` counts the pairs that are tied in neither, `b` the untied pairs of each side, `c` what
+    the smaller number of different values allows.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; a column is ordered over the rows. Every row is kept.
     Value: float in [-1, 1], no unit, 1 is best; nan with fewer than 2 rows, or when predictions or targets
         (of a column) never vary.
     Formula: (concordant - discordant) / sqrt(untied(preds) * untied(target))
-    Source: Kendall 1945, Biometrika 33(3); Stuart 1953, Biometrika 40(1-2); scipy.stats.kendalltau.
+    Deviates: where there are ties, the first tau of Kendall divides by all pairs; `a` is that of
+        torchmetrics, which is Goodman and Kruskal's gamma.
+    Source: Kendall 1945, Biometrika 33(3); Stuart 1953, Biometrika 40(1-2); scipy.stats.kendalltau;
+        torchmetrics' KendallRankCorrCoef.
 
     >>> metric = Kendall()
     >>> metric.update(torch.tensor([10.0, 20.0, 400.0]), torch.tensor([1.0, 3.0, 2.0]))
@@ -163,6 +166,8 @@ class Kendall(OrderMetric):
         """Weigh the pairs."""
         pairs = Pairs.of(preds, target, weight)
         won = torch.tensor(pairs.concordant - pairs.discordant, dtype=torch.float64)
+        if self.variant == "a":
+            return (won / (pairs.concordant + pairs.discordant)).clamp(-1, 1)
         if self.variant == "c":
             return 2 * won * pairs.groups / (pairs.total * (pairs.groups - 1))
         untied = torch.tensor([pairs.total - pairs.same_x, pairs.total - pairs.same_y], dtype=torch.float64)

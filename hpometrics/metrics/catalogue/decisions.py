@@ -86,7 +86,8 @@ class SetAccuracy(MeanMetric):
         preds, target: (N, L) of 0 and 1.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: rows right in every label / rows
-    Deviates: torchmetrics' MultilabelAccuracy is the share of labels, which is label_accuracy here.
+    Deviates: torchmetrics' MultilabelAccuracy is the share of labels, which is label_accuracy here; its
+        MultilabelExactMatch finds a row right of which its `ignore_index` leaves nothing.
     Source: Sorower 2010, A literature survey on algorithms for multi-label learning (subset accuracy).
 
     >>> import torch

@@ -75,9 +75,18 @@ def read_extra(metric: Metric, name: str, given: Any, device: torch.device) -> T
     values = as_tensor(given).double()
     if values.device != device:
         raise MetricInputError(f"{metric.name}: {name}= is on {values.device}, the target on {device}")
+    check_finite(metric, name, values)
+    return values
+
+
+def check_finite(metric: Metric, name: str, values: Tensor) -> None:
+    """Refuse, on the CPU, an extra that is not finite.
+
+    Raises:
+        NonFiniteError: it holds nan or infinite numbers.
+    """
     if values.device.type == "cpu" and not bool(values.isfinite().all()):
         raise NonFiniteError(f"{metric.name}: {name}= holds values that are nan or infinite")
-    return values
 
 
 @cache

@@ -24,17 +24,15 @@ _NAMES = [
 
 
 class LabelLoss(MeanMetric):
-    """The mean over rows and labels of a function of the logit and of the target as -1 or 1."""
+    """The mean over rows and labels of a function of the logit and of whether the target is 1."""
 
     objective = MINIMIZE
     inputs = LOGITS
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Average the labels of each row, in float64."""
-        logits, yes = batch.logits.double(), batch.target.bool()
-        values = self.of(logits, yes)
-        return values if values.ndim == 1 else values.mean(-1)
+        """Measure every label of every row, in float64."""
+        return self.of(batch.logits.double(), batch.outcome.bool())
 
     def of(self, logits: Tensor, yes: Tensor) -> Tensor:
         """Measure each row, or each label of each row."""
@@ -73,14 +71,12 @@ class BinaryCrossEntropy(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Average the labels of each row, in float64."""
-        yes = batch.target.bool()
+        """Measure every label of every row, in float64."""
+        yes = batch.outcome.bool()
         if LOGITS in batch.given:
-            values = _surprise(batch.logits.double(), yes)
-        else:
-            p = batch.probabilities.double()
-            values = -torch.where(yes, p.log(), torch.log1p(-p)).clamp(min=_LEAST)
-        return values if values.ndim == 1 else values.mean(-1)
+            return _surprise(batch.logits.double(), yes)
+        p = batch.probabilities.double()
+        return -torch.where(yes, p.log(), torch.log1p(-p)).clamp(min=_LEAST)
 
 
 @register_metric("binary_weighted_cross_entropy", [BINARY])
@@ -173,7 +169,7 @@ class SigmoidFocal(LabelLoss):
 
 
 @register_metric("multilabel_margin", [SET], aliases=["multilabel_margin_loss"])
-class MultilabelMargin(LabelLoss):
+class MultilabelMargin(MeanMetric):
     """How far right labels fail to stand 1 above wrong ones, over all pairs of them.
 
     Shape:
@@ -191,11 +187,17 @@ class MultilabelMargin(LabelLoss):
     0.6666666666666666
     """
 
-    def of(self, logits: Tensor, yes: Tensor) -> Tensor:
-        """Measure each row."""
+    objective = MINIMIZE
+    inputs = LOGITS
+    regroups = True
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Compare every right label of a row with every wrong one, in float64."""
+        logits, yes = batch.logits.double(), batch.outcome.bool()
+        no = ~yes if batch.known is None else ~yes & batch.known
         gaps = (1 - logits.unsqueeze(2) + logits.unsqueeze(1)).clamp(min=0)
-        counts = yes.unsqueeze(2) & ~yes.unsqueeze(1)
-        return (gaps * counts).sum((1, 2)) / logits.shape[1]
+        labels = logits.shape[1] if batch.known is None else batch.known.sum(1)
+        return (gaps * (yes.unsqueeze(2) & no.unsqueeze(1))).sum((1, 2)) / labels
 
 
 def _surprise(logits: Tensor, yes: Tensor) -> Tensor:

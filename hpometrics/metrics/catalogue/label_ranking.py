@@ -22,17 +22,19 @@ class LabelRanks:
         there: which of them the row has, bool.
         labels: how many labels score at least as high.
         right: how many of those the row has.
+        known: how many labels of the row are known, (N,) int64 or one number for all; the others come last.
     """
 
     there: Tensor
     labels: Tensor
     right: Tensor
+    known: Tensor | int
 
     @property
     def has_pairs(self) -> Tensor:
         """Which rows have labels that are there and labels that are not, (N,) bool."""
         count = self.there.sum(1)
-        return (count > 0) & (count < self.there.shape[1])
+        return (count > 0) & (count < self.known)
 
 
 def label_ranks(batch: Outputs) -> LabelRanks:
@@ -41,12 +43,19 @@ def label_ranks(batch: Outputs) -> LabelRanks:
 
 
 def _label_ranks(batch: Outputs) -> LabelRanks:
-    scores, order = batch.scores.sort(1, descending=True)
-    there = batch.target.bool().gather(1, order)
+    known = batch.known
+    scores = batch.scores if known is None else batch.scores.masked_fill(~known, -torch.inf)
+    scores, order = scores.sort(1, descending=True)
+    there = batch.outcome.bool().gather(1, order)
     places = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
     ends = torch.where(scores[:, :-1] != scores[:, 1:], places[:, :-1], scores.shape[1])
     ends = torch.cat([ends, places[:, -1:]], 1).flip(1).cummin(1).values.flip(1)  # the last label of each tie
-    return LabelRanks(there, (ends + 1).double(), there.cumsum(1).gather(1, ends).double())
+    return LabelRanks(
+        there=there,
+        labels=(ends + 1).double(),
+        right=there.cumsum(1).gather(1, ends).double(),
+        known=scores.shape[1] if known is None else known.sum(1),
+    )
 
 
 @register_metric("coverage_error", [SET])
@@ -60,6 +69,7 @@ class CoverageError(MeanMetric):
         target: (N, L) int.
     Value: float from 0, in labels, the mean number of labels per row is best; nan before the first row.
     Formula: mean over rows of max over the row's labels of the number of labels that score at least as high
+    Deviates: torchmetrics takes a label that its `ignore_index` leaves out for one that the row has.
     Source: Tsoumakas, Katakis & Vlahavas 2010; scikit-learn's coverage_error.
 
     >>> metric = CoverageError()
@@ -117,7 +127,8 @@ class LabelRankingLoss(MeanMetric):
         target: (N, L) int.
     Value: float in [0, 1], no unit, 0 is best, 0.5 is chance; nan before the first row.
     Formula: mean over rows of wrong pairs / (labels that are there * labels that are not)
-    Deviates: torchmetrics leaves ties to the sort; here, as in scikit-learn, they are wrong.
+    Deviates: torchmetrics leaves ties to the sort; here, as in scikit-learn, they are wrong. It divides by
+        the pairs with labels that its `ignore_index` leaves out, too.
     Source: Tsoumakas, Katakis & Vlahavas 2010; scikit-learn's label_ranking_loss.
 
     >>> metric = LabelRankingLoss()
@@ -134,4 +145,4 @@ class LabelRankingLoss(MeanMetric):
         ranks = label_ranks(batch)
         wrong = ((ranks.labels - ranks.right) * ranks.there).sum(1)
         count = ranks.there.sum(1).double()
-        return torch.where(ranks.has_pairs, wrong / (count * (ranks.there.shape[1] - count)), 0.0)
+        return torch.where(ranks.has_pairs, wrong / (count * (ranks.known - count)), 0.0)

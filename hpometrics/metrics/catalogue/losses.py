@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...exceptions import MetricInputError
+from ...exceptions import MetricInputError, NonFiniteError
 from ...objective import MINIMIZE
 from ..features import FEATURES, LOGITS, PREDICTIONS, RANKING, SEQUENCE, TEXT, OutputFeature
 from ..metric import MeanMetric
@@ -61,7 +61,7 @@ class Loss(MeanMetric):
                 f"{self.name} reads loss= as one value or one a row, got shape {tuple(values.shape)}"
             )
         if values.device.type == "cpu" and not bool(values.isfinite().all()):
-            raise MetricInputError(f"{self.name}: loss= holds values that are nan or infinite")
+            raise NonFiniteError(f"{self.name}: loss= holds values that are nan or infinite")
         return values
 
     def measure(self, batch: Outputs) -> Tensor:

@@ -36,7 +36,7 @@ class Hinge(MeanMetric):
     def measure(self, batch: Outputs) -> Tensor:
         """Turn the logits to the side of the target."""
         logits = batch.logits.double()
-        return (1 - torch.where(batch.target.bool(), logits, -logits)).clamp(min=0)
+        return (1 - torch.where(batch.outcome.bool(), logits, -logits)).clamp(min=0)
 
 
 @register_metric("hinge", [CATEGORY], aliases=["hinge_loss"])

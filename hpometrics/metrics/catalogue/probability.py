@@ -195,10 +195,10 @@ def _of_right(batch: Outputs) -> Tensor:
         return -batch.log_probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
     if LOGITS in batch.given:
         logits = batch.logits
-        wrong = torch.addcmul(logits, logits, batch.target.to(logits.dtype), value=-2)  # a where costs more
+        wrong = torch.addcmul(logits, logits, batch.outcome.to(logits.dtype), value=-2)  # a where costs more
         return torch.nn.functional.softplus(wrong)  # logsigmoid wakes all threads, however small the batch
     probabilities = batch.probabilities
-    return -_log(torch.where(batch.target.bool(), probabilities, 1 - probabilities))
+    return -_log(torch.where(batch.outcome.bool(), probabilities, 1 - probabilities))
 
 
 def _log_both(batch: Outputs) -> tuple[Tensor, Tensor]:

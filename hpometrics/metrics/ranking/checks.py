@@ -70,6 +70,8 @@ def _first(bad: Tensor, batch: RankingBatch) -> str:
 
 
 def finite_rows(batch: RankingBatch) -> Tensor:
-    """Which rows hold scores that can be ordered, (rows,) bool; hidden ones must be sound as well."""
+    """Which rows hold scores that can be ordered and a finite weight, (rows,) bool; hidden scores count."""
     parts = [batch.scoring.sound(scores) for scores in batch.raw_tiles()] if batch.width else []
-    return torch.cat(parts) if parts else torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)
+    everyone = torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)
+    sound = torch.cat(parts) if parts else everyone
+    return sound if batch.weight is None else sound & batch.weight.isfinite()

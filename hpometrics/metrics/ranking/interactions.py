@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...exceptions import MetricInputError
+from ...exceptions import MetricInputError, NonFiniteError
 from .host import on_host
 
 _FORMS = (
@@ -168,7 +168,7 @@ class Interactions:
         if self.grades is not None and self.grades.shape != self.items.shape:
             raise MetricInputError(f"{name}: {len(self.items)} items have {len(self.grades)} grades")
         if self.grades is not None and not bool(self.grades.isfinite().all()):
-            raise MetricInputError(f"{name}: grades are finite numbers, not nan or infinite")
+            raise NonFiniteError(f"{name}: grades are finite numbers, not nan or infinite")
         if len(self.items):
             self._check_items(name, num_items)
 

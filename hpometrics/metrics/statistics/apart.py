@@ -39,8 +39,9 @@ class Stretch(NamedTuple):
 
 
 def can_be_apart(scores: Scores) -> bool:
-    """Whether its columns can: scores on the CPU of a few classes whose rows count alike."""
-    return scores.classes <= FEW and scores.weight is None and scores.filled[0][0].device.type == "cpu"
+    """Whether its columns can: scores on the CPU of a few classes whose rows count alike, none left out."""
+    alike = scores.weight is None and not scores.has_gaps
+    return scores.classes <= FEW and alike and scores.filled[0][0].device.type == "cpu"
 
 
 class Apart:

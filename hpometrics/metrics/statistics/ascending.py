@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .apart import FEW
-from .scores import Scores, Stored
+from .scores import UNKNOWN, Scores, Stored
 
 _AT_ONCE = 16  # columns sorted at a time, of fewer than 128 an eighth: bounds what is held beside the store
 _LITTLE = 1 << 18  # so many scores are kept sorted: as many as the store has room for from the start
@@ -109,7 +109,7 @@ def _all_columns(own: Scores) -> tuple[Ascending, ...]:
 
 def _columns(own: Scores) -> Iterator[Ascending]:
     """Sort a few columns at a time, so that little is held beside the store."""
-    if own.weight is not None:
+    if own.weight is not None or own.has_gaps:
         yield from (ascending(*own.column(index)) for index in range(own.classes))
         return
     positive_of = _positive_of(own)
@@ -124,9 +124,12 @@ def _pooled(scores: Scores) -> Stored:
     """Scores, positives and weight of all columns, one after the other."""
     values, target, weight = scores.pooled()
     classes = values.shape[1]
-    positive = target.bool() if target.ndim == 2 else torch.nn.functional.one_hot(target, classes).bool()
-    spread = None if weight is None else weight.unsqueeze(1).expand(values.shape).reshape(-1)
-    return values.reshape(-1), positive.reshape(-1), spread
+    positive = target == 1 if target.ndim == 2 else torch.nn.functional.one_hot(target, classes).bool()
+    spread = None if weight is None else weight.unsqueeze(1).expand(values.shape)
+    if scores.has_gaps:
+        known = target != UNKNOWN
+        return values[known], positive[known], None if spread is None else spread[known]
+    return values.reshape(-1), positive.reshape(-1), None if spread is None else spread.reshape(-1)
 
 
 def _positive_of(own: Scores) -> Callable[[int, Tensor], Tensor]:

@@ -61,6 +61,11 @@ class CalibrationBins(_Bins):
 class ClassBins(_Bins):
     """Rows, summed probability and outcomes per class and equal-width bin of it; (3, C, bins) float64."""
 
+    @property
+    def sums_of_present(self) -> Tensor:
+        """The sums without the labels that are known of no row."""
+        return self.sums[:, self.sums[0].sum(1) > 0]
+
     def check(self, batch: Outputs) -> None:
         """Refuse probabilities of another number of classes.
 
@@ -76,7 +81,8 @@ class ClassBins(_Bins):
         places = torch.arange(classes, device=probabilities.device) * self.bins
         places = (places + _bins_of(probabilities, self.bins)).flatten()
         happened = _happened(batch, probabilities).flatten()
-        weight = None if batch.weight is None else batch.weight.repeat_interleave(classes)
+        weight = batch.column_weight(classes)
+        weight = None if weight is None else weight.flatten()
         sums = _summed(places, (None, probabilities.flatten(), happened), weight, classes * self.bins)
         self.add(sums=sums.view(3, classes, self.bins))
 
@@ -87,15 +93,24 @@ def _confidence(batch: Outputs) -> Confidence:
     if batch.feature.type != SET:
         sure = exponential(batch.log_probabilities.amax(-1))
         return Confidence(sure, batch.predictions == batch.target, batch.weight)
-    labels = batch.target.shape[1]
-    weight = None if batch.weight is None else batch.weight.repeat_interleave(labels)
-    return Confidence(batch.probabilities.flatten(), batch.target.flatten(), weight)
+    return _confidence_of_labels(batch)
+
+
+def _confidence_of_labels(batch: Outputs) -> Confidence:
+    """Every label that is known; on a device, where dropping the others would wait, these get weight 0."""
+    sure, right, known = batch.probabilities, batch.outcome, batch.known
+    weight = batch.column_weight(right.shape[1])
+    if known is None or not known.is_cpu:
+        return Confidence(sure.flatten(), right.flatten(), None if weight is None else weight.flatten())
+    return Confidence(
+        sure[known], right[known], None if batch.weight is None or weight is None else weight[known]
+    )
 
 
 def _happened(batch: Outputs, probabilities: Tensor) -> Tensor:
     """Which class each row is of, or which labels it has; (N, C) in the precision of the probabilities."""
     if batch.feature.type == SET:
-        return batch.target.to(probabilities.dtype)
+        return batch.outcome.to(probabilities.dtype)
     return torch.zeros_like(probabilities).scatter_(1, batch.index.unsqueeze(1), 1.0)
 
 

@@ -125,8 +125,7 @@ class LabelConfusion(Statistic):
         predicted, right = batch.label_flags
         tp, positives, actual = (_rows(of, batch.weight) for of in (predicted * right, predicted, right))
         fp, fn = positives - tp, actual - tp
-        rows = len(batch) if batch.weight is None else batch.weight.sum()
-        self.add(counted=torch.stack([tp, fp, fn, rows - tp - fp - fn]))
+        self.add(counted=torch.stack([tp, fp, fn, _rows_of_labels(batch) - tp - fp - fn]))
 
 
 def confusion_of(output: OutputFeature) -> Confusion | LabelConfusion:
@@ -143,6 +142,13 @@ def _num_classes(batch: Outputs) -> int:
     stated: int | None = getattr(feature, "num_classes", None) or getattr(feature, "vocab_size", None)
     labels = batch.decided[:2]
     return stated or max((int(label.amax()) for label in labels if len(label)), default=0) + 1
+
+
+def _rows_of_labels(batch: Outputs) -> Tensor | int:
+    """The rows of which a label is known, or what they weigh; one number where every label is."""
+    if batch.known is not None:
+        return _rows(batch.known.float(), batch.weight)
+    return len(batch) if batch.weight is None else batch.weight.sum()
 
 
 def _rows(of: Tensor, weight: Tensor | None) -> Tensor:

@@ -72,10 +72,11 @@ def _sides(bins: Tensor, batch: Outputs, size: int) -> tuple[Tensor, Tensor]:
     if batch.weight is None and of_one_class:
         right = _summed(bins.gather(1, batch.index.unsqueeze(1)), None, size)
         return right, _summed(bins, None, size) - right
-    target = torch.nn.functional.one_hot(batch.index, bins.shape[1]) if of_one_class else batch.index
+    target = torch.nn.functional.one_hot(batch.index, bins.shape[1]) if of_one_class else batch.outcome
     right = target.reshape(bins.shape).double()
-    weight = 1.0 if batch.weight is None else batch.weight.unsqueeze(1)
-    return _summed(bins, right * weight, size), _summed(bins, (1 - right) * weight, size)
+    weight = batch.column_weight(bins.shape[1])
+    held = 1.0 if weight is None else weight
+    return _summed(bins, right * held, size), _summed(bins, (1 - right) * held, size)
 
 
 def roc_auc_of(positives: Tensor, negatives: Tensor) -> BinnedCurve:

@@ -14,6 +14,8 @@ from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 
 Stored = tuple[Tensor, Tensor, Tensor | None]
+UNKNOWN = 2
+"""What a store holds in the place of 0 or 1 where a label of a set is not known."""
 _CHUNK = 1 << 18  # elements per stored chunk: filled once, never moved
 
 
@@ -22,7 +24,8 @@ class Scores(Statistic):
 
     Given logits, a category's scores are log-probabilities (rows can be compared and none saturates), a
     binary or set output's the logits themselves; otherwise they are the probabilities. All batches of an
-    epoch must be of one kind. Weights are kept once a batch has some; before, each row weighs 1.
+    epoch must be of one kind. Weights are kept once a batch has some; before, each row weighs 1. A label of a
+    set that is not known is kept as `UNKNOWN`, and belongs to no column.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {
@@ -39,6 +42,7 @@ class Scores(Statistic):
         self._chunks: list[Stored] = []
         self._free = 0
         self._are_logits: bool | None = None
+        self._has_gaps = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,6 +63,11 @@ class Scores(Statistic):
     def are_logits(self) -> bool:
         """Whether the scores are logits (of a category log-probabilities), not probabilities."""
         return bool(self._are_logits)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether labels of a set may be unknown, so that a column has fewer rows than the store."""
+        return self._has_gaps
 
     @property
     def classes(self) -> int:
@@ -82,10 +91,15 @@ class Scores(Statistic):
 
     def column(self, index: int) -> Stored:
         """One class against the rest: its scores, which rows are of it (bool), weight or None; each (N,)."""
-        scores = torch.cat([scores[:, index] for scores, _, _ in self.filled])
-        target = self.target
-        positive = target[:, index] == 1 if target.ndim == 2 else target == (index if self.classes > 1 else 1)
-        return scores, positive, self.weight
+        filled, weight = self.filled, self.weight
+        scores = torch.cat([scores[:, index] for scores, _, _ in filled])
+        if filled[0][1].ndim == 1:
+            return scores, self.target == (index if self.classes > 1 else 1), weight
+        label = torch.cat([target[:, index] for _, target, _ in filled])
+        if not self._has_gaps:
+            return scores, label == 1, weight
+        known = label != UNKNOWN
+        return scores[known], label[known] == 1, None if weight is None else weight[known]
 
     def pooled(self) -> Stored:
         """All rows as one copy: scores (N, C), target and weight or None."""
@@ -110,7 +124,10 @@ class Scores(Statistic):
         in_logs = self._are_logits and batch.feature.type == CATEGORY
         scores = batch.log_probabilities if in_logs else batch.scores
         scores = scores if scores.ndim == 2 else scores.unsqueeze(1)
-        self._append(scores, _narrow(batch.target, scores.shape[1]), batch.weight)
+        target = _narrow(batch.outcome, scores.shape[1])
+        if batch.known is not None:
+            target, self._has_gaps = target.masked_fill(~batch.known, UNKNOWN), True
+        self._append(scores, target, batch.weight)
         self._derived = {}
 
     def state(self) -> dict[str, Tensor]:
@@ -147,6 +164,7 @@ class Scores(Statistic):
             )
         self._are_logits = are_logits
         target = _narrow(state["target"], width)
+        self._has_gaps |= target.ndim == 2 and bool((target == UNKNOWN).any())
         self._append(state["scores"], target, state["weight"] if len(state["weight"]) else None)
         self._derived = {}
 

@@ -10,15 +10,16 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ...metrics.draws import Batch, rows_of, size_of
-from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE
+from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE, SET
 from ...metrics.gate import NonFinite
 from ...metrics.metric import Metric
 from ..subjects import Subject, fed, value_of
 from .forms import MODEL_OUTPUTS, with_value
 from .verdict import LawBroken, require_same, require_undefined
 
-_IGNORED = {BINARY: 7, CATEGORY: -1, SEQUENCE: -100, MASK: 255}
+_IGNORED = {BINARY: 7, CATEGORY: -1, SET: -1, SEQUENCE: -100, MASK: 255}
 """Features whose targets are labels, with one that an output may be told to ignore."""
+_BY_ROW = (BINARY, CATEGORY, SET)  # where a row of nothing else is no row
 _NO_LABEL = 99
 
 
@@ -60,14 +61,14 @@ def check_shapes(subject: Subject) -> None:
 
 
 def check_ignored(subject: Subject) -> None:
-    """Where the target is the `ignore_index` of the output, the row, the token or the pixel is as absent."""
+    """Where the target is the `ignore_index` of the output, the row, label, token or pixel is as absent."""
     feature = subject.output.type
     if feature not in _IGNORED:
         return
     batch, label = subject.draw(40, seed=1), _IGNORED[feature]
     spare = subject.draw(40, seed=2)
     ignored = {**spare, "target": torch.full_like(spare["target"], label)}
-    parts = [batch, ignored] if feature in (BINARY, CATEGORY) else [_side_by_side(batch, ignored)]
+    parts = [batch, ignored] if feature in _BY_ROW else [_side_by_side(batch, ignored)]
     output: Any = subject.output  # each of these features has an ignore_index
     ignoring = replace(subject, output=replace(output, ignore_index=label))
     expected = subject.measure(batch)
@@ -78,6 +79,22 @@ def check_ignored(subject: Subject) -> None:
             raise LawBroken(f"{subject} refuses ignored rows without saying so: {err}") from err
         return
     require_same(subject, expected, got, f"beside what ignore_index={label} leaves out", 1e-9)
+    if feature == SET:
+        _check_unknown(ignoring, batch, spare, label)
+
+
+def _check_unknown(ignoring: Subject, batch: Batch, other: Batch, label: int) -> None:
+    """What a model says of a label that is not known makes no difference."""
+    random = torch.Generator().manual_seed(3)
+    known = torch.rand(batch["target"].shape, generator=random) < 0.7
+    target = batch["target"].where(known, label)
+
+    def said(name: str, value: Any) -> Any:
+        return torch.where(known, value, other[name]) if name in MODEL_OUTPUTS else value
+
+    expected = ignoring.measure({**batch, "target": target})
+    got = ignoring.measure({**{name: said(name, value) for name, value in batch.items()}, "target": target})
+    require_same(ignoring, expected, got, "whatever the model says of labels that are not known", 1e-9)
 
 
 def check_policy(subject: Subject) -> None:

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics.pairwise
 import torch
+import torchmetrics
 import torchmetrics.functional as reference
 from real_outputs import draw, fed, value, weights
 
@@ -33,7 +34,7 @@ def test_scipy_agrees(name, shape, seed, ties):
     assert value(name, preds, target) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [*SCIPY, "concordance"])
+@pytest.mark.parametrize("name", [*SCIPY, "kendall(variant=a)", "concordance"])
 def test_a_weight_is_a_number_of_repetitions(name):
     """Whole weights, some of them 0, are the rows that many times over."""
     preds, target = draw((60,), 3, ties=True)
@@ -104,10 +105,28 @@ def test_a_constant_has_no_order(name, constant):
 
 
 def test_kendall_of_many_rows():
-    """A hundred thousand rows take no time to speak of, which all pairs would."""
+    """A hundred thousand rows take no time to speak of, which all pairs would; untied, `a` is `b`."""
     preds, target = draw((100_000,), 5)
     expected = scipy.stats.kendalltau(preds, target).statistic
-    assert value("kendall", preds, target) == pytest.approx(expected, abs=1e-12)
+    for name in ("kendall", "kendall(variant=a)"):
+        assert value(name, preds, target) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", [(60,), (7,), (33, 3)], ids=str)
+@pytest.mark.parametrize("variant", ["a", "b", "c"])
+def test_torchmetrics_agrees_on_every_variant(variant, shape, seed):
+    """Where many are tied; of several columns the mean of its values."""
+    preds, target = draw(shape, seed, ties=True)
+    theirs = torchmetrics.KendallRankCorrCoef(variant, num_outputs=1 if len(shape) == 1 else shape[1])
+    expected = theirs(preds, target).double().mean().item()
+    assert value(f"kendall(variant={variant})", preds, target) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_first_variant_by_hand():
+    """Of 6 pairs 1 is tied on each side, 3 are in order and 1 is not: (3 - 1) / (3 + 1)."""
+    preds, target = torch.tensor([1.0, 1.0, 2.0, 3.0]), torch.tensor([2.0, 1.0, 3.0, 2.0])
+    assert value("kendall(variant=a)", preds, target) == 0.5
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,8 @@ ROWS = [
     _number("pearson", "PearsonCorrCoef", "Linear correlation.", "cov / sqrt(var var)", _CORRELATION),
     _number("spearman", "SpearmanCorrCoef", "Correlation of ranks.", "pearson of ranks", _CORRELATION),
     _number(
-        "kendall", "KendallRankCorrCoef", "Pairs in order less those out of order.", "tau b", _CORRELATION,
+        "kendall", "KendallRankCorrCoef", "Pairs in order less those out of order.", "tau", _CORRELATION,
+        params={"variant": ("b", "a", "c")},
     ),
     _number("csi", "CriticalSuccessIndex", "Share of hits among events that came or were predicted.",
             "hits / (hits + misses + false alarms)", "float in [0, 1], no unit, 1 is best",

@@ -21,6 +21,7 @@ from ...metric import Metric
 from ...outputs import Outputs
 from ...statistics.kept import SUM, Kept, Taken
 from ...statistics.statistic import Statistic
+from ..extras import check_finite
 from .packing import Given, given_by, pack, unpack
 from .row import Row
 from .states import read_states, write_states
@@ -142,6 +143,8 @@ class Reference(Metric):
         for name, value in (("predictions", given.preds), *given.extras.items()):
             if len(value) != len(batch):
                 raise MetricInputError(f"{self.name}: the target has {len(batch)} rows, {name} {len(value)}")
+            if name in given.extras and isinstance(value, Tensor):
+                check_finite(self, name, value)
         return given
 
     def _refusing(self, batch: Outputs) -> torchmetrics.Metric:
