@@ -34,7 +34,8 @@ class MetricCollection:
 
     Per batch each model output is derived once and each statistic updated once, however many metrics read
     it. Under `torch.distributed`, `compute` gathers the states of all ranks once and gives every rank the
-    value of all the data.
+    value of all the data. `reset` frees what is stored at once; of a collection that is dropped, Python's
+    garbage collector does, as of any torchmetrics.Metric.
 
     Args:
         metrics: names (`"f1(average=macro)"`), groups (`"default"`, `"calibration"`), metric objects or
