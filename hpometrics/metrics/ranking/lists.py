@@ -79,9 +79,12 @@ class Lists:
     @cached_property
     def lengths(self) -> Tensor:
         """How many items each list has, (rows, 1) float64."""
-        if on_host(self.items) and bool((self.items[:, -1:] >= 0).all()):  # no list ends early
-            return self.values.new_full((len(self), 1), self.depth, dtype=torch.float64)
         return self.real.sum(1, keepdim=True).double()
+
+    @cached_property
+    def full(self) -> bool:
+        """Whether no list ends early, as far as that is known without waiting for a device."""
+        return on_host(self.items) and not (self.items.numpy()[:, -1] < 0).any()
 
     @cached_property
     def places(self) -> Tensor:
@@ -109,10 +112,11 @@ class Lists:
 
     def of_items(self, facts: Tensor) -> Tensor:
         """Facts (items, ...) of each item of the lists, (rows, depth, ...); 0 behind their end."""
-        behind = torch.cat([facts, facts.new_zeros(1, *facts.shape[1:])])  # where -1 leads to
-        if on_host(behind):  # NumPy takes in a quarter of the time
-            return torch.from_numpy(behind.numpy().take(self.items.numpy(), axis=0))
-        return behind[self.items]
+        if not self.full:
+            facts = torch.cat([facts, facts.new_zeros(1, *facts.shape[1:])])  # where -1 leads to
+        if on_host(facts):  # NumPy takes in a quarter of the time
+            return torch.from_numpy(facts.numpy().take(self.items.numpy(), axis=0))
+        return facts[self.items]
 
     def cut(self, cutoffs: tuple[int, ...]) -> Cut:
         """Cut the lists at several k; the same cut is made once."""
@@ -157,6 +161,8 @@ class Cut:
     @cached_property
     def lengths(self) -> Tensor:
         """How many items a list of each k has, (rows, cutoffs) float64; fewer than k at its end."""
+        if self.lists.full:
+            return self.k.expand(len(self.lists), -1)
         return torch.minimum(self.lists.lengths, self.k)
 
     @cached_property

@@ -36,7 +36,9 @@ def _counted(side: SideData, num_items: int) -> Tensor:
 
 def at_least_one(side: SideData, num_items: int) -> Tensor:
     """The same, where an item that nobody interacted with counts as one interaction."""
-    return popularity(side, num_items).clamp(min=1)
+    return side.derived(
+        f"popularity of {num_items}, at least one", lambda own: popularity(own, num_items).clamp(min=1)
+    )
 
 
 def share_of_users(side: SideData, num_items: int) -> Tensor:

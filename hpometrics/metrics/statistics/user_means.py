@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -43,9 +43,15 @@ class Measured:
         if self._own is None and self._weight is None:
             total = self.values.sum(0)
             if on_host(total) and not any(map(math.isnan, total.tolist())):  # every row has a value
-                return {"total": total, "weight": torch.full_like(total, len(self.values))}
+                return {"total": total, "weight": _of_every_row(*self.values.shape)}
         total = (torch.where(self.weights > 0, self.values, 0.0) * self.weights).sum(0)
         return {"total": total, "weight": self.weights.sum(0)}
+
+
+@lru_cache(maxsize=8)
+def _of_every_row(rows: int, columns: int) -> Tensor:
+    """What each column weighs where every row has a value and counts 1; nobody writes into it."""
+    return torch.full((columns,), rows, dtype=torch.float64)
 
 
 class UserMeans(FormulaMeans[Measure]):

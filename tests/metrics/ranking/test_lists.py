@@ -30,6 +30,14 @@ def test_a_list_has_as_many_items_as_are_ranked(scores):
     assert torch.equal(lists.cut(CUTOFFS).lengths, torch.minimum(wanted, torch.tensor(CUTOFFS)))
 
 
+@pytest.mark.parametrize("scores", [SCORES, ENDING], ids=["full", "ending early"])
+def test_facts_of_items_are_zero_behind_the_end(scores):
+    """Each place has the fact of its item; lists that all go on to the last place need no zero."""
+    facts, lists = torch.arange(1.0, 31.0), lists_of(scores, GRADES)
+    assert lists.full == bool((lists.items >= 0).all())
+    assert torch.equal(lists.of_items(facts), (lists.items + 1.0) * (lists.items >= 0))
+
+
 @pytest.mark.parametrize("rows", [slice(0), slice(1), slice(40)])
 @pytest.mark.parametrize("scores", [SCORES, ENDING], ids=["full", "ending early"])
 @pytest.mark.parametrize("target", [GRADES, GRADES > 0], ids=["grades", "flags"])
