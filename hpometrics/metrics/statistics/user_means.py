@@ -51,7 +51,7 @@ class Measured:
 @lru_cache(maxsize=8)
 def _of_every_row(rows: int, columns: int) -> Tensor:
     """What each column weighs where every row has a value and counts 1; nobody writes into it."""
-    return torch.full((columns,), rows, dtype=torch.float64)
+    return torch.full((columns,), rows, dtype=torch.float64, device="cpu")
 
 
 class UserMeans(FormulaMeans[Measure]):
