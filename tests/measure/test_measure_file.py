@@ -295,6 +295,7 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
          ":2: column 'logits' holds 1 numbers, the rows before 2"),
         ("x.jsonl", '{"target": [1, 2], "prediction": [1]}\n', "sequence", "numbers of tokens differ"),
         ("x.jsonl", '{"target": 5, "prediction": "a"}\n', "text", "'target' holds 5, which is no text"),
+        ("x.csv", "target;prediction\n0;0\n", "category", "one column, 'target;prediction', which"),
         ("x.parquet", "no parquet", "binary", "is no Parquet file"),
         ("x.npz", "no archive", "binary", "is no npz archive"),
         ("x.txt", "", "binary", "predictions are read from .csv, .tsv"),
