@@ -13,7 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError, MetricNameError, ObjectiveError, UnknownMetricError
+from ..exceptions import (
+    MetricInputError,
+    MetricNameError,
+    ObjectiveError,
+    RegistrationError,
+    UnknownMetricError,
+)
 from ..metrics.features import (
     BINARY,
     CATEGORY,
@@ -78,6 +84,9 @@ class TabnetMetric:
     - (N,) float: the probability of class 1; a metric that reads predictions takes above 0.5 as class 1;
     - (N,) integer or bool: predicted labels.
 
+    A subclass of such a class measures the same metric unless it names another; where what it makes of the
+    value in a `__call__` of its own gets better the other way, it states `_maximize`.
+
     A column (N, 1) is read as (N,). Arguments are tensors, arrays or lists. The value is nan where the metric
     is undefined, as the AUC of one class.
 
@@ -89,11 +98,18 @@ class TabnetMetric:
     _maximize: ClassVar[bool]
     _found: ClassVar[FoundMetric]
 
-    def __init_subclass__(cls, *, metric: str, name: str | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, metric: str | None = None, name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._found = _served(find_metric(metric))
-        cls._name = name or str(cls._found.name)
-        cls._maximize = cls._found.objective is MAXIMIZE
+        if metric is not None:
+            cls._found = _served(find_metric(metric))
+            cls._name = str(cls._found.name)
+            cls._maximize = cls._found.objective is MAXIMIZE
+        elif not hasattr(cls, "_found"):
+            raise RegistrationError(
+                f"{cls.__name__} names no metric to measure; write class {cls.__name__}(TabnetMetric, "
+                'metric="roc_auc"), or derive it from a class that has one, such as AUC'
+            )
+        cls._name = name or cls._name
 
     def __call__(self, y_true: Any, y_score: Any) -> float:
         """Measure."""

@@ -149,8 +149,9 @@ class _Reader:
         return whole
 
     def _positive(self, role: Role) -> int:
-        """Say which of two columns is that of class 1."""
-        return role.suffixes.index(self.labels.names[1]) if self.labels.names else 1
+        """Say which of two columns is that of class 1: that of its label, else the second."""
+        names = self.labels.names
+        return role.suffixes.index(names[1]) if names and names[1] in role.suffixes else 1
 
     def _finite(self, column: str, chunk: Chunk, first: int) -> np.ndarray:
         values = chunk[column]

@@ -48,6 +48,7 @@ class Labels:
 def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
     """Find out what the classes are called: as the columns of probabilities say, else what the cells hold.
 
+    Columns numbered from 0 are in the order of the class numbers; those numbered from 1 are named by label.
     Cells that hold whole numbers from 0 are class numbers. Other labels are numbered in their sorted order.
 
     Raises:
@@ -56,7 +57,12 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
     if output.type not in (BINARY, CATEGORY):
         return Labels()
     suffixes, ignored = _suffixes(roles), getattr(output, "ignore_index", None)
-    if suffixes and not all(suffix.isdecimal() for suffix in suffixes):
+    if suffixes == ("0",) and output.type == BINARY:
+        raise PredictionsError(
+            f"{source.path}: the one column of a binary output is that of class 1, such as probability_1; "
+            "got that of class 0"
+        )
+    if suffixes and not _numbered_from_zero(suffixes) and not (output.type == BINARY and suffixes == ("1",)):
         return Labels(_binary_order(source, roles, suffixes) if output.type == BINARY else suffixes)
     words = sorted(word for word in _words(source, roles) if word)
     if all(_class(word, ignored) is not None for word in words):
@@ -84,6 +90,10 @@ def _suffixes(roles: Roles) -> tuple[str, ...]:
         if keyword in roles.given and roles.given[keyword].suffixes:
             return roles.given[keyword].suffixes
     return ()
+
+
+def _numbered_from_zero(suffixes: tuple[str, ...]) -> bool:
+    return all(suffix.isdecimal() for suffix in suffixes) and int(suffixes[0]) == 0
 
 
 def _binary_order(source: Source, roles: Roles, suffixes: tuple[str, ...]) -> tuple[str, ...]:

@@ -39,6 +39,11 @@ def missing_column(source: Source, wanted: str, reader: str = "") -> Predictions
     hint = suggestion(wanted, source.columns)
     why = f" ({reader})" if reader else ""
     there = ", ".join(source.columns)
+    if len(source.columns) == 1 and (parts := there.replace("\t", ";").split(";"))[1:]:
+        return PredictionsError(
+            f"{source.path}: the head is one column, {there!r}, which would be {len(parts)} were it written "
+            "with commas; a .csv has commas and decimal points, a .tsv has tabs"
+        )
     return PredictionsError(
         f"{source.path}: there is no column {wanted!r}{why}.{hint} Its columns are {there}"
     )

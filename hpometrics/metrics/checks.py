@@ -45,10 +45,15 @@ _FACT = {
 }
 _WITH_CLASSES = (CATEGORY, SEQUENCE, TEXT, MASK)
 _OF_LABELS = (*_WITH_CLASSES, BINARY, SET)
+_COUNTED = (CATEGORY, MASK)  # by class taken for class
 _TARGET_DIMS = {
     BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES: 2, SEQUENCE: 2, TEXT: 2, MASK: 3,
     CLUSTERS: 1,
 }  # fmt: skip
+
+
+MOST_CLASSES = 1 << 16
+"""Of an output that does not state its classes; a confusion matrix of so many takes 34 GB."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,8 @@ def labels_of(batch: Outputs, name: str) -> tuple[bool, float]:
     """Whether what a batch holds under a name are labels, and the largest that they may be."""
     is_label = name in (PREDICTIONS, "target") and batch.feature.type in _OF_LABELS
     top = _top_label(batch) if is_label else None
+    if top is None and batch.feature.type in _COUNTED:
+        top = MOST_CLASSES - 1
     return is_label, math.inf if top is None else top
 
 
@@ -260,6 +267,16 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
             + (_ignoring_hint(feature, float(low)) if name == "target" else "")
         ),
     )
+    if top is None and feature.type in _COUNTED:
+        numbers = f"{name} of a {feature.type} output are numbers of classes"
+        yield Check(
+            high >= MOST_CLASSES,
+            numbers,
+            lambda: (
+                f"{numbers}, got {float(high):.0f}; if these are ids, number the classes from 0; if so many "
+                f"classes there are, state them, as in {feature.type}(num_classes={float(high) + 1:.0f})"
+            ),
+        )
 
 
 def _ignoring_hint(feature: OutputFeature, low: float) -> str:

@@ -39,6 +39,8 @@ from .records import records_in, references_of, single_texts, texts_of
 
 T = TypeVar("T")
 
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
 
 
@@ -375,16 +377,23 @@ def rows_of(value: Any, places: Tensor, size: int) -> Any:
 def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     """Take a tensor as it is (detached), an array or a list as a tensor that shares no memory with it.
 
+    Whole numbers without sign of more than 8 bits become int64: torch cannot compare them.
+
     Raises:
         MetricInputError: the value holds no numbers, or is ragged; it is called by its name.
     """
     if isinstance(value, Tensor):
-        return value.detach()
+        return _signed(value.detach())
     try:
-        return torch.tensor(np.asarray(value))  # which keeps the float64 of a list
+        array = np.asarray(value, order="C")  # which keeps the float64 of a list; torch reads no other order
+        return _signed(torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False)))
     except (TypeError, ValueError, RuntimeError) as err:
         got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
         raise MetricInputError(f"{got} {_lacking(value) or f'({err})'}") from err
+
+
+def _signed(tensor: Tensor) -> Tensor:
+    return tensor.long() if tensor.dtype in _UNSIGNED else tensor
 
 
 def _lacking(value: Any) -> str | None:

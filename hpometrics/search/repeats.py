@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -58,11 +59,13 @@ def _number(told: Any) -> float:
 def mean(values: Iterable[float]) -> float:
     """The mean of values that are all finite, else nan: what is left of a set of repeats stands for none.
 
-    >>> mean([0.5, 0.75, 1.0]), mean([0.5, math.nan])
-    (0.75, nan)
+    It is rounded once, so that equal values have themselves as mean and keep the constraints that each keeps.
+
+    >>> mean([0.5, 0.75, 1.0]), mean([0.95, 0.95, 0.95]), mean([0.5, math.nan])
+    (0.75, 0.95, nan)
     """
     values = list(values)
-    return math.fsum(values) / len(values) if values and all(map(math.isfinite, values)) else math.nan
+    return statistics.mean(values) if values and all(map(math.isfinite, values)) else math.nan
 
 
 def mean_values(repeats: Sequence[Repeat]) -> dict[str, float]:
@@ -79,5 +82,4 @@ def deviation(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
-    center = mean(values)
-    return math.sqrt(math.fsum((value - center) ** 2 for value in values) / (len(values) - 1))
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan

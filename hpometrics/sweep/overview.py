@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..messages import printable
+from ..metrics.lookup import suggestion
+from ..metrics.names import MetricName
+from ..metrics.store import metric_names
 from ..search.dimensions import Choice, Dimension, Value
 from ..search.rules import At
 from .measures import Measure
@@ -94,7 +97,7 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
     for bound in plan.bounds:
-        yield "constraint", f"{bound.constraint}   reads {_reads(bound.measure)}"
+        yield "constraint", f"{bound.constraint}   reads {_reads(bound.measure)}{_meant(bound.measure, plan)}"
     for measure in (*plan.objectives, *plan.track):
         if measure.formula is not None:
             yield "formula", f"{measure.name} = {measure.formula}"
@@ -111,6 +114,15 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
 
 def _reads(measure: Measure) -> str:
     return "what the engine reports" if measure.reported else measure.inputs or "what run finds"
+
+
+def _meant(measure: Measure, plan: Plan) -> str:
+    """Name the metric that was perhaps meant: a value that no engine reports makes every trial infeasible."""
+    if not measure.reported:
+        return ""
+    output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
+    near = suggestion(MetricName.parse(measure.name).metric, metric_names(output))
+    return f", as no metric has that name.{near}" if near else ""
 
 
 def _counted(plan: Plan) -> str:

@@ -9,12 +9,13 @@ import pytest
 import sklearn.metrics
 import torch
 
-from hpometrics.exceptions import MetricInputError, MetricNameError, UnknownMetricError
+from hpometrics.exceptions import MetricInputError, MetricNameError, RegistrationError, UnknownMetricError
 from hpometrics.integrations.tabnet import (
     AUC,
     Accuracy,
     BalancedAccuracy,
     LogLoss,
+    TabnetMetric,
     UnsupervisedLoss,
     tabnet_metric,
 )
@@ -188,3 +189,25 @@ def test_what_pytorch_tabnet_cannot_use(name, error, text):
     with pytest.raises(error) as caught:
         tabnet_metric(name)
     assert text in str(caught.value)
+
+
+def test_a_class_of_ones_own_may_derive_from_a_named_one():
+    """Twice the area less one, as pytorch-tabnet's guide has it for a metric of one's own: 2 * 1 - 1."""
+
+    class Gini(AUC):
+        def __call__(self, y_true, y_score):
+            return 2 * super().__call__(y_true, y_score) - 1
+
+    class Named(AUC, name="area"):
+        pass
+
+    assert Gini()([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.2]) == 1.0
+    assert (Gini._name, Gini._maximize, Named._name) == ("auc", True, "area")
+
+
+def test_a_class_that_names_no_metric_is_refused():
+    """It says what to write, where Python would say that a keyword is missing."""
+    with pytest.raises(RegistrationError, match=r"Own names no metric to measure; write class Own"):
+
+        class Own(TabnetMetric):
+            pass

@@ -177,6 +177,34 @@ def test_the_labels_of_a_binary_output(tmp_path):
     assert measure_file(Request(named, "binary")).labels == ("yes", "no")
 
 
+def test_columns_numbered_from_one_are_labels(tmp_path):
+    """Class 1 is the column probability_1, also where no row holds the last class: both rows are right."""
+    columns = {"probability_1": [0.8, 0.1], "probability_2": [0.1, 0.8], "probability_3": [0.1, 0.1]}
+    path = write(tmp_path / "predictions.csv", {"target": [1, 2], **columns})
+    assert values(path, metrics=("accuracy",)) == {"accuracy": 1.0}
+
+
+def test_two_columns_numbered_from_one_are_the_labels_of_a_binary_output(tmp_path):
+    """Of 1 and 2 the second is class 1, and its column is read."""
+    columns = {"target": [1, 2], "probability_1": [0.8, 0.1], "probability_2": [0.2, 0.9]}
+    path = write(tmp_path / "predictions.csv", columns)
+    assert values(path, "binary", ("accuracy", "roc_auc")) == {"accuracy": 1.0, "roc_auc": 1.0}
+
+
+def test_two_numbered_columns_of_a_binary_output_with_labels_in_words(tmp_path):
+    """The labels are numbered in their sorted order, so that the second column is that of yes."""
+    columns = {"target": ["yes", "no"], "probability_0": [0.2, 0.9], "probability_1": [0.8, 0.1]}
+    path = write(tmp_path / "predictions.csv", columns)
+    assert values(path, "binary", ("accuracy", "roc_auc")) == {"accuracy": 1.0, "roc_auc": 1.0}
+
+
+def test_the_probability_of_class_0_is_not_taken_for_that_of_class_1(tmp_path):
+    """A binary output has one column, of class 1; that of class 0 alone would turn every value around."""
+    path = write(tmp_path / "predictions.csv", {"target": [1, 0], "probability_0": [0.2, 0.9]})
+    with pytest.raises(PredictionsError, match=r"that of class 1, .*; got that of class 0"):
+        values(path, "binary", ("accuracy",))
+
+
 def test_labels_that_are_predicted_only_count_too(tmp_path):
     """The classes are those of the target and of the predictions."""
     path = write(tmp_path / "x.csv", {"target": ["a", "b"], "prediction": ["c", "b"]})
@@ -267,6 +295,7 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
          ":2: column 'logits' holds 1 numbers, the rows before 2"),
         ("x.jsonl", '{"target": [1, 2], "prediction": [1]}\n', "sequence", "numbers of tokens differ"),
         ("x.jsonl", '{"target": 5, "prediction": "a"}\n', "text", "'target' holds 5, which is no text"),
+        ("x.csv", "target;prediction\n0;0\n", "category", "one column, 'target;prediction', which"),
         ("x.parquet", "no parquet", "binary", "is no Parquet file"),
         ("x.npz", "no archive", "binary", "is no npz archive"),
         ("x.txt", "", "binary", "predictions are read from .csv, .tsv"),

@@ -213,6 +213,29 @@ def test_arrays_and_lists_are_copied_in_their_own_precision():
     assert as_tensor([1, 2]).dtype == torch.int64
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", ">i4", "<u2"])
+def test_labels_of_every_width_and_byte_order_are_read(dtype):
+    """Masks come as 16 bits without sign, files of other machines with their bytes the other way round."""
+    labels = np.array([0, 2, 1], dtype=dtype)
+    panel = MetricCollection(["accuracy"], output=Category(3))
+    panel.update(predictions=labels, target=[0, 2, 2])
+    panel.update(predictions=as_tensor(labels), target=torch.tensor([0, 2, 2]))
+    assert panel.compute()["accuracy"].item() == pytest.approx(2 / 3)
+
+
+def test_unsigned_tensors_are_labels():
+    """Torch has them and compares none: they are read as int64."""
+    panel = MetricCollection(["accuracy"], output=Category(3))
+    panel.update(predictions=torch.tensor([0, 1], dtype=torch.uint16), target=[0, 2])
+    assert panel.compute()["accuracy"].item() == 0.5
+
+
+def test_an_array_may_be_read_backwards():
+    """A view of an array has steps of its own, negative ones too."""
+    assert torch.equal(as_tensor(np.arange(6.0)[::-2]), torch.tensor([5.0, 3.0, 1.0], dtype=torch.float64))
+    assert as_tensor(np.float64(3.0)).shape == ()
+
+
 def test_all_that_was_given_is_used_as_given():
     """Probabilities beside logits are not derived again; logits still rank."""
     outputs = Outputs(

@@ -15,6 +15,7 @@ from hpometrics.run import Reported, RunSpec
 from hpometrics.run.trials import Trials
 from hpometrics.search.epoch_log import read_trial
 from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.search.repeats import deviation, mean
 from hpometrics.search.reporter import ListReporter
 from hpometrics.search.seeds import derive_seed
 from hpometrics.search.space import Float
@@ -65,6 +66,12 @@ def test_repeats_have_seeds_of_their_own_and_a_mean(tmp_path):
         part = read_trial(home / "repeats" / str(number))
         assert part is not None and (part.seed, part.value) == (seeds[number], trial.repeats[number].value)
     assert len((home / "epochs.jsonl").read_text().splitlines()) == 3
+
+
+def test_repeats_that_agree_have_their_value_as_mean():
+    """Three times 0.95 is 0.95 and keeps `>= 0.95`: no rounding takes a trial for infeasible."""
+    assert mean([0.95] * 3) == 0.95
+    assert deviation([0.6916605436801909] * 3) == deviation([0.1] * 3) == 0.0
 
 
 def test_the_same_seed_repeats_the_repeats():

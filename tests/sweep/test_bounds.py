@@ -48,6 +48,12 @@ def test_check_says_what_a_constraint_reads(sweep):
     assert "constraint  megabytes <= 20   reads what the engine reports" in result.output
 
 
+def test_check_asks_whether_a_metric_was_meant(sweep):
+    """A typo would make every trial infeasible, since nobody reports such a value."""
+    told = sweep(bounded("acuracy >= 0.5"), command="check").output
+    assert "reads what the engine reports, as no metric has that name. Did you mean 'accuracy'?" in told
+
+
 def test_the_best_is_feasible_and_says_so(sweep, folder):
     """Of four trials those with a low accuracy are infeasible, in the table and in the last block."""
     result = sweep(bounded("accuracy >= 0.86"))

@@ -101,6 +101,7 @@ class CohenKappa(ConfusionMetric):
     def __init__(self, *, weights: Literal["none", "linear", "quadratic"] = "none") -> None:
         super().__init__()
         self.weights = weights
+        self.reads_matrix = weights != "none"
 
     def compute(self) -> Tensor:
         """Compare the cost of the misses with that of independent labels."""

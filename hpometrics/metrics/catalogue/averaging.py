@@ -26,18 +26,30 @@ SetAverage = Literal["micro", "macro", "weighted", "samples", "none"]
 R = TypeVar("R", bound="Ratio")
 
 _FACTS = ("num_classes", "num_labels", "vocab_size")
+_WIDE = 4096  # classes of which a matrix, their square, takes more room than most epochs
 _ROUNDING = 1e-12  # the share of all weight below which a difference of sums is rounding, not rows
 
 
 class ConfusionMetric(Metric):
-    """A metric that is a closed form of confusion counts."""
+    """A metric that is a closed form of confusion counts.
+
+    Of a sequence, and of a category that states very many classes, it keeps the totals of each class and no
+    matrix, unless it reads which class was taken for which.
+    """
 
     inputs = PREDICTIONS
     family: ClassVar[str] = "confusion"
+    reads_matrix: bool = False
 
     def statistics(self) -> dict[str, Statistic]:
         """Need the confusion counts of its output."""
-        return {"confusion": ClassTotals() if self.output.type == SEQUENCE else confusion_of(self.output)}
+        return {"confusion": ClassTotals() if self._keeps_totals else confusion_of(self.output)}
+
+    @property
+    def _keeps_totals(self) -> bool:
+        stated = getattr(self.output, "num_classes", None) or 0
+        wide = self.output.type == CATEGORY and stated > _WIDE and not self.reads_matrix
+        return wide or self.output.type == SEQUENCE
 
     @property
     def matrix(self) -> Tensor:

@@ -36,6 +36,7 @@ class ConfusionMatrix(ConfusionMetric):
     """
 
     objective = None
+    reads_matrix = True
 
     def __init__(self, *, normalize: Literal["none", "target", "predictions", "all"] = "none") -> None:
         super().__init__()

@@ -9,6 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ...exceptions import MetricInputError
+from ..checks import MOST_CLASSES
 from ..features import BINARY, SET, OutputFeature
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
@@ -72,13 +74,15 @@ class Confusion(Statistic):
         self.reset()
 
     def check(self, batch: Outputs) -> None:
-        """Refuse scores of another number of classes than before.
+        """Refuse scores of another number of classes than before, and a matrix that no memory holds.
 
         Raises:
-            MetricInputError: the batch has another one.
+            MetricInputError: the batch has another one, or too many.
         """
         if batch.num_classes is not None and batch.feature.type != BINARY:
             refuse_other_width(batch, self._width)
+        if batch.target.device.type == "cpu":
+            _refuse_too_many(batch.block("num_classes", _num_classes))
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
@@ -142,6 +146,14 @@ def _num_classes(batch: Outputs) -> int:
     stated: int | None = getattr(feature, "num_classes", None) or getattr(feature, "vocab_size", None)
     labels = batch.decided[:2]
     return stated or max((int(label.amax()) for label in labels if len(label)), default=0) + 1
+
+
+def _refuse_too_many(classes: int) -> None:
+    if classes > MOST_CLASSES:
+        raise MetricInputError(
+            f"a confusion matrix has at most {MOST_CLASSES} classes, got {classes}; of so many choose ratios "
+            f"of counts, such as accuracy or f1_macro, and state them: category(num_classes={classes})"
+        )
 
 
 def _rows_of_labels(batch: Outputs) -> Tensor | int:
