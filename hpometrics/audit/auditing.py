@@ -13,11 +13,13 @@ from ..exceptions import ConfigError
 from ..importing.reading import read_foreign
 from ..messages import printable
 from ..objective import Objective
+from ..redaction import redacted
 from .checks import findings_of
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, Search
 
 _STUDY = "study.db"
+_SQLITE = "sqlite:///"
 _YAML = (".yaml", ".yml")
 _REMEDIES = {
     "direction": "say the goal that the metric has",
@@ -52,6 +54,22 @@ class Request:
     direction: str | None = None
     budget: int | None = None
     ignore: tuple[str, ...] = ()
+
+
+def path_of(place: str) -> Path:
+    """The path that a user means, which may be written as the URL of an SQLite file.
+
+    Raises:
+        ConfigError: it is the URL of a server.
+
+    >>> path_of("sqlite:///study.db").name
+    'study.db'
+    """
+    if "://" in place and not place.startswith(_SQLITE):
+        raise ConfigError(
+            f"{redacted(place)}: audit reads files; copy the study into one by optuna.copy_study and name it"
+        )
+    return Path(place.removeprefix(_SQLITE))
 
 
 def audited(request: Request) -> list[Audited]:

@@ -81,7 +81,7 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
 
 @click.command()
-@click.argument("path", type=FILE)
+@click.argument("path")
 @click.option("--study", metavar="NAME", help="Only this study of a storage.")
 @click.option("--metric", metavar="NAME", type=METRIC, help="What was optimised.  [as the files say]")
 @click.option(
@@ -95,7 +95,7 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 @click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings such as unreported.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def audit(
-    path: Path,
+    path: str,
     study: str | None,
     metric: str | None,
     direction: str | None,
@@ -105,13 +105,14 @@ def audit(
 ) -> None:
     """Look for what misleads in an Optuna storage, Ray results, a W&B sweep or a Ludwig config.
 
-    A direction that contradicts the metric, a best that is not finite or of the last epoch, trials that
-    nobody ended, points tried twice; nothing is changed. Exit code 1: there are findings.
+    PATH may be the URL of an SQLite file, sqlite:///study.db. Found are: a direction that contradicts the
+    metric, a best that is not finite or of the last epoch, trials that nobody ended, points tried twice;
+    nothing is changed. Exit code 1: there are findings.
     """
     with reported():
-        from ..audit.auditing import Request, audit_json, audit_text, audited
+        from ..audit.auditing import Request, audit_json, audit_text, audited, path_of
 
-        found = audited(Request(path, study, metric, direction, budget, ignore))
+        found = audited(Request(path_of(path), study, metric, direction, budget, ignore))
         click.echo(audit_json(found) if as_json else audit_text(found))
         if any(one.findings for one in found):
             sys.exit(1)

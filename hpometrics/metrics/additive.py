@@ -44,6 +44,9 @@ class Additive(ABC):
     def value(self) -> float:
         """What it comes to; nan where that is undefined, never 0."""
 
+    def __float__(self) -> float:
+        return self.value()
+
     def absorb(self, other: Self) -> Self:
         """The sum, for one who made this value and shares it with nobody: it may be changed in place."""
         return self + other

@@ -106,7 +106,7 @@ class Outputs:
         if "target" in self.records:
             return torch.zeros(len(self.records["target"]), dtype=torch.int64)
         if target is None and self.soft is None:
-            raise MetricInputError(f"an update needs target=; got {', '.join(outputs)}")
+            raise MetricInputError(f"an update needs target=; got {', '.join([*outputs, *self.extras])}")
         return self.soft if target is None else as_tensor(target, "target=")  # type: ignore[return-value]  # one is given
 
     def __getitem__(self, kind: InputType) -> Any:

@@ -19,7 +19,7 @@ from hpometrics.cli import main
 LR = {"lr": FloatDistribution(0.0, 1.0)}
 
 
-def audit(path: Path, *arguments: object) -> Result:
+def audit(path: Path | str, *arguments: object) -> Result:
     """Call `hpometrics audit` in this process."""
     return CliRunner().invoke(main, ["audit", str(path), *map(str, arguments)])
 
@@ -203,6 +203,17 @@ def test_a_journal_that_was_cut_off(tmp_path):
     path.write_bytes(whole[:-7])
     assert codes(path) == ["torn"]
     assert path.read_bytes() == whole[:-7]
+
+
+def test_an_sqlite_file_may_be_named_by_its_url(tmp_path):
+    """As Optuna's own commands have it; a study on a server is to be copied, and no password is printed."""
+    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'kept.db'}")
+    optuna.create_study(storage=storage, study_name="s", direction="maximize")
+    storage.engine.dispose()
+    assert audit(f"sqlite:///{tmp_path / 'kept.db'}").stdout == audit(tmp_path / "kept.db").stdout
+    refused = audit("postgresql://me:secret@host/studies")
+    assert refused.exit_code == 2 and "by optuna.copy_study" in refused.stderr
+    assert "secret" not in refused.stderr
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path):

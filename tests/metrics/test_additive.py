@@ -49,6 +49,12 @@ def test_a_mean_is_divided_once():
     assert (AverageMetric(1, 1) + AverageMetric(1, 3)).value() == 0.5
 
 
+def test_a_value_is_read_as_a_float():
+    """By the builtin, whatever it holds."""
+    assert float(AverageMetric(1, 2)) == 0.5
+    assert float(SumMetric(3)) == 3.0
+
+
 def test_ints_are_exact():
     """2^53 + 1 is no float64; as a sum of ints it is not rounded."""
     total = SumMetric(2**53) + SumMetric(1) + SumMetric(2**70)

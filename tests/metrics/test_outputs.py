@@ -158,6 +158,10 @@ def test_nothing_but_classes_has_log_probabilities():
             "predictions=; got no model output but preds=$",
         ),
         ({"logits": torch.zeros(2)}, "an update needs target=; got logits"),
+        (
+            {"logits": torch.zeros(2), "targets": torch.ones(2)},
+            "an update needs target=; got logits, targets",
+        ),
     ],
 )
 def test_a_batch_needs_an_output_and_a_target(given, message):
