@@ -12,6 +12,7 @@ from optuna.pruners import HyperbandPruner
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from .open_trials import OpenTrial, open_trials
 from .storages import exclusive, is_lockable
 
 Take = Callable[[int], bool]
@@ -55,7 +56,7 @@ def claim(
         points: see `reserve`.
     """
     with exclusive(study._storage, study.study_name):
-        return _slot(study, study.get_trials(deepcopy=False), take, total, points)
+        return _slot(study, *open_trials(study), take, total, points)
 
 
 def reclaim(study: optuna.Study, take: Take) -> Trial | None:
@@ -66,7 +67,7 @@ def reclaim(study: optuna.Study, take: Take) -> Trial | None:
         take: called with the number of a running trial: True if this worker now holds the lock that the
             trial's worker would hold if it lived.
     """
-    return _orphan(study, study.get_trials(deepcopy=False), take)
+    return _orphan(study, open_trials(study)[1], take)
 
 
 def reclaim_or_claim(
@@ -82,11 +83,11 @@ def reclaim_or_claim(
         The trial, and whether its worker died.
     """
     with exclusive(study._storage, study.study_name):
-        trials = study.get_trials(deepcopy=False)
-        orphan = _orphan(study, trials, take_orphan)
+        count, left = open_trials(study)
+        orphan = _orphan(study, left, take_orphan)
         if orphan is not None:
             return orphan, True
-        return _slot(study, trials, take, total, points), False
+        return _slot(study, count, left, take, total, points), False
 
 
 def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
@@ -97,47 +98,50 @@ def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> T
     return Trial(study, trial._trial_id)
 
 
-def _orphan(study: optuna.Study, trials: Sequence[FrozenTrial], take: Take) -> Trial | None:
-    for running in trials:
+def _orphan(study: optuna.Study, left: Sequence[OpenTrial], take: Take) -> Trial | None:
+    for running in left:
         if running.state is not TrialState.RUNNING or not take(running.number):
             continue
-        now = study._storage.get_trial(running._trial_id)  # it may have finished just before its lock fell
+        now = study._storage.get_trial(running.trial_id)  # it may have finished just before its lock fell
         if now.state is TrialState.RUNNING:
-            return _live_trial(study, running._trial_id)
+            return _live_trial(study, running.trial_id)
     return None
 
 
 def _slot(
     study: optuna.Study,
-    trials: Sequence[FrozenTrial],
+    number: int,
+    left: Sequence[OpenTrial],
     take: Take | None,
     total: int,
     points: Sequence[Mapping[str, Any]],
 ) -> Trial | None:
-    """Claim a slot; on SQLite two processes that do so at once can both turn a trial to running."""
-    for waiting in trials:
+    """Claim a slot that waits, or else add the trial of the next number.
+
+    On SQLite two processes that claim one at once can both turn it to running.
+    """
+    for waiting in left:
         if waiting.state is not TrialState.WAITING:
             continue
         if (take is None or take(waiting.number)) and _claimed(study._storage, waiting):
-            return _live_trial(study, waiting._trial_id)
-    number = len(trials)
+            return _live_trial(study, waiting.trial_id)
     if number >= total or not (take is None or take(number)):
         return None
-    trial = _begun(study, trials, points[number] if number < len(points) else None)
+    trial = _begun(study, number, points[number] if number < len(points) else None)
     others = trial.number != number  # who does not lock the study may have added one
     return None if others and take is not None and not take(trial.number) else trial
 
 
-def _claimed(storage: BaseStorage, waiting: FrozenTrial) -> bool:
+def _claimed(storage: BaseStorage, waiting: OpenTrial) -> bool:
     try:
-        return storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
+        return storage.set_trial_state_values(waiting.trial_id, TrialState.RUNNING)
     except optuna.exceptions.UpdateFinishedTrialError:
         return False  # another worker claimed and finished it
 
 
-def _begun(study: optuna.Study, trials: Sequence[FrozenTrial], point: Mapping[str, Any] | None) -> Trial:
+def _begun(study: optuna.Study, number: int, point: Mapping[str, Any] | None) -> Trial:
     """Add a trial that runs to those that there are, with the params of a point if one is given."""
-    storage, number = study._storage, len(trials)
+    storage = study._storage
     attributes = {} if point is None else {_FIXED: dict(point)}
     given = create_trial(state=TrialState.RUNNING, system_attrs=attributes) if attributes else None
     trial_id = storage.create_new_trial(study._study_id, given)
@@ -145,8 +149,7 @@ def _begun(study: optuna.Study, trials: Sequence[FrozenTrial], point: Mapping[st
         return _live_trial(study, trial_id)
     if isinstance(study.pruner, HyperbandPruner):  # it shows a sampler a study of its own making
         return _live_trial(study, trial_id)
-    begun = _as_begun(number, trial_id, attributes)
-    study._thread_local.cached_all_trials = [*trials, begun]
+    study._thread_local.cached_all_trials = None  # see `_live_trial`
     return _known_trial(study, _as_begun(number, trial_id, attributes))
 
 
@@ -168,6 +171,7 @@ def _as_begun(number: int, trial_id: int, attributes: Mapping[str, Any]) -> Froz
 
 
 def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
+    study.get_trials(deepcopy=False)  # what Optuna has not read of a database, it cannot add params to
     study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
     return Trial(study, trial_id)
 
