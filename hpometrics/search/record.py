@@ -15,7 +15,7 @@ from typing import Any
 from ..exceptions import RecordError
 from .atomic import atomic_write, make_private
 from .exploits import Exploit
-from .readings import Reading, from_json, number_in, numbers_of, to_json
+from .readings import Reading, from_json, number_in, to_json
 from .repeats import Repeat, deviation, mean_values
 from .strict_json import read_json, real, whole
 
@@ -59,13 +59,14 @@ class EpochRecord:
 
     def to_line(self) -> str:
         """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
-        odd = {name: str(v) for name, v in numbers_of(self.values).items() if not math.isfinite(v)}
+        values = {name: to_json(value) for name, value in self.values.items()}
+        odd = {name: str(self.values[name]) for name, told in values.items() if told is None}
         return _line(
             {
                 "attempt": self.attempt,
                 "epoch": self.epoch,
                 "seconds": self.seconds,
-                "values": {name: to_json(value) for name, value in self.values.items()},
+                "values": values,
                 "reasons": {**odd, **self.reasons},
             }
         )
