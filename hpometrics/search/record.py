@@ -225,10 +225,10 @@ def _check_fields(told: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} cannot be {value!r:.40}")
 
 
-def write_trial(directory: Path, record: TrialRecord) -> None:
-    """Write `trial.json` whole or not at all."""
+def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> None:
+    """Write `trial.json` whole or not at all; for `last` see `atomic_write`."""
     make_private(directory)
-    with atomic_write(directory / TRIAL_FILE) as file:
+    with atomic_write(directory / TRIAL_FILE, last=last) as file:
         file.write(_page(record.to_json(directory)).encode())
 
 
