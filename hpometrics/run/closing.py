@@ -42,7 +42,8 @@ class Closing(Recording):
         home = directory if self._ranks.leads else None
         super().__init__(Panels(spec, self._ranks, keeps=home is not None))
         self.spec = spec
-        self._name, self._reporter, self._params = spec.name, reporter, params
+        self._name, self._steering = spec.name, spec.steering
+        self._reporter, self._params = reporter, params
         self._copied = deepcopy(dict(params or {}))  # for the loggers, which are told after every epoch
         self._progress = Progress(spec)
         self._keeps = directory is not None and spec.checkpoints is not Keep.NONE
@@ -121,9 +122,12 @@ class Closing(Recording):
         self._check_not_stopped()
         record, random = self._measure()
         self._open = False
-        decision = self._ranks.from_first(lambda: self._lead(record, random, final))
-        if not self._ranks.leads:
-            self._follow(record, decision)
+        if self._ranks.alone:  # as it was when the epoch was measured
+            decision = self._lead(record, random, final)
+        else:
+            decision = self._ranks.from_first(lambda: self._lead(record, random, final))
+            if not self._ranks.leads:
+                self._follow(record, decision)
         self._holding = False
         self._began = time.perf_counter()
         self._obey(decision)
@@ -168,7 +172,7 @@ class Closing(Recording):
             )
         except self._reporter.stops as err:
             stop = err if self._ranks.alone else sendable(err)
-        steering = {name: numbers[name] for name in self.spec.steering if name in numbers}
+        steering = {name: numbers[name] for name in self._steering if name in numbers}
         return Decision(steering, over, ended, stop)
 
     def _obey(self, decision: Decision) -> None:

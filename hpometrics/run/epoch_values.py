@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
 
 from ..exceptions import RunError
 from ..metrics.diagnostics import diagnostic
@@ -25,11 +26,14 @@ class EpochValues:
     """
 
     def __init__(self, spec: RunSpec, tasks: Iterable[str]) -> None:
-        self._spec = spec
-        self._tasks = sorted({*tasks, *_tasks_of(spec)})
+        self._spec, self._met_tasks = spec, tasks
         self._kinds: dict[str, str] = {}
         self.values: Values = {}
         self.reasons: Reasons = {}
+
+    @cached_property
+    def _tasks(self) -> list[str]:
+        return sorted({*self._met_tasks, *_tasks_of(self._spec)})
 
     def take(self, kind: str, values: Mapping[str, Reading], reasons: Mapping[str, str]) -> None:
         """Take values of one kind.
@@ -40,9 +44,9 @@ class EpochValues:
         if not values:
             return
         kinds = {value_named(name): kind for name in values}
-        if clash := sorted(kinds.keys() & self._kinds.keys()):
-            other = self._kinds[clash[0]]
-            raise RunError(f"{', '.join(clash)}: both {other} and {kind}; name them apart")
+        if clash := kinds.keys() & self._kinds.keys():
+            other = self._kinds[min(clash)]
+            raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; name them apart")
         self._kinds |= kinds
         self.values |= values
         self.reasons |= reasons
@@ -89,6 +93,7 @@ class EpochValues:
         return any(name.startswith(task) for name in self.values)
 
 
+@lru_cache(maxsize=4096)
 def value_named(name: str) -> str:
     """The name of a value; `all/loss` is that of `loss`.
 

@@ -113,9 +113,11 @@ class Panels:
         Raises:
             RunError: naming the first of them.
         """
+        if not self._spec.combined and not self._splits:
+            return
         own = {combined.name for combined in self._spec.combined}
         own.update(*(panel.names for panel in self._splits.values()))
-        for name in names if own else ():
+        for name in names:
             if value_named(name) in own:
                 raise RunError(f"{name!r} is measured by this run; call yours by another name")
 
@@ -160,15 +162,18 @@ class Panels:
 
     def _state(self) -> RankState:
         """What this process has of the epoch."""
-        void = {split for split, panel in self._splits.items() if panel.void}
         return RankState(
             {} if self._ranks.alone else {split: panel.state_dict() for split, panel in self._splits.items()},
             self._tallies.state(self.watches.laps),
             {split: recorded.state() for split, recorded in self._recorded.items()},
             self.watches.close(),
             self._logged.state(),
-            [] if self._examples is None else [self._examples.found(void)],
+            [] if self._examples is None else [self._examples.found(self._void())],
         )
+
+    def _void(self) -> set[str]:
+        """The splits that had a batch which was not finite."""
+        return {split for split, panel in self._splits.items() if panel.void}
 
     def _put_together(self, states: Sequence[RankState]) -> EpochValues:
         """The values of all ranks, whatever each of them met; then nothing of the epoch is held."""
@@ -179,7 +184,8 @@ class Panels:
             self.examples = self._examples.close(state.examples)
         if panels and self._keeping != "none":
             self.kept = kept_of((one for p in panels.values() for one in p.measured()), self._keeping)
-        epoch = EpochValues(self._spec, _tasks_of(panels.values(), state.recorded.values()))
+        met = _tasks_of(panels.values(), state.recorded.values()) if panels or state.recorded else ()
+        epoch = EpochValues(self._spec, met)
         self._reset()
         epoch.take("recorded", values, reasons)
         epoch.take("watched", *state.watched)

@@ -33,10 +33,9 @@ class Progress:
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
-        self._others = list(spec.optimised)[1:]
         directions = list(spec.optimised.values())
         self._picker = Picker(spec.objective, At(spec.at), others=directions[1:])
-        self._gains = {name: Picker(way, tol=spec.tol) for name, way in spec.optimised.items()}
+        self._gains = [Picker(direction, tol=spec.tol) for direction in directions]
         self.history: list[EpochRecord] = []
         self.picks: list[int | None] = []
         self.impatience = 0
@@ -54,12 +53,13 @@ class Progress:
 
     def take(self, record: EpochRecord, seconds: float) -> None:
         """Take the next epoch, at whose end the run has taken so many seconds in all."""
-        spec, value = self._spec, record.number(self._spec.name)
+        spec = self._spec
+        value, *others = numbers = [record.number(name) for name in spec.optimised]
         self.history.append(record)
-        exceeds = violation_of(spec.bounds, record.values)
-        self._picker.add(value, exceeds, [record.number(name) for name in self._others])
+        exceeds = violation_of(spec.bounds, record.values) if spec.bounds else 0.0
+        self._picker.add(value, exceeds, others)
         self.picks.append(self._picker.index)
-        gained = [gains.add(record.number(name), exceeds) for name, gains in self._gains.items()]
+        gained = [gains.add(number, exceeds) for gains, number in zip(self._gains, numbers, strict=True)]
         self.impatience = 0 if any(gained) else self.impatience + 1
         if spec.target is not None and math.isfinite(value) and exceeds == 0:
             if not spec.objective.better(spec.target, value):

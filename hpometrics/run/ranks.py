@@ -35,20 +35,16 @@ class Decision:
 
 
 class Ranks:
-    """The default process group as it was when the run was made."""
+    """The default process group as it was when the run was made.
+
+    Attributes:
+        leads: whether this is the first rank, which alone writes files and has a host.
+        alone: whether there is no other rank.
+    """
 
     def __init__(self) -> None:
         self._count, self._own = world_size(), process()
-
-    @property
-    def leads(self) -> bool:
-        """Whether this is the first rank, which alone writes files and has a host."""
-        return self._own == _FIRST
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is no other rank."""
-        return self._count == 1
+        self.leads, self.alone = self._own == _FIRST, self._count == 1
 
     def own_of(self, each: Sequence[T]) -> T | None:
         """What there is of this rank; None if there were fewer ranks then."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..search.atomic import sync_directory, writing
 from ..search.epoch_log import EpochLog, Fsync
 from ..search.record import EpochRecord
 from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_ranks
@@ -55,7 +56,8 @@ class Traces:
     def append(self, record: EpochRecord, kept: Sequence[KeptPart] = ()) -> EpochRecord:
         """Write what is kept of an epoch, then the epoch into the record; return it as written.
 
-        The first epoch voids the checkpoints of an earlier attempt that lie behind it.
+        The first epoch voids the checkpoints of an earlier attempt that lie behind it, and brings the names
+        in the directory to the disk: a line would be lost with that of its file.
 
         Raises:
             RunError: the run was to go on from the state of another trial, and has not taken it.
@@ -63,10 +65,13 @@ class Traces:
         if self._checkpoints is not None and not self._begun:
             self._checkpoints.check_taken(record.epoch)
             self._checkpoints.drop(record.epoch)
-        self._begun = True
+        first, self._begun = not self._begun, True
         if self._log is None or self._statistics is None:
             return record
         self._statistics.append(self._log.attempt, record.epoch, kept)
+        if first:
+            with writing(self._log.path):
+                sync_directory(self._log.path.parent)
         return self._log.append(record)
 
     def follow(self, epoch: int, picked: int | None, panels: Panels, random: Sequence[Any] = ()) -> None:

@@ -134,7 +134,7 @@ def _begin(directory: Path | None, record: TrialRecord) -> None:
         return
     check_json(record.params)
     earlier_trial(directory, record.given)
-    write_trial(directory, record)
+    write_trial(directory, record, last=False)  # its place is on disk with the first epoch
 
 
 def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | None:

@@ -87,7 +87,8 @@ def free_name(path: Path, why: str) -> Path:
 
 def make_private(directory: Path) -> None:
     """Make a directory that its owner alone can read, unless it is there."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not directory.is_dir():
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def sync_directory(directory: Path) -> None:

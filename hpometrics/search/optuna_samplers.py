@@ -81,6 +81,11 @@ class SeededSampler(BaseSampler):
         """Whether the samplers that draw are; see the function of this name."""
         return is_plain(_quiet(partial(self._make, self._seed)))
 
+    @cached_property
+    def draws_alone(self) -> bool:
+        """Whether the samplers that draw do; see the function of this name."""
+        return draws_alone(_quiet(partial(self._make, self._seed)))
+
     def of(self, trial: FrozenTrial) -> BaseSampler:
         """Return the sampler of a trial."""
         if trial.number not in self._by_trial:
@@ -183,6 +188,13 @@ def is_plain(sampler: BaseSampler) -> bool:
     if isinstance(sampler, SeededSampler):
         return sampler.is_plain
     return type(sampler).__module__.startswith("optuna.samplers.")
+
+
+def draws_alone(sampler: BaseSampler) -> bool:
+    """Say whether a sampler draws without a look at the study or a note in it: before there is the trial."""
+    if isinstance(sampler, SeededSampler):
+        return sampler.draws_alone
+    return type(sampler) is RandomSampler
 
 
 def restart(sampler: BaseSampler, seed: int) -> bool:

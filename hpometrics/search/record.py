@@ -15,7 +15,7 @@ from typing import Any
 from ..exceptions import RecordError
 from .atomic import atomic_write, make_private
 from .exploits import Exploit
-from .readings import Reading, from_json, number_in, numbers_of, to_json
+from .readings import Reading, from_json, number_in, to_json
 from .repeats import Repeat, deviation, mean_values
 from .strict_json import read_json, real, whole
 
@@ -59,13 +59,14 @@ class EpochRecord:
 
     def to_line(self) -> str:
         """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
-        odd = {name: str(v) for name, v in numbers_of(self.values).items() if not math.isfinite(v)}
+        values = {name: to_json(value) for name, value in self.values.items()}
+        odd = {name: str(self.values[name]) for name, told in values.items() if told is None}
         return _line(
             {
                 "attempt": self.attempt,
                 "epoch": self.epoch,
                 "seconds": self.seconds,
-                "values": {name: to_json(value) for name, value in self.values.items()},
+                "values": values,
                 "reasons": {**odd, **self.reasons},
             }
         )
@@ -224,10 +225,10 @@ def _check_fields(told: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} cannot be {value!r:.40}")
 
 
-def write_trial(directory: Path, record: TrialRecord) -> None:
-    """Write `trial.json` whole or not at all."""
+def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> None:
+    """Write `trial.json` whole or not at all; for `last` see `atomic_write`."""
     make_private(directory)
-    with atomic_write(directory / TRIAL_FILE) as file:
+    with atomic_write(directory / TRIAL_FILE, last=last) as file:
         file.write(_page(record.to_json(directory)).encode())
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from datetime import datetime
 from typing import Any
 
 import optuna
 from optuna.pruners import HyperbandPruner
 from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from optuna.trial import Trial, TrialState
 
+from .begun_trials import FIXED, Draw, add_begun, as_begun, draw_first, live
+from .open_trials import OpenTrial, open_trials
+from .optuna_samplers import draws_alone
 from .storages import exclusive, is_lockable
 
 Take = Callable[[int], bool]
-
-_FIXED = "fixed_params"  # what Optuna calls the params of an enqueued trial
 
 
 def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]] = ()) -> int:
@@ -41,6 +40,7 @@ def claim(
     take: Take | None = None,
     total: int = 0,
     points: Sequence[Mapping[str, Any]] = (),
+    draw: Draw | None = None,
 ) -> Trial | None:
     """Take the next waiting slot for this worker alone, or else a new one; None when there is none.
 
@@ -53,9 +53,10 @@ def claim(
             trial's directory here, so that nobody takes the trial for an orphan.
         total: a study that has fewer trials gets a new one if no slot waits.
         points: see `reserve`.
+        draw: where a new one needs nobody else's trials for it, it draws its params before it is added.
     """
     with exclusive(study._storage, study.study_name):
-        return _slot(study, study.get_trials(deepcopy=False), take, total, points)
+        return _slot(study, *open_trials(study), take, total, points, draw)
 
 
 def reclaim(study: optuna.Study, take: Take) -> Trial | None:
@@ -66,7 +67,7 @@ def reclaim(study: optuna.Study, take: Take) -> Trial | None:
         take: called with the number of a running trial: True if this worker now holds the lock that the
             trial's worker would hold if it lived.
     """
-    return _orphan(study, study.get_trials(deepcopy=False), take)
+    return _orphan(study, open_trials(study)[1], take)
 
 
 def reclaim_or_claim(
@@ -75,6 +76,7 @@ def reclaim_or_claim(
     take: Take,
     total: int = 0,
     points: Sequence[Mapping[str, Any]] = (),
+    draw: Draw | None = None,
 ) -> tuple[Trial | None, bool]:
     """Take a trial as `reclaim` does, or else as `claim` does; one look at the study serves both.
 
@@ -82,113 +84,82 @@ def reclaim_or_claim(
         The trial, and whether its worker died.
     """
     with exclusive(study._storage, study.study_name):
-        trials = study.get_trials(deepcopy=False)
-        orphan = _orphan(study, trials, take_orphan)
+        count, left = open_trials(study)
+        orphan = _orphan(study, left, take_orphan)
         if orphan is not None:
             return orphan, True
-        return _slot(study, trials, take, total, points), False
+        return _slot(study, count, left, take, total, points, draw), False
 
 
 def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
     """Give a claimed trial the point of its number; processes that nothing locks add slots at once."""
-    if study._storage.get_trial(trial._trial_id).system_attrs.get(_FIXED) == point:
+    if study._storage.get_trial(trial._trial_id).system_attrs.get(FIXED) == point:
         return trial
-    study._storage.set_trial_system_attr(trial._trial_id, _FIXED, dict(point))
+    study._storage.set_trial_system_attr(trial._trial_id, FIXED, dict(point))
     return Trial(study, trial._trial_id)
 
 
-def _orphan(study: optuna.Study, trials: Sequence[FrozenTrial], take: Take) -> Trial | None:
-    for running in trials:
+def _orphan(study: optuna.Study, left: Sequence[OpenTrial], take: Take) -> Trial | None:
+    for running in left:
         if running.state is not TrialState.RUNNING or not take(running.number):
             continue
-        now = study._storage.get_trial(running._trial_id)  # it may have finished just before its lock fell
+        now = study._storage.get_trial(running.trial_id)  # it may have finished just before its lock fell
         if now.state is TrialState.RUNNING:
-            return _live_trial(study, running._trial_id)
+            return _live_trial(study, running.trial_id)
     return None
 
 
 def _slot(
     study: optuna.Study,
-    trials: Sequence[FrozenTrial],
+    number: int,
+    left: Sequence[OpenTrial],
     take: Take | None,
     total: int,
     points: Sequence[Mapping[str, Any]],
+    draw: Draw | None,
 ) -> Trial | None:
-    """Claim a slot; on SQLite two processes that do so at once can both turn a trial to running."""
-    for waiting in trials:
+    """Claim a slot that waits, or else add the trial of the next number.
+
+    On SQLite two processes that claim one at once can both turn it to running.
+    """
+    for waiting in left:
         if waiting.state is not TrialState.WAITING:
             continue
         if (take is None or take(waiting.number)) and _claimed(study._storage, waiting):
-            return _live_trial(study, waiting._trial_id)
-    number = len(trials)
+            return _live_trial(study, waiting.trial_id)
     if number >= total or not (take is None or take(number)):
         return None
-    trial = _begun(study, trials, points[number] if number < len(points) else None)
+    trial = _begun(study, number, points[number] if number < len(points) else None, draw)
     others = trial.number != number  # who does not lock the study may have added one
     return None if others and take is not None and not take(trial.number) else trial
 
 
-def _claimed(storage: BaseStorage, waiting: FrozenTrial) -> bool:
+def _claimed(storage: BaseStorage, waiting: OpenTrial) -> bool:
     try:
-        return storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
+        return storage.set_trial_state_values(waiting.trial_id, TrialState.RUNNING)
     except optuna.exceptions.UpdateFinishedTrialError:
         return False  # another worker claimed and finished it
 
 
-def _begun(study: optuna.Study, trials: Sequence[FrozenTrial], point: Mapping[str, Any] | None) -> Trial:
-    """Add a trial that runs to those that there are, with the params of a point if one is given."""
-    storage, number = study._storage, len(trials)
-    attributes = {} if point is None else {_FIXED: dict(point)}
-    given = create_trial(state=TrialState.RUNNING, system_attrs=attributes) if attributes else None
-    trial_id = storage.create_new_trial(study._study_id, given)
-    if storage.get_trial_id_from_study_id_trial_number(study._study_id, number) != trial_id:
-        return _live_trial(study, trial_id)
-    if isinstance(study.pruner, HyperbandPruner):  # it shows a sampler a study of its own making
-        return _live_trial(study, trial_id)
-    begun = _as_begun(number, trial_id, attributes)
-    study._thread_local.cached_all_trials = [*trials, begun]
-    return _known_trial(study, _as_begun(number, trial_id, attributes))
+def _begun(study: optuna.Study, number: int, point: Mapping[str, Any] | None, draw: Draw | None) -> Trial:
+    """Add a trial that runs to those that there are, with the params of a point if one is given.
 
-
-def _as_begun(number: int, trial_id: int, attributes: Mapping[str, Any]) -> FrozenTrial:
-    """A trial as the storage has it that has just begun it."""
-    return FrozenTrial(
-        number=number,
-        trial_id=trial_id,
-        state=TrialState.RUNNING,
-        value=None,
-        datetime_start=datetime.now(),
-        datetime_complete=None,
-        params={},
-        distributions={},
-        user_attrs={},
-        system_attrs=dict(attributes),
-        intermediate_values={},
-    )
+    It draws first where nothing of the storage has a part in that. One that gets another number after all, as
+    who does not lock the study has added one, keeps what it drew.
+    """
+    shown = isinstance(study.pruner, HyperbandPruner)  # it shows a sampler a study of its own making
+    begun = as_begun(number, point)
+    if draw is not None and not shown and draws_alone(study.sampler):
+        draw_first(study, begun, draw)
+    trial_id = add_begun(study, begun)
+    stored_id = study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    if shown or stored_id != trial_id:
+        return _live_trial(study, trial_id)
+    study._thread_local.cached_all_trials = None  # see `_live_trial`
+    return live(study, begun)
 
 
 def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
+    study.get_trials(deepcopy=False)  # what Optuna has not read of a database, it cannot add params to
     study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
     return Trial(study, trial_id)
-
-
-def _known_trial(study: optuna.Study, known: FrozenTrial) -> Trial:
-    """A live trial of which everything is known: it need not be read."""
-    view: Any = copy(study)
-    view._storage = _Knowing(study._storage, known)
-    trial = Trial(view, known._trial_id)
-    trial.study, trial.storage = study, study._storage
-    return trial
-
-
-class _Knowing:
-    """A storage beside one trial of it that it is not asked for."""
-
-    def __init__(self, storage: BaseStorage, known: FrozenTrial) -> None:
-        self._storage, self._known = storage, known
-
-    def get_trial(self, trial_id: int) -> FrozenTrial:
-        return self._known if trial_id == self._known._trial_id else self._storage.get_trial(trial_id)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)

@@ -29,6 +29,7 @@ JOURNAL = ".journal"
 """How the name of a journal file ends."""
 
 _SQLITE = "sqlite:///"
+_SAME = {"pool_use_lifo": True}  # the connection that wrote last has its pages at hand; another reads them
 _TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process makes at this moment
 _MYSQL = ("SELECT GET_LOCK(:key, 3600)", "SELECT RELEASE_LOCK(:key)")
 _LOCKS = {
@@ -66,7 +67,7 @@ def open_storage(place: str | Path) -> BaseStorage:
         return _journal(path)
     with FileLock(f"{path}.lock"):
         _log_ahead(path)
-        return RDBStorage(f"{_SQLITE}{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+        return RDBStorage(f"{_SQLITE}{path}", engine_kwargs={"connect_args": {"timeout": 60}, **_SAME})
 
 
 def close_storage(storage: BaseStorage) -> None:

@@ -36,7 +36,9 @@ def take_up_or_claim(study: optuna.Study, job: Job, locks: TrialLocks, total: in
         total: see `claim`.
     """
     while True:
-        trial, died = reclaim_or_claim(study, locks.take_orphan, locks.take, total, job.plan.points)
+        trial, died = reclaim_or_claim(
+            study, locks.take_orphan, locks.take, total, job.plan.points, job.plan.space.suggest
+        )
         if trial is None or not died or _goes_on(trial, study, job, locks):
             return trial
 

@@ -24,6 +24,7 @@ class TrialLocks:
 
     def __init__(self, directory: RunDirectory, total: int | None) -> None:
         self._folder, self._total = directory.locks, total
+        make_private(self._folder)
         self._held: dict[int, FileLock] = {}
 
     @property
@@ -38,7 +39,6 @@ class TrialLocks:
         """Lock a trial; False if it is another's, or beyond the total."""
         if self._total is not None and number >= self._total:
             return False
-        make_private(self._folder)
         lock = FileLock(self._folder / f"{number:04d}", blocking=False)
         try:
             lock.acquire()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 
 import optuna
 import pytest
@@ -479,6 +481,28 @@ def test_a_trial_is_recorded_with_its_conditions(tmp_path):
     assert read_trial(tmp_path) == record and read_epochs(tmp_path) == record.epochs
     again = run_trial(train, {"lr": 0.1, "layers": [1]}, spec, ListReporter(), seed=5)
     assert again.value == record.value
+
+
+def test_the_names_of_its_files_are_on_disk_with_the_first_epoch(tmp_path, monkeypatch):
+    """A line of `epochs.jsonl` that is there by itself would be lost with the name of the file."""
+    named, forced = [], os.fsync
+
+    def note(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            named.append(set(os.listdir(descriptor)))
+        forced(descriptor)
+
+    def train(params, run):
+        for epoch in run.epochs(3):
+            assert named == [{"trial.json", "epochs.jsonl"}][:epoch]
+            run.log(loss=1.0 - epoch)
+
+    if os.name != "posix":
+        pytest.skip("the system forces no directory to the disk")
+    monkeypatch.setattr(os, "fsync", note)
+    record = run_trial(train, {}, RunSpec(metric=LOSS), ListReporter(), directory=tmp_path / "0000")
+    assert record.state is TrialState.COMPLETE
+    assert len(named) == 2
 
 
 @pytest.mark.parametrize(

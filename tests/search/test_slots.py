@@ -58,12 +58,19 @@ def test_what_a_worker_has_left_comes_before_a_slot(storage):
     assert len(study.trials) == 2
 
 
+def draw(trial):
+    """Two params, one of them of a few."""
+    return {"lr": trial.suggest_float("lr", 0.0, 1.0), "size": trial.suggest_categorical("size", ["s", "l"])}
+
+
 @pytest.mark.parametrize("point", [None, {"lr": 0.25}])
-def test_a_trial_that_has_begun_is_as_its_storage_has_it(storage, point):
+@pytest.mark.parametrize("draws", [None, draw])
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_trial_that_has_begun_is_as_its_storage_has_it(storage, point, draws, sampler):
     """Though it is not read: neither its own copy nor what a sampler sees lacks anything."""
-    study = open_study(storage, "s", {"loss": MINIMIZE})
+    study = open_study(storage, "s", {"loss": MINIMIZE}, make_sampler(sampler, 7))
     tell(study, claim(study, total=1), TrialRecord(0, {}, TrialState.FAILED, reason="RuntimeError"))
-    trial = claim(study, total=2, points=[{}, {} if point is None else point])
+    trial = claim(study, total=2, points=[{}, {} if point is None else point], draw=draws)
     stored = study._storage.get_trial(trial._trial_id)
     assert facts(trial._cached_frozen_trial) == facts(stored)
     assert abs((trial.datetime_start - stored.datetime_start).total_seconds()) < 60
@@ -83,6 +90,25 @@ def test_a_trial_that_has_begun_is_of_its_study(storage):
     [stored] = study.get_trials()
     assert stored.params == {"lr": 0.25, "x": drawn}
     assert (stored.intermediate_values, stored.user_attrs) == ({0: 0.5}, {"seen": True})
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+@pytest.mark.parametrize("pruner", ["none", "hyperband"])
+def test_params_are_the_same_whenever_they_are_drawn(storage, sampler, pruner):
+    """Before the trial is added or after; where they are, they are in the study as soon as the trial is."""
+    drawn = []
+    for name, draws in (("before", draw), ("after", None)):
+        study = open_study(
+            storage, name, {"loss": MINIMIZE}, make_sampler(sampler, 7), make_pruner(pruner, 9)
+        )
+        trials = [claim(study, total=3, points=[{"lr": 0.25}], draw=draws) for _ in range(3)]
+        there = [trial.params for trial in study.trials]
+        drawn.append([draw(trial) for trial in trials])
+        assert [trial.params for trial in study.trials] == drawn[-1]
+        first = draws is not None and (sampler, pruner) == ("random", "none")
+        assert there == (drawn[-1] if first else [{}] * 3)
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0]["lr"] == 0.25
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
