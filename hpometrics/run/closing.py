@@ -42,8 +42,7 @@ class Closing(Recording):
         home = directory if self._ranks.leads else None
         super().__init__(Panels(spec, self._ranks, keeps=home is not None))
         self.spec = spec
-        self._name, self._reporter, self._params = spec.name, reporter, params
-        self._copied = deepcopy(dict(params or {}))  # for the loggers, which are told after every epoch
+        self._name, self._reporter, self._params = spec.name, reporter, deepcopy(dict(params or {}))
         self._progress = Progress(spec)
         self._keeps = directory is not None and spec.checkpoints is not Keep.NONE
         self._loggers = Loggers(loggers if self._ranks.leads else (), home)
@@ -190,7 +189,7 @@ class Closing(Recording):
     def _standing(self, complete: bool = False) -> Standing:
         return Standing(
             metric=self._name,
-            params=self._copied or self.params,
+            given=self._params or self.params,
             directory=self._traces.directory,
             history=self._progress.history,
             picks=self._progress.picks,
