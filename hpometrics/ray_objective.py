@@ -14,6 +14,7 @@ from .exceptions import ObjectiveError, RunError
 from .run.outcome import Outcome
 from .run.ray_trial import make_trainable, train_one
 from .run.spec import Train
+from .search.member_log import MemberLog
 from .search.optuna_backend import (
     check_several,
     check_study,
@@ -195,12 +196,10 @@ class RayObjective(Outcome):
         return shared
 
     def _run_config(self, given: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
-        """Give Tune's own settings; its logger takes no trial that is paused, and leaves files open."""
+        """Give Tune's own settings, with the logger whose files it reads when all has ended."""
         path = None if self.trials.directory is None else str(self.trials.directory / "ray")
-        loggers: list[tune.Callback] = []
-        if interval is None:
-            loggers.append(JsonLoggerCallback())  # type: ignore[no-untyped-call]
-        settings = given or tune.RunConfig(storage_path=path, verbose=0, callbacks=loggers)
+        log = JsonLoggerCallback() if interval is None else MemberLog()  # type: ignore[no-untyped-call]
+        settings = given or tune.RunConfig(storage_path=path, verbose=0, callbacks=[log])
         if interval is not None:
             settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
         return settings

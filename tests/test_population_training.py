@@ -60,6 +60,18 @@ def descended(params: list[float]) -> float:
     return weight**2
 
 
+def test_tune_reads_every_epoch_of_a_member_back(ray_cluster, tmp_path, caplog):
+    """Also of one that went on in another process; it warns of no files that are missing."""
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=5, directory=tmp_path, seed=3)
+    with caplog.at_level("WARNING", "ray.tune"):
+        results = objective.tuner(4, scheduler=PBT, sampler="random", points=POINTS).fit()
+    assert any(record.exploits for record in objective.records(results))
+    for result in results:
+        assert list(result.metrics_dataframe["epoch"]) == [1, 2, 3, 4, 5]
+        assert list(result.metrics_dataframe["loss"])[-1] == result.metrics["loss"]
+    assert not [told for told in caplog.messages if "Failed to fetch metrics" in told]
+
+
 def test_the_worst_go_on_from_the_best(ray_cluster, tmp_path):
     """Every epoch has the value that its params and its donor's state give; the record says all of them."""
     objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=6, directory=tmp_path, seed=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +19,7 @@ class Standing:
 
     Attributes:
         metric: the name of what is optimised.
-        params: what the run was given.
+        given: the params of the run itself; a logger reads `params`.
         directory: the trial's own; None if the run keeps nothing on disk.
         history: every closed epoch in order, those before a restart included.
         picks: for each of them, the epoch whose value counted by then; None where none had a finite value.
@@ -27,12 +28,17 @@ class Standing:
     """
 
     metric: str
-    params: Mapping[str, Any]
+    given: Mapping[str, Any]
     directory: Path | None
     history: Sequence[EpochRecord]
     picks: Sequence[int | None]
     impatience: int = 0
     complete: bool = False
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What the run was given, a copy each time: what a logger changes in it, nobody else sees."""
+        return deepcopy(dict(self.given))
 
     @property
     def picked(self) -> int | None:

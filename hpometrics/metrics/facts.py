@@ -1,4 +1,4 @@
-"""Facts: what a metric class says of itself, wherever it says it, read once at registration."""
+"""Facts: what a metric class says of itself, wherever it says it, read once: at registration or first use."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..exceptions import ObjectiveError, RegistrationError
+from ..exceptions import RegistrationError
 from ..objective import Objective
 from .features import InputType
 from .params import Param, params_of
 
-__all__ = ["UNSTATED", "Facts", "Param", "facts_of"]
+__all__ = ["UNSTATED", "Facts", "Param", "facts_of", "settle_facts", "unstated"]
 
 UNSTATED: Any = type("Unstated", (), {"__repr__": lambda self: "unstated"})()
 
+_CHOICES = {
+    "objective": "MINIMIZE, MAXIMIZE or None",
+    "inputs": "PREDICTIONS, PROBABILITIES or LOGITS",
+}
 _TEXTS = ("texts", "references")  # what predictions and target are too, where they are strings
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
@@ -59,25 +63,17 @@ def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNST
         raise RegistrationError(
             f"a metric's name is lower case, [a-z][a-z0-9_]*, got {name!r} for {cls.__qualname__}"
         )
-    try:
-        agreed = _agree(cls, name, "objective", objective)
-        agreed = None if agreed is None else Objective.parse(agreed)
-        read = InputType(_agree(cls, name, "inputs", inputs))
-    except (ObjectiveError, ValueError) as err:
-        raise (
-            err
-            if isinstance(err, RegistrationError)
-            else RegistrationError(f"{name} ({cls.__qualname__}): {err}")
-        ) from err
-    _write(cls, "objective", agreed)
-    _write(cls, "inputs", read)
-    cls.higher_is_better = None if agreed is None else agreed is Objective.MAXIMIZE  # type: ignore[attr-defined]
+    called = f"{name} ({cls.__qualname__})"
+    stated = {"objective": objective, "inputs": inputs}
+    agreed = {fact: _agreed(cls, called, fact, argument) for fact, argument in stated.items()}
+    for fact, value in agreed.items():
+        _write(cls, fact, value)
     from .docstring import Docstring  # of classes only: the index has the words
 
     said, extras = Docstring.of(cls), _extras_of(cls)
     return Facts(
-        objective=agreed,
-        inputs=read,
+        objective=agreed["objective"],
+        inputs=agreed["inputs"],
         params=(params := params_of(cls)),
         one_of=_one_of(cls, name, params),
         extras=tuple(extras),
@@ -96,28 +92,46 @@ def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNST
     )
 
 
+def settle_facts(cls: type) -> None:
+    """Write to a class that was never registered what it says of itself; what it does not say stays open.
+
+    Raises:
+        RegistrationError: two statements disagree, or one says nothing that is known.
+    """
+    stated = [fact for fact in _CHOICES if list(_statements(cls, fact, UNSTATED))]
+    agreed = {fact: _agreed(cls, cls.__qualname__, fact) for fact in stated}
+    for fact, value in agreed.items():
+        _write(cls, fact, value)
+
+
+def unstated(called: str, fact: str) -> RegistrationError:
+    """The error of a class that does not say what is asked of it."""
+    return RegistrationError(f"{called} states no {fact}; say {fact} = {_CHOICES[fact]}: there is no default")
+
+
 def _write(cls: type, fact: str, value: Any) -> None:
     """Set the attribute, and the classmethod too where an inherited one would say something else."""
     setattr(cls, fact, value)
     method = getattr(cls, f"get_{fact}", None)
     if method is not None and method() != value:
         setattr(cls, f"get_{fact}", classmethod(lambda own: getattr(own, fact)))
+    if fact == "objective":
+        cls.higher_is_better = None if value is None else value is Objective.MAXIMIZE  # type: ignore[attr-defined]
 
 
-def _agree(cls: type, name: str, fact: str, argument: Any) -> Any:
+def _agreed(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> Any:
     """Collect every statement of a fact; one of them, if they agree."""
     stated = [(where, _plain(value)) for where, value in _statements(cls, fact, argument)]
     if not stated:
-        wanted = (
-            "MINIMIZE, MAXIMIZE or None" if fact == "objective" else "PREDICTIONS, PROBABILITIES or LOGITS"
-        )
-        raise RegistrationError(
-            f"{name} ({cls.__qualname__}) states no {fact}; say {fact} = {wanted}: there is no default"
-        )
+        raise unstated(called, fact)
     if len({value for _, value in stated}) > 1:
         said = " but ".join(f"{where} says {value}" for where, value in stated)
-        raise RegistrationError(f"{name} ({cls.__qualname__}): its statements of {fact} disagree: {said}")
-    return stated[0][1]
+        raise RegistrationError(f"{called}: its statements of {fact} disagree: {said}")
+    _, value = stated[0]
+    try:
+        return InputType(value) if fact == "inputs" else value and Objective.parse(value)
+    except ValueError as err:
+        raise RegistrationError(f"{called}: {err}") from err
 
 
 def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from ..objective import Objective
 from .autograd import without_autograd
 from .average import Average
 from .batches import batch_of
+from .facts import settle_facts, unstated
 from .features import FEATURES, InputType, OutputFeature
 from .gate import Gate, NonFinite
 from .gathering import Gathering
@@ -53,11 +54,29 @@ class Metric(Keeper):
     reads_soft: ClassVar[bool] = False
     """Whether it measures against soft labels, `target_probabilities=`, where they are given."""
     full_state_update: bool = False
+    _settled: ClassVar[type | None] = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make an object; one that is unpickled may be the first of its class in a process."""
+        cls._settle_facts()
+        return super().__new__(cls)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._name: str | None = None
         self._output: OutputFeature | None = None
+
+    @classmethod
+    def _settle_facts(cls) -> None:
+        """See to it, once, that the attributes of a class say what its classmethods do."""
+        if cls._settled is not cls:
+            settle_facts(cls)
+            cls._settled = cls
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("objective", "inputs"):
+            raise unstated(type(self).__qualname__, name)
+        return super().__getattr__(name)
 
     @classmethod
     def get_objective(cls) -> Objective | None:

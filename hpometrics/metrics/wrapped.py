@@ -26,6 +26,10 @@ class Wrapped(Metric):
         super().__init__()
         self.objective, self.inputs, self.name, self.component = objective, inputs, name, component
 
+    @classmethod
+    def _settle_facts(cls) -> None:
+        """Leave the class alone."""
+
     def get_objective(self) -> Objective | None:  # type: ignore[override]
         """Which way is better; None if it was said to have no direction."""
         return self.objective

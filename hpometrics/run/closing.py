@@ -43,8 +43,7 @@ class Closing(Recording):
         super().__init__(Panels(spec, self._ranks, keeps=home is not None))
         self.spec = spec
         self._name, self._steering = spec.name, spec.steering
-        self._reporter, self._params = reporter, params
-        self._copied = deepcopy(dict(params or {}))  # for the loggers, which are told after every epoch
+        self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._progress = Progress(spec)
         self._keeps = directory is not None and spec.checkpoints is not Keep.NONE
         self._loggers = Loggers(loggers if self._ranks.leads else (), home)
@@ -194,7 +193,7 @@ class Closing(Recording):
     def _standing(self, complete: bool = False) -> Standing:
         return Standing(
             metric=self._name,
-            params=self._copied or self.params,
+            given=self._params or self.params,
             directory=self._traces.directory,
             history=self._progress.history,
             picks=self._progress.picks,

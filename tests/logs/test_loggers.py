@@ -98,6 +98,34 @@ def test_a_logger_that_changes_params_changes_those_of_no_run(tmp_path):
     assert params == record.params == seen[0] == {"layers": [8, 4]}
 
 
+@pytest.mark.parametrize("own_params", [True, False])
+def test_what_a_logger_does_to_params_no_other_sees(own_params):
+    """Nor does itself in a later epoch; a run knows its params, or asks its host for what was drawn."""
+    seen = []
+
+    class Careless(Notes):
+        def epoch(self, run):
+            seen.append(run.params)
+            changed = run.params
+            changed["layers"].append(1)
+            changed["lr"] = None
+
+    params = {"layers": [8, 4], "lr": 0.1}
+    given = {"params": params} if own_params else {}
+    with Run(ListReporter(0, params), metric=LOSS, loggers=[Careless(), Careless()], **given) as run:
+        train({}, run)
+    assert seen == [{"layers": [8, 4], "lr": 0.1}] * 6
+    assert run.params == params == seen[0]
+
+
+def test_a_run_keeps_the_params_it_was_given():
+    """What becomes of the caller's own afterwards is no matter of the run."""
+    params = {"layers": [8, 4]}
+    run = Run(metric=LOSS, params=params)
+    params["layers"].append(1)
+    assert run.params == {"layers": [8, 4]}
+
+
 def test_a_restored_run_tells_what_it_has(tmp_path):
     """The epochs before the restart are the history with which it begins; they are not told again."""
     with pytest.raises(KeyboardInterrupt), Run(metric=LOSS, directory=tmp_path) as run:
