@@ -64,7 +64,11 @@ class Closing(Recording):
     @property
     def params(self) -> dict[str, Any]:
         """A copy of the params that this run was given, or that its host has drawn so far."""
-        return deepcopy(dict(self._params or self._reporter.params or {}))
+        return deepcopy(dict(self._given))
+
+    @property
+    def _given(self) -> Mapping[str, Any]:
+        return self._params or self._reporter.params or {}
 
     @property
     def directory(self) -> Path | None:
@@ -193,7 +197,7 @@ class Closing(Recording):
     def _standing(self, complete: bool = False) -> Standing:
         return Standing(
             metric=self._name,
-            given=self._params or self.params,
+            given=self._given,
             directory=self._traces.directory,
             history=self._progress.history,
             picks=self._progress.picks,
