@@ -113,7 +113,7 @@ def _log_ahead(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def search_with_tune(search: Search, home: Path) -> tune.ResultGrid:
+def search_with_tune(search: Search, home: Path, reuse_actors: bool = False) -> tune.ResultGrid:
     """Search with a Tuner as Ray's documentation has it, and with Optuna's sampler."""
     epochs = search.epochs  # a worker that is sent the search loads this module for it, with Optuna and torch
 
@@ -129,6 +129,7 @@ def search_with_tune(search: Search, home: Path) -> tune.ResultGrid:
             metric="loss",
             mode="min",
             num_samples=search.trials,
+            reuse_actors=reuse_actors,
             search_alg=OptunaSearch(
                 {name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in PARAMS},
                 metric="loss",

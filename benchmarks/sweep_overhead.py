@@ -8,7 +8,8 @@ the time itself, so that what is done once (imports, the study's tables, the res
 take turns in one process on one thread. CPU and wall time are printed apart: a line on its way to the disk
 takes wall time. With `--ray` the workers of both import torchmetrics; both tuners draw from the same
 sampler of Optuna, run the same loop in Ray's workers and write Tune's JSON files; what is compared is the
-CPU time of the driver, from the making of the tuner to its end.
+CPU time of the driver, from the making of the tuner to its end. A worker of ours trains one trial after
+another; the bare tuner has a process for each trial, as is its default, and then is told to do the same.
 
     python benchmarks/sweep_overhead.py [--turns 5] [--trials 12] [--epochs 25] [--mib 8] [--ray]
 """
@@ -17,12 +18,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib
 import io
 import itertools
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from bare_searches import (
     Moment,
     Moments,
     Search,
+    now,
     quiet_in,
     search_with_optuna,
     search_with_tune,
@@ -121,12 +123,13 @@ def compare(search: Search, turns: int, mib: int) -> Iterator[str]:
         yield "".join(cells)
 
 
-def driver_cost(search: Search, method: Callable[[Search, Path], object]) -> float:
-    """CPU seconds of the driver."""
+def driver_cost(search: Search, method: Callable[[Search, Path], object]) -> Moment:
+    """CPU seconds of the driver, and seconds on the wall."""
     with tempfile.TemporaryDirectory() as home:
-        before = time.process_time()
+        before = now()
         method(search, Path(home))
-        return time.process_time() - before
+        after = now()
+    return after[0] - before[0], after[1] - before[1]
 
 
 def main() -> None:
@@ -163,16 +166,22 @@ def print_tuners(turns: int, trials: int, epochs: int) -> None:
     """Print `RayObjective` beside a bare Tuner."""
     start_ray(num_cpus=2)
     search = Search("random", "none", trials, epochs)
-    methods = (search_with_tune, search_with_ray)
-    for method in methods:
+    methods = {
+        "RayObjective": search_with_ray,
+        "bare": search_with_tune,
+        "bare, reuse_actors": functools.partial(search_with_tune, reuse_actors=True),
+    }
+    for method in methods.values():
         driver_cost(search._replace(trials=2, epochs=2), method)
     rows = []
     for turn in range(turns):
-        rows.append([driver_cost(search, method) for method in methods])
-        print(f"turn {turn}: bare {rows[-1][0]:.2f} s, ours {rows[-1][1]:.2f} s", flush=True)
-    bare, ours = (statistics.median(row[i] for row in rows) for i in (0, 1))
-    ratio = statistics.median(own / hand for hand, own in rows)
-    print(f"driver CPU: bare {bare:.2f} s, RayObjective {ours:.2f} s, ratio {ratio:.2f}x")
+        rows.append([driver_cost(search, method) for method in methods.values()])
+        print(f"turn {turn}: CPU " + ", ".join(f"{cpu:.2f}" for cpu, _ in rows[-1]), flush=True)
+    print(f"{'':20}driver CPU s  ours / it  wall s")
+    for i, name in enumerate(methods):
+        cpu, wall = (statistics.median(row[i][clock] for row in rows) for clock in (0, 1))
+        ratio = statistics.median(row[0][0] / row[i][0] for row in rows)
+        print(f"{name:20}{cpu:12.2f}{ratio:11.2f}{wall:8.1f}")
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import optuna
+import ray
 from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
 from .exceptions import ObjectiveError, RunError
 from .run.outcome import Outcome
-from .run.ray_trial import make_trainable, train_one
+from .run.ray_trial import make_trainable, train_shared
 from .run.spec import Train
 from .search.member_log import MemberLog
 from .search.optuna_backend import (
@@ -67,6 +68,7 @@ class RayObjective(Outcome):
         points: Iterable[Mapping[str, Any]] = (),
         resources: Mapping[str, float] | None = None,
         max_concurrent: int | None = None,
+        reuse_actors: bool | None = None,
         take: Callable[[int], bool] | None = None,
         run_config: tune.RunConfig | None = None,
         **tune_config: Any,
@@ -81,6 +83,8 @@ class RayObjective(Outcome):
             points: params to try first.
             resources: of one trial, `{"cpu": 1}` unless given.
             max_concurrent: trials at a time; as many as fit unless given.
+            reuse_actors: whether a worker trains one trial after another, until one fails in it; unless
+                given, where trials ask for no GPU: the end of a process alone gives all memory there back.
             take: see `claim`; trials of dead workers go on first.
             run_config: Tune's own.
             tune_config: further arguments of `tune.TuneConfig`, but no `metric` and no `mode`.
@@ -101,12 +105,15 @@ class RayObjective(Outcome):
             scheduler, self.directions[0], self.trials.spec.epochs, self.space, self.trials.seed
         )
         interval = self._interval(scheduling, max_concurrent)
+        if reuse_actors is None:
+            reuse_actors = interval is not None or not wanted.get("gpu")
         config = tune.TuneConfig(
             search_alg=self._searcher(study, take),
             scheduler=scheduling,
             num_samples=_left(study, take),
             max_concurrent_trials=max_concurrent,
-            **{"reuse_actors": interval is not None, **tune_config},  # see `ray_trial`
+            reuse_actors=reuse_actors,
+            **tune_config,
         )
         return tune.Tuner(
             tune.with_resources(self._trainable(interval), wanted),
@@ -191,9 +198,10 @@ class RayObjective(Outcome):
 
     def _trainable(self, interval: int | None) -> Callable[[dict[str, Any]], None]:
         """What Tune calls; all that measures goes to the workers by Ray's object store (see `ray_trial`)."""
-        shared: Callable[[dict[str, Any]], None]
-        shared = tune.with_parameters(train_one, trials=self.trials, space=self.space, interval=interval)
-        return shared
+        shared = (ray.put((self.trials, self.space)),)  # Tune would bring it again for each trial
+        trainable: Callable[[dict[str, Any]], None]
+        trainable = tune.with_parameters(train_shared, shared=shared, interval=interval)
+        return trainable
 
     def _run_config(self, given: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
         """Give Tune's own settings, with the logger whose files it reads when all has ended."""

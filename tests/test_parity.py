@@ -161,7 +161,7 @@ def test_an_output_made_by_a_function_is_the_same_everywhere(ray_cluster, tmp_pa
     assert len(calls.read_text().split()) == 1
     ray = RayObjective(train, space, **RANKED, seed=5)
     config = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
-    results = ray.tuner(3, points=SHIFTS, run_config=config, scheduler=None).fit()
+    results = ray.tuner(3, points=SHIFTS, run_config=config, scheduler=None, max_concurrent=1).fit()
     for records in (optuna.records(study), ray.records(results)):
         for want, got in zip(listed, records, strict=True):
             assert set(got.picked_values) == {"ndcg@10", "recall@20", "test:ndcg@10"}
@@ -170,7 +170,7 @@ def test_an_output_made_by_a_function_is_the_same_everywhere(ray_cluster, tmp_pa
     assert ray.best(results) == listing.best(listed)
     assert all("ndcg@10" in result.metrics for result in results)
     pids = calls.read_text().split()
-    assert len(pids) == len(set(pids)) == 4
+    assert len(pids) == len(set(pids)) == 2  # one worker trains all
 
 
 @pytest.mark.ray

@@ -174,7 +174,7 @@ def make_stubborn() -> Any:
             for epoch in run.epochs():
                 if params["how"] == "exit" and epoch == 1:
                     sys.exit(0)
-                run.log(loss=math.nan if params["how"] == "nan" else params["level"])
+                run.log(loss=math.nan if params["how"] == "nan" else params["level"], process=os.getpid())
         except SystemExit:
             if params["how"] != "swallow":
                 raise
@@ -211,6 +211,9 @@ def test_no_trial_is_lost_to_the_one_before_it(ray_cluster, tmp_path):
         written = read_trial(objective.trials.directory_of(record.number))
         assert (written.state, written.epochs[-1].epoch) == (record.state, len(record.epochs) - 1)
     assert len(records[0].epochs) == EPOCHS  # where ASHA stops every trial
+    first, *others = [record.epochs[0].values["process"] for record in records]
+    assert others[:3] == [first] * 3  # a process trains one trial after another, until one fails in it
+    assert others[3] == others[4] != first
 
 
 @pytest.mark.ray

@@ -11,10 +11,11 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ray
 from filelock import FileLock
 from ray import tune
 
@@ -30,9 +31,11 @@ from ..search.space import Space
 if TYPE_CHECKING:
     from .trials import Trials
 
+    Shared = tuple[ray.ObjectRef[tuple[Trials, Space]]]
+
 _LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
-"""A process is used again by members of a population alone, each time one was paused; elsewhere a slow end of
-one trial would lose the next. A member has as long to end as Tune waits for a process."""
+"""So long a process that is used again waits for the trial that was stopped or paused in it; if that had not
+ended by then, Tune would lose the next one."""
 
 
 def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
@@ -47,17 +50,27 @@ def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], N
     return trainable
 
 
+def train_shared(config: dict[str, Any], shared: Shared, interval: int | None = None) -> None:
+    """Run the trial of a config; what all trials share reaches a process once, by Ray's object store."""
+    train_one(config, *_received(*shared), interval)
+
+
+@lru_cache(maxsize=1)
+def _received(shared: ray.ObjectRef[tuple[Trials, Space]]) -> tuple[Trials, Space]:
+    return ray.get(shared)
+
+
 def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: int | None = None) -> None:
-    """Run the trial of a config; what all trials share reaches a worker by Ray's object store.
+    """Run the trial of a config.
 
     A member of a population hands on its state every `interval` epochs, and may have got that of another.
     """
     number = config.get(NUMBER)
     params = config.get(GIVEN, config[PARAMS]) if number is not None else space.decode(config)
+    os.environ.update(_LET_END)
     if interval is None or number is None:
         _run(TuneReporter(number, params), params, trials)
         return
-    os.environ.update(_LET_END)
     with _alone(trials, number) as home:
         if DONOR in config:
             _exploit(config, params, trials)

@@ -207,6 +207,9 @@ class RayBackend(Strict):
     """Trials at the same time; as many as fit unless given."""
     resources: Resources = Resources.model_construct()
     """What one trial needs."""
+    reuse_actors: bool | None = None
+    """Whether a worker trains one trial after another, until one fails in it; unless given, where trials ask
+    for no GPU: the end of a process alone gives all memory there back."""
     storage: Directory | None = None
     """Where Ray keeps its own files, a path or a URI such as `s3://bucket/ray`; `ray` in the run directory
     unless given. Every machine of a cluster must see it, and the run directory."""

@@ -238,6 +238,7 @@ def _tuner(
         study=study,
         resources=settings.resources.of_trial(job.facts["threads"]),
         max_concurrent=settings.workers,
+        reuse_actors=settings.reuse_actors,
         take=_taker(job, locks, teller),
         run_config=tune.RunConfig(
             storage_path=_storage(settings.storage, job),

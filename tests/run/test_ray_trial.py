@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 
-from hpometrics.ray_objective import train_one
+from hpometrics.ray_objective import train_shared
 
 
 def printed(code: str) -> str:
@@ -27,8 +27,8 @@ print({"torch", "torchmetrics", "optuna", "sqlalchemy", "hpometrics.run.trials"}
 
 def test_the_function_of_a_tuner_is_found_by_its_name():
     """By value it would take with it all that measures, which the trials bring by Ray's object store."""
-    assert train_one.__module__ == "hpometrics.run.ray_trial"
-    assert len(pickle.dumps(train_one)) < 100
+    assert train_shared.__module__ == "hpometrics.run.ray_trial"
+    assert len(pickle.dumps(train_shared)) < 100
 
 
 def test_a_worker_trains_without_optuna_and_records_its_version():

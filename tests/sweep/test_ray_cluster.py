@@ -64,24 +64,34 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.ray
 def test_a_sweep_runs_on_a_cluster_that_is_there(folder, cluster):
-    """Half a GPU for each trial, Ray's files at a URI; the same trials as on Optuna, recorded here."""
+    """Half a GPU for each trial, Ray's files at a URI; the same trials as on Optuna, recorded here.
+
+    Each trial has a process of its own for the sake of the GPU's memory, unless the file says otherwise.
+    """
     text = changed("toy_engine:train", "toy_engine:place")
     (folder / "sweep.yaml").write_text(text)
     ray = (
         f"address: '{cluster}', workers: 2, resources: {{cpu: 1, gpu: 0.5}}, storage: 'file://{folder}/kept'"
     )
     (folder / "on_ray.yaml").write_text(f"{text}backend: {{ray: {{{ray}}}}}\n")
-    for file in ("sweep.yaml", "on_ray.yaml"):
+    (folder / "reused.yaml").write_text(f"{text}backend: {{ray: {{{ray}, reuse_actors: true}}}}\n")
+    for file in ("sweep.yaml", "on_ray.yaml", "reused.yaml"):
         run = hpometrics("run", file)
         _, err = run.communicate(timeout=300)
         assert run.returncode == 0, err
-    mine, rays = (RunDirectory(folder / "runs" / name).records() for name in ("sweep", "on_ray"))
+    mine, rays, again = (
+        RunDirectory(folder / "runs" / name).records() for name in ("sweep", "on_ray", "reused")
+    )
     assert [(one.params, one.value, one.seed) for one in mine] == [
         (one.params, one.value, one.seed) for one in rays
     ]
     assert {one.state for one in rays} == {TrialState.COMPLETE}
-    places = (folder / "places").read_text().splitlines()
-    assert len(places) == 8 and places[4:] == [f"{folder} 0"] * 4  # where Ray's workers were, and their GPU
+    assert [(one.params, one.value) for one in again] == [(one.params, one.value) for one in rays]
+    places = [line.split(" ", 1) for line in (folder / "places").read_text().splitlines()]
+    assert len(places) == 12
+    assert {place for _, place in places[4:]} == {f"{folder} 0"}  # where Ray's workers were, and their GPU
+    assert len({process for process, _ in places[4:8]}) == 4
+    assert len({process for process, _ in places[8:]}) <= 2
     assert list((folder / "kept").rglob("tuner.pkl"))
     assert not (folder / "runs/on_ray/ray").exists()
 

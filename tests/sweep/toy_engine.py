@@ -195,9 +195,9 @@ def linger(params, run):
 
 @engine(output=Binary())
 def place(params, run):
-    """Write where it is, and which GPU is its own."""
+    """Write in which process and where it is, and which GPU is its own."""
     with Path("places").open("a") as file:
-        file.write(f"{Path.cwd()} {os.environ.get('CUDA_VISIBLE_DEVICES')}\n")
+        file.write(f"{os.getpid()} {Path.cwd()} {os.environ.get('CUDA_VISIBLE_DEVICES')}\n")
     train(params, run)
 
 
