@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -100,18 +101,18 @@ def weighed_areas(column: Weighed) -> Areas:
     return Areas(float(n_pos), float(pairs / (n_pos * (n - n_pos))), float((won * precision).sum() / n_pos))
 
 
-def areas_apart(columns: Apart, index: int) -> Areas:
-    """The areas of a column whose negatives and positives are in order apart.
+def areas_apart(columns: Apart, n_pos: int, stretches: Iterable[Stretch]) -> Areas:
+    """The areas of one of the columns, whose negatives and positives are in order apart.
 
     Each positive is looked up among the negatives of its own stretch; all of the stretches before lie below.
     """
-    n, (n_pos, stretches) = columns.rows, columns.column(index)
+    n, at_once = columns.rows, columns.look // 2
     if n_pos in (0, n):
         return _of_one_class(n_pos)
     wins, precision, negatives, positives = 0, 0.0, 0, 0
     for stretch in stretches:
-        for start in range(0, len(stretch.positive), _AT_ONCE):
-            below, ties, own = _places_apart(stretch, start)
+        for start in range(0, len(stretch.positive), at_once):
+            below, ties, own = _places_apart(stretch, start, at_once)
             wins += 2 * (int(below.sum()) + negatives * len(below)) + ties
             precision += _precision(n_pos - positives - own, n - negatives - positives, below, own)
         negatives, positives = negatives + len(stretch.negative), positives + len(stretch.positive)
@@ -125,7 +126,7 @@ def _of_one_class(positives: float) -> Areas:
 def _areas_of_all(own: Scores) -> Curves:
     if can_be_apart(own) and not is_sorted(own):
         columns = Apart(own)
-        return Curves(*_tensor([areas_apart(columns, index) for index in range(own.classes)]).T)
+        return Curves(*_tensor([areas_apart(columns, *column) for column in columns]).T)
     return Curves(*_tensor([areas_of(column) for column in ascending_columns(own)]).T)
 
 
@@ -148,11 +149,13 @@ def _places(every: Tensor, positive: Tensor, start: int) -> Places:
     return Places(*map(torch.from_numpy, (below, up_to, own)))
 
 
-def _places_apart(stretch: Stretch, start: int) -> tuple[Indices, int, Indices]:
+def _places_apart(stretch: Stretch, start: int, count: int) -> tuple[Indices, int, Indices]:
     """Of some positives of a stretch: negatives below, how many pairs are tied, and positives below."""
     negative, positive = stretch
-    some = positive[start : start + _AT_ONCE]
-    below = np.searchsorted(negative, some)
+    some = positive[start : start + count]
+    low, high = np.searchsorted(negative, some[[0, -1]])
+    below = np.searchsorted(negative[low:high], some)
+    below += low
     ties = 0
     if len(negative):
         tied = np.flatnonzero(negative.take(below, mode="clip") == some)

@@ -12,7 +12,13 @@ from hpometrics.metrics.statistics.apart import Apart, can_be_apart
 from hpometrics.metrics.statistics.areas import curves_of, pooled_curve
 from hpometrics.metrics.statistics.scores import Scores
 
-OUTPUTS = {"binary": (Binary(), (600,)), "set": (Set(3), (600, 3)), "category": (Category(4), (600, 4))}
+OUTPUTS = {
+    "binary": (Binary(), (600,)),
+    "set": (Set(3), (600, 3)),
+    "set, two labels at a time": (Set(17), (600, 17)),
+    "category": (Category(4), (600, 4)),
+    "category, three classes at a time": (Category(25), (600, 25)),
+}
 ROUNDED = {"distinct": 4096.0, "ties": 4.0, "few values": 0.5, "one value": 0.0}
 
 
@@ -21,7 +27,7 @@ def in_stretches(monkeypatch):
     """Keep no column sorted, and cut those of more than 32 rows."""
     monkeypatch.setattr(ascending, "_LITTLE", 0)
     monkeypatch.setattr(apart, "_STRETCH", 32)
-    monkeypatch.setattr(apart, "_LOOK", 100)
+    monkeypatch.setattr(apart, "_LOOK", (100, 100))
 
 
 def stored(output, shape, steps=4096.0, dtypes=(torch.float32,) * 3):
@@ -78,7 +84,7 @@ def test_one_kind_of_rows_has_no_area(target, area):
 def test_little_is_held_at_a_time():
     """A stretch of distinct scores is about its part of the column; together they are all of it, in order."""
     scores = stored(Binary(), (4000,))
-    positives, stretches = Apart(scores).column(0)
+    positives, stretches = next(iter(Apart(scores)))
     held = [(part.negative.copy(), part.positive.copy()) for part in stretches]
     sizes = [len(negative) + len(positive) for negative, positive in held]
     assert len(held) == 8 and sum(sizes) == 12000 and max(sizes) < 1.5 * 12000 / 8
