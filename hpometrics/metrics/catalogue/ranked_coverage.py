@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...objective import MAXIMIZE, MINIMIZE
 from ..features import RANKING
+from ..metric import Metric
 from ..ranking.batch import RankingBatch
 from ..ranking.host import on_host
 from ..ranking.lists import Cut
@@ -27,6 +28,7 @@ class _OfCounts(TopKMetric):
     """A metric that is a function of how often each item of the catalogue is recommended."""
 
     draw_batch = staticmethod(narrowed)
+    prepare = Metric.prepare  # the counts ask for lists of k items themselves
 
     def statistics(self) -> dict[str, Statistic]:
         """Count the items of all lists."""

@@ -59,12 +59,12 @@ def right_pairs(tiles: Iterable[tuple[int, Tensor]], relevant: Interactions, wid
 def _stand_on_host(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
     """Sort a tile, and look up its relevant scores, and with them where the ranked ones of each row begin."""
     (rows, width), flat = scores.shape, scores.numpy().reshape(-1)
-    places = relevant.places_on_host(start, start + rows, width)
-    own = flat.take(places)
-    scores.numpy().sort(axis=1)
-    first = np.append(places - places % width, np.arange(rows) * width)
-    sought = np.append(own, np.full(rows, np.finfo(own.dtype).min, own.dtype))
-    below, upto = _bounds(flat, first, width, sought)
+    offsets, begins = relevant.offsets.numpy()[start : start + rows + 1], np.arange(rows) * width
+    entries = begins.repeat(offsets[1:] - offsets[:-1])
+    own = flat.take(entries + relevant.items.numpy()[offsets[0] : offsets[-1]])
+    flat.reshape(rows, width).sort(axis=1)
+    lowest = np.full(rows, np.finfo(own.dtype).min, own.dtype)
+    below, upto = _bounds(flat, np.concatenate([entries, begins]), width, np.concatenate([own, lowest]))
     found = own, (below + upto)[: len(own)], below[len(own) :]
     return _Standing(*map(torch.from_numpy, found))
 
@@ -155,7 +155,8 @@ def _bounds(flat: Floats, first: Integers, width: int, values: Floats) -> tuple[
     below = _found(flat, first, width, values, np.less)
     upto = below + 1
     tied = np.flatnonzero(flat.take(first + upto, mode="clip") == values)  # or the next row begins with it
-    upto[tied] = _found(flat, first[tied], width, values[tied], np.less_equal)
+    if len(tied):
+        upto[tied] = _found(flat, first[tied], width, values[tied], np.less_equal)
     return below, upto
 
 

@@ -118,6 +118,9 @@ class RankingBatch(TiledBatch):
 
     def cuts(self, cutoffs: tuple[int, ...]) -> list[Cut]:
         """Cut the lists at each k; 0, which comes first, is the whole ranking."""
+        return self._once(f"cuts at {cutoffs}", lambda: self._cut(cutoffs))
+
+    def _cut(self, cutoffs: tuple[int, ...]) -> list[Cut]:
         some = tuple(k for k in cutoffs if k)
         whole = [self.whole.cut((self.width,))] if 0 in cutoffs else []
         return whole + ([self.lists.cut(some)] if some else [])
