@@ -53,6 +53,17 @@ print(json.dumps([built, described, len(ours)]), file=sys.stderr)
 """
 
 
+COLLECTIONS = """
+import atexit, gc, json, sys
+from hpometrics.cli import main
+looked = []
+gc.callbacks.append(lambda phase, info: looked.append("hpometrics.sweep.plan" in sys.modules))
+atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))  # after those of the command
+main(json.loads(sys.argv[1]), standalone_mode=False)
+print(json.dumps([looked.count(True), gc.isenabled()]), file=sys.stderr)
+"""
+
+
 def modules(*arguments: str) -> set[str]:
     """The modules that a command has loaded at its end, in a process of its own."""
     ran = subprocess.run(
@@ -120,6 +131,19 @@ def test_a_check_loads_neither_records_nor_what_writes_them(config, tmp_path, mo
     assert {"hpometrics.sweep.plan", "hpometrics.metrics.lookup"} <= seen  # it did check the file
     assert not seen & RESULTS
     assert not {name for name in seen if name.startswith("hpometrics.logs.")} & TOLD
+
+
+@pytest.mark.parametrize("command", [("check",), ("run", "--dry-run")], ids=" ".join)
+def test_a_check_looks_for_no_garbage(command):
+    """Neither while it checks the file nor when the process ends: all that it has made stays until then."""
+    arguments = json.dumps([*command, str(CONFIG)])
+    ran = subprocess.run(
+        [sys.executable, "-c", COLLECTIONS, arguments], capture_output=True, text=True, timeout=100
+    )
+    *_, told, frozen = ran.stderr.splitlines()
+    looked, collects = json.loads(told)
+    assert looked <= 2  # the beginning and the end of the one that was put off
+    assert (collects, frozen) == (True, "True")
 
 
 def test_a_check_of_a_sweep_that_ran_counts_its_trials(tmp_path, monkeypatch):
