@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,12 @@ gc.callbacks.append(lambda phase, info: looked.append("hpometrics.sweep.plan" in
 atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))  # after those of the command
 main(json.loads(sys.argv[1]), standalone_mode=False)
 print(json.dumps([looked.count(True), gc.isenabled()]), file=sys.stderr)
+"""
+
+
+WATCHING = """
+class plugin:
+    new_schema_validator = staticmethod(lambda *schema: (None, None, None))
 """
 
 
@@ -144,6 +151,20 @@ def test_a_check_looks_for_no_garbage(command):
     looked, collects = json.loads(told)
     assert looked <= 2  # the beginning and the end of the one that was put off
     assert (collects, frozen) == (True, "True")
+
+
+def test_a_check_looks_for_no_plugins_of_pydantic(tmp_path, monkeypatch):
+    """They watch the models of services, and may load much; the engine's own models keep theirs."""
+    facts = tmp_path / "watching-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: watching\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text("[pydantic]\nwatching = watching:plugin\n")
+    (tmp_path / "watching.py").write_text(WATCHING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert "watching" not in modules("check", str(CONFIG))
+    code = "import sys, pydantic; pydantic.TypeAdapter(int); print('watching' in sys.modules)"
+    engine = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert engine.stdout == "True\n"  # it would have been found
 
 
 def test_a_check_of_a_sweep_that_ran_counts_its_trials(tmp_path, monkeypatch):
