@@ -43,12 +43,21 @@ def best(
     --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
     mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
     any metric of the rows, and any threshold: f1(threshold=0.3).
+
+    Exit code 3: no trial is complete, or none is feasible; --json then names the one that breaks the
+    constraints least, with "feasible": false and its violations.
     """
     with reported():
         from ..search.picking import read_pick
-        from ..sweep.best import best_text
+        from ..sweep.best import NoneFeasible, best_text
 
-        click.echo(best_text(directory, form, metric, at, level, None if pick is None else read_pick(pick)))
+        rule = None if pick is None else read_pick(pick)
+        try:
+            click.echo(best_text(directory, form, metric, at, level, rule))
+        except NoneFeasible as err:
+            if form != "text":
+                click.echo(err.written(form))
+            raise
 
 
 @click.command()
