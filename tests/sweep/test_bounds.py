@@ -57,6 +57,39 @@ def test_check_asks_whether_a_metric_was_meant(sweep):
     assert "reads what the engine reports, as no metric has that name. Did you mean 'accuracy'?" in told
 
 
+def test_what_the_file_names_is_nearer_than_what_it_does_not(sweep):
+    """`eer` is as near to `eec` as `ece` is, but of `ece` the file speaks."""
+    text = bounded("eec <= 0.5").replace("track: [accuracy]", "track: [accuracy, ece]")
+    assert "as no metric has that name. Did you mean 'ece'?" in sweep(text, command="check").output
+    probed = sweep(text, "--probe", command="check")
+    assert "eec is not recorded; there are roc_auc, accuracy, ece" in probed.output
+    assert "Did you mean 'ece'? Have the engine report it" in probed.output
+
+
+def test_a_value_that_no_trial_reports_is_told_after_the_first(sweep):
+    """Once, with what there is instead: nothing else would say why no trial is feasible."""
+    text = bounded("eec <= 0.5", "accuracy >= 0.1").replace("track: [accuracy]", "track: [accuracy, ece]")
+    result = sweep(text)
+    assert result.exit_code == 3
+    lines = result.stderr.splitlines()
+    [told] = [line for line in lines if line.startswith("warning: ")]
+    assert " #0 " in lines[lines.index(told) - 1]
+    assert told.startswith(
+        "warning: the constraint eec <= 0.5 has no value: trial 0 is infeasible, as all others will be that "
+        "do not report eec; there are roc_auc, accuracy, ece"
+    )
+    assert told.endswith(
+        ". Did you mean 'ece'? Have the engine report it, or change the constraint; "
+        "hpometrics check --probe finds this before a run"
+    )
+    assert "warning" not in sweep(text, "--fresh", "--quiet").stderr
+
+
+def test_a_value_that_breaks_its_bound_is_no_missing_one(sweep):
+    """There is nothing to be warned of."""
+    assert "warning" not in sweep(bounded("accuracy >= 1.5")).stderr
+
+
 def test_the_best_is_feasible_and_says_so(sweep, folder):
     """Of four trials those with a low accuracy are infeasible, in the table and in the last block."""
     result = sweep(bounded("accuracy >= 0.86"))
