@@ -48,6 +48,23 @@ class Replayed:
     def __str__(self) -> str:
         return "\n".join([*self._lines(), *self._verdict()])
 
+    def to_json(self) -> dict[str, Any]:
+        """Give the same as plain JSON: each value as it was recorded and as it came out."""
+        names = dict.fromkeys([*self.recorded, *self.again])
+        return {
+            "reproduced": self.same,
+            "failure": self.failure,
+            "values": {
+                name: {
+                    "recorded": self.recorded.get(name),
+                    "again": self.again.get(name),
+                    "same": name in self.recorded and self._came_out(name),
+                }
+                for name in names
+            },
+            "versions_changed": list(version_changes(self.versions)),
+        }
+
     @property
     def _counts(self) -> list[str]:
         there = [name for name in self.objectives if name in self.recorded]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,23 @@ ours = {cls for cls in all_of(BaseModel) if cls.__module__.startswith("hpometric
 built = sorted(cls.__name__ for cls in ours if cls.__pydantic_complete__)
 described = [cls.__name__ for cls in ours for field in cls.model_fields.values() if field.description]
 print(json.dumps([built, described, len(ours)]), file=sys.stderr)
+"""
+
+
+COLLECTIONS = """
+import atexit, gc, json, sys
+from hpometrics.cli import main
+looked = []
+gc.callbacks.append(lambda phase, info: looked.append("hpometrics.sweep.plan" in sys.modules))
+atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))  # after those of the command
+main(json.loads(sys.argv[1]), standalone_mode=False)
+print(json.dumps([looked.count(True), gc.isenabled()]), file=sys.stderr)
+"""
+
+
+WATCHING = """
+class plugin:
+    new_schema_validator = staticmethod(lambda *schema: (None, None, None))
 """
 
 
@@ -120,6 +138,33 @@ def test_a_check_loads_neither_records_nor_what_writes_them(config, tmp_path, mo
     assert {"hpometrics.sweep.plan", "hpometrics.metrics.lookup"} <= seen  # it did check the file
     assert not seen & RESULTS
     assert not {name for name in seen if name.startswith("hpometrics.logs.")} & TOLD
+
+
+@pytest.mark.parametrize("command", [("check",), ("run", "--dry-run")], ids=" ".join)
+def test_a_check_looks_for_no_garbage(command):
+    """Neither while it checks the file nor when the process ends: all that it has made stays until then."""
+    arguments = json.dumps([*command, str(CONFIG)])
+    ran = subprocess.run(
+        [sys.executable, "-c", COLLECTIONS, arguments], capture_output=True, text=True, timeout=100
+    )
+    *_, told, frozen = ran.stderr.splitlines()
+    looked, collects = json.loads(told)
+    assert looked <= 2  # the beginning and the end of the one that was put off
+    assert (collects, frozen) == (True, "True")
+
+
+def test_a_check_looks_for_no_plugins_of_pydantic(tmp_path, monkeypatch):
+    """They watch the models of services, and may load much; the engine's own models keep theirs."""
+    facts = tmp_path / "watching-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: watching\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text("[pydantic]\nwatching = watching:plugin\n")
+    (tmp_path / "watching.py").write_text(WATCHING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert "watching" not in modules("check", str(CONFIG))
+    code = "import sys, pydantic; pydantic.TypeAdapter(int); print('watching' in sys.modules)"
+    engine = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert engine.stdout == "True\n"  # it would have been found
 
 
 def test_a_check_of_a_sweep_that_ran_counts_its_trials(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,12 +44,21 @@ def best(
     --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
     mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
     any metric of the rows, and any threshold: f1(threshold=0.3).
+
+    Exit code 3: no trial is complete, or none is feasible; --json then names the one that breaks the
+    constraints least, with "feasible": false and its violations.
     """
     with reported():
         from ..search.picking import read_pick
-        from ..sweep.best import best_text
+        from ..sweep.best import NoneFeasible, best_text
 
-        click.echo(best_text(directory, form, metric, at, level, None if pick is None else read_pick(pick)))
+        rule = None if pick is None else read_pick(pick)
+        try:
+            click.echo(best_text(directory, form, metric, at, level, rule))
+        except NoneFeasible as err:
+            if form != "text":
+                click.echo(err.written(form))
+            raise
 
 
 @click.command()
@@ -56,7 +66,8 @@ def best(
 @click.argument("evaluation", metavar="[MODULE:EVALUATION]", required=False)
 @click.option("--trial", type=click.IntRange(min=0), help="This trial of a sweep.  [the best one]")
 @click.option("--seeds", type=click.IntRange(min=1), help="Train it under so many seeds.  [1]")
-def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print what came out as JSON, its lines to stderr.")
+def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | None, as_json: bool) -> None:
     """Do again what a best.json, or a best.yaml or directory of a sweep, is the record of.
 
     The engine params of a best.json are evaluated, the best trial of a sweep is trained, each under the
@@ -65,19 +76,28 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
     with reported():
         from ..evaluation.replay import BestReplay, best_file
 
+        tells = (_tell_beside, _tell_facts) if as_json else (click.echo, None)
         file = best_file(path)
         if evaluation is not None if file is None else (trial, seeds) != (None, None):
             raise click.UsageError("MODULE:EVALUATION is for a best.json, --trial and --seeds for a sweep")
         if file is None:
             from ..sweep.replay import replay_trial  # with torch
 
-            sys.exit(replay_trial(path, trial, seeds or 1, click.echo))
+            sys.exit(replay_trial(path, trial, seeds or 1, *tells))
         best = BestReplay.read(file)
         if evaluation is None and best.stated is not None:
             from ..sweep.staged import restated  # with torch
 
-            sys.exit(best.run(*restated(best.stated), click.echo))
-        sys.exit(best.run(*best.named(evaluation), click.echo))
+            sys.exit(best.run(*restated(best.stated), *tells))
+        sys.exit(best.run(*best.named(evaluation), *tells))
+
+
+def _tell_beside(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _tell_facts(facts: dict[str, Any]) -> None:
+    click.echo(json.dumps(facts, indent=1, allow_nan=False))
 
 
 @click.command()

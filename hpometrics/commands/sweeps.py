@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ..exceptions import ConfigError
+from .brevity import uncollected
 from .completion import RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
@@ -67,10 +69,7 @@ def run(
     """
     with reported(verbose):
         if dry_run:
-            from ..sweep.checking import Check
-
-            asked = Check(file, assignments)
-            _print_json(asked) if as_json else _print_text(asked)
+            _check(file, assignments, as_json)
             return
         from ..sweep.plan import read_plan
 
@@ -94,9 +93,16 @@ def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: b
     Exit code 2: something is wrong, or the epoch of --probe lacks a value that the file names.
     """
     with reported():
+        _check(file, assignments, as_json, sample or 0, probe)
+
+
+def _check(
+    file: Path, assignments: tuple[str, ...], as_json: bool, sample: int = 0, probe: bool = False
+) -> None:
+    with nullcontext() if probe else uncollected():
         from ..sweep.checking import Check
 
-        asked = Check(file, assignments, sample or 0, probe)
+        asked = Check(file, assignments, sample, probe)
         _print_json(asked) if as_json else _print_text(asked)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -82,13 +82,20 @@ class BestReplay:
         beside = Path(str((self.stated or {}).get("file", "."))).parent
         return name, import_evaluation(name, [str(beside)])
 
-    def run(self, name: str, evaluation: Evaluation, tell: Tell) -> int:
+    def run(
+        self,
+        name: str,
+        evaluation: Evaluation,
+        tell: Tell,
+        tell_facts: Callable[[dict[str, Any]], object] | None = None,
+    ) -> int:
         """Evaluate, tell whether the scores came out, and return the exit code that says the same.
 
         Args:
             name: what the evaluation is called.
             evaluation: by what.
             tell: what every line is given to.
+            tell_facts: what is given the same as plain JSON, once.
 
         Raises:
             RecordError: the scores of the file are by other metrics.
@@ -105,6 +112,8 @@ class BestReplay:
         except Exception as err:  # a stage may raise anything
             replayed = Replayed(recorded, {}, versions, str(Failure.of(err)))
         tell(str(replayed))
+        if tell_facts is not None:
+            tell_facts({"file": str(self.path), "evaluation": name, "seed": seed, **replayed.to_json()})
         return replayed.code
 
     def _recorded(self, name: str, evaluation: Evaluation) -> Mapping[str, Number | None]:

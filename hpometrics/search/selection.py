@@ -177,10 +177,16 @@ def _violation(record: TrialRecord) -> float:
     return violation(record.constraints.values())
 
 
-def _check_feasible(records: Sequence[TrialRecord], objective: Objective) -> None:
+def least_violating(records: Iterable[TrialRecord], objective: Objective) -> TrialRecord | None:
+    """Return the infeasible trial that breaks its constraints least; None where there is none."""
     infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
-    if infeasible:
-        least = ranked(infeasible, objective)[0]
+    return ranked(infeasible, objective)[0] if infeasible else None
+
+
+def _check_feasible(records: Sequence[TrialRecord], objective: Objective) -> None:
+    least = least_violating(records, objective)
+    if least is not None:
+        infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
         raise NoFeasibleTrialError(
             f"no trial is feasible: all {len(infeasible)} that are complete break a constraint; "
             f"trial {least.number} breaks them least ({least.reason})"

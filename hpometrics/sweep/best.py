@@ -8,20 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, NoFeasibleTrialError
 from ..search.picking import best_by
 from ..search.record import TrialRecord
 from ..search.rules import Pick
-from ..search.selection import Best
+from ..search.selection import Best, least_violating
 from ..search.verdict import Verdict
 from .directory import RunDirectory
-from .exports import best_facts, best_yaml
+from .exports import best_facts, best_yaml, least_facts
 from .front import front_facts, front_text
 from .picks import by_metric, optimised_at, repicked
 from .printing import number
 from .resolved import Resolved
 from .table import optimal
 from .verdicts import draw_verdict, kept_verdict, verdict_lines
+from .writer import dump_yaml
 
 if TYPE_CHECKING:
     from .asking import Asked
@@ -50,6 +51,27 @@ class Chosen:
     lacking: Mapping[int, str] = field(default_factory=dict)
 
 
+class NoneFeasible(NoFeasibleTrialError):
+    """No trial of a run directory is feasible.
+
+    Args:
+        message: which one breaks the constraints least.
+        facts: the same for a script.
+    """
+
+    def __init__(self, message: str, facts: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.facts)
+
+    def written(self, form: str) -> str:
+        """Give the facts as YAML or JSON."""
+        facts = dict(self.facts)
+        return dump_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
+
+
 def best_text(
     directory: Path,
     form: str = "text",
@@ -74,6 +96,7 @@ def best_text(
     Raises:
         ConfigError: it is no run directory, or the metric cannot pick, or there is no such way to.
         NotKeptError: the metric needs more than was kept.
+        NoneFeasible: all that are complete break a constraint.
         NoFiniteValueError: none of its trials is complete.
     """
     home = RunDirectory(directory)
@@ -86,7 +109,7 @@ def best_text(
         raise ConfigError("intervals are of one metric, and several were optimised; name one by --metric")
     if resolved.others and metric is None:
         return _of_several(home, records, resolved if at is None else replace(resolved, at=at), form, at)
-    best = best_by(records, resolved.optimised, "knee" if resolved.others else resolved.pick)
+    best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
     if metric is None and at is None:
         chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
     else:
@@ -103,10 +126,11 @@ def _of_several(
     """Say which trials are on the front of several objectives, or all of the one that is picked there."""
     records = records if at is None else repicked(records, resolved)
     if resolved.is_picked:
-        best = best_by(records, resolved.optimised, resolved.pick)
+        best = _best(records, resolved, resolved.pick)
         if form == "text":
             return "\n".join([optimal(best, records, resolved), *verdict_lines(None)])
         return _written(best_facts(best, record_of(best, records), resolved, home.path), form)
+    _best(records, resolved, "knee")  # there is a front
     if form != "text":
         return _written(front_facts(records, resolved), form)
     repeats = resolved.config["budget"]["repeats"] if at is not None else 1
@@ -116,6 +140,21 @@ def _of_several(
 
 def _written(facts: dict[str, Any], form: str) -> str:
     return best_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
+
+
+def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str = "best") -> Best:
+    """Pick a trial as `best_by` does; where none is feasible, say for scripts which comes nearest.
+
+    Raises:
+        HpometricsError: see `best_by`.
+    """
+    try:
+        return best_by(records, resolved.optimised, pick)
+    except NoFeasibleTrialError as err:
+        least = least_violating(records, resolved.objective)
+        if least is None:
+            raise
+        raise NoneFeasible(str(err), least_facts(least, resolved, str(err))) from None
 
 
 def record_of(best: Best, records: Sequence[TrialRecord]) -> TrialRecord:
@@ -142,7 +181,7 @@ def _chosen(
         asked, records, lacking = answer.asked, answer.records, answer.lacking
         told = by_metric(resolved, asked.name, asked.objective, at)
     picked = repicked(records, told)
-    best = best_by(picked, told.optimised)
+    best = _best(picked, told)
     return Chosen(best, picked, told, _verdict(home, picked, told, level, asked), optimum, lacking)
 
 

@@ -15,7 +15,20 @@ from ..redaction import redacted
 from ..search.rules import RULES
 from . import secrets
 from .dimensions import SpaceForm
-from .forms import Duration, MetricForm, Name, OutputForm, Params, PluginForm, Strict, Target, one_key, wrong
+from .forms import (
+    Duration,
+    MetricForm,
+    Name,
+    OutputForm,
+    Params,
+    PluginForm,
+    Strict,
+    Target,
+    nothing_by_name,
+    nothing_listed,
+    one_key,
+    wrong,
+)
 from .paths import Directory, Part
 from .study_place import StorageForm
 
@@ -39,7 +52,7 @@ class Engine(Strict):
     """A program instead: `{params_file}` stands for its params, and it prints a JSON object per epoch."""
     output: OutputForm = None
     """What the engine predicts: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
-    params: Annotated[Params, AfterValidator(_fixed)] = Field(default_factory=dict)
+    params: Annotated[Params, AfterValidator(_fixed)] = Field(default_factory=nothing_by_name)
     """Fixed params, the same in every trial; `{secret: HUB_TOKEN}` is read from the environment and never
     written."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
@@ -116,12 +129,12 @@ class Metrics(Strict):
         list[MetricForm],
         BeforeValidator(_one_or_more, json_schema_input_type=MetricForm | list[MetricForm]),
         Field(min_length=1),
-    ] = Field(default_factory=list)
+    ] = Field(default_factory=nothing_listed)
     """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one. Of a
     list of several the Pareto front is searched for."""
-    constraints: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
+    constraints: Annotated[list[str], Field(max_length=100)] = Field(default_factory=nothing_listed)
     """Conditions such as `ece <= 0.05`."""
-    track: Annotated[list[MetricForm], Field(max_length=1000)] = Field(default_factory=list)
+    track: Annotated[list[MetricForm], Field(max_length=1000)] = Field(default_factory=nothing_listed)
     """Metrics to measure beside it."""
     defaults: bool | None = None
     """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
@@ -144,7 +157,7 @@ class Search(Strict):
     """median, percentile, asha, hyperband, patient, threshold, none (default)."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the sampler and, unless `engine.seed` is given, of the trials."""
-    start: list[Params] = Field(default_factory=list)
+    start: list[Params] = Field(default_factory=nothing_listed)
     """Points to try first; what a point leaves open is sampled."""
 
 
@@ -176,7 +189,7 @@ class Resources(Strict):
     gpu: Annotated[float, Field(ge=0)] = 0.0
     """GPUs."""
     custom: Annotated[dict[str, Annotated[float, Field(gt=0)]], AfterValidator(_custom)] = Field(
-        default_factory=dict
+        default_factory=nothing_by_name
     )
     """What else a node offers, by its name there: `{TPU: 4}`, or `{memory: 8e9}` in bytes."""
 
@@ -279,7 +292,7 @@ class Results(Strict):
     """The run directory, seen from the current directory; `runs/{name}` unless given."""
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
-    loggers: Annotated[list[PluginForm], Field(max_length=100)] = Field(default_factory=list)
+    loggers: Annotated[list[PluginForm], Field(max_length=100)] = Field(default_factory=nothing_listed)
     """Where else values go: csv, table, tensorboard, mlflow, wandb. `trials.csv` and `.trainstats` always."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
     """Which are kept of the checkpoints that the engine gives: those of the picked epoch and the latest, the
@@ -335,7 +348,7 @@ class Sweep(Draft):
 
     engine: EngineForm
     """What is trained: `module:function`, or a mapping."""
-    space: SpaceForm = Field(default_factory=dict)
+    space: SpaceForm = Field(default_factory=nothing_by_name)
     """What varies: a dimension per parameter. The list backend can do without."""
     metrics: Metrics = Metrics.model_construct()
     """What is good."""

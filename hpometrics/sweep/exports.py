@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import pathlib
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from ..logs.cells import cell
 from ..redaction import HIDDEN
+from ..search.constraints import Constraint
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
@@ -86,6 +88,37 @@ def best_facts(
         "space": resolved.space,
         "versions": dict(record.versions),
     }
+
+
+def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[str, Any]:
+    """Give the trial that breaks the constraints least, where none is feasible, and by how much."""
+    values = values_shown([record], resolved)
+    return {
+        "feasible": False,
+        "reason": reason,
+        "trial": record.number,
+        "epoch": record.epoch,
+        "params": resolved.ordered(record.params),
+        "metric": resolved.metric,
+        "objective": resolved.objective.value,
+        "value": record.value,
+        "values": {name: _number(record.picked_values.get(name)) for name in values},
+        "violations": [
+            {
+                "constraint": text,
+                "value": _number(record.picked_values.get(Constraint.parse(text).name)),
+                "excess": _number(excess),
+            }
+            for text, excess in record.constraints.items()
+            if excess > 0
+        ],
+        "sweep": resolved.name,
+    }
+
+
+def _number(value: Reading | None) -> float | str | None:
+    told = _told(value)
+    return told if not isinstance(told, float) or math.isfinite(told) else None
 
 
 def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:

@@ -38,6 +38,16 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
+def nothing_by_name() -> dict[str, Any]:
+    """Make an empty mapping; that it takes no data pydantic sees more quickly than of `dict`."""
+    return {}
+
+
+def nothing_listed() -> list[Any]:
+    """Make an empty list, see `nothing_by_name`."""
+    return []
+
+
 def wrong(text: str) -> PydanticCustomError:
     """Build an error whose text is the whole message."""
     return PydanticCustomError("sweep", "{text}", {"text": text})
@@ -151,7 +161,7 @@ class Plugin(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=nothing_by_name)
 
     @property
     def spec(self) -> str | dict[str, dict[str, Any]]:

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..messages import printable
-from ..metrics.lookup import suggestion
-from ..metrics.names import MetricName
-from ..metrics.store import metric_names
 from ..search.dimensions import Choice, Dimension, Value
 from ..search.rules import At
+from .hints import value_meant
 from .measures import Measure
 from .outputs import plain, shown
 from .plan import Plan
@@ -121,7 +119,8 @@ def _meant(measure: Measure, plan: Plan) -> str:
     if not measure.reported:
         return ""
     output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
-    near = suggestion(MetricName.parse(measure.name).metric, metric_names(output))
+    named = [one.name for one in (*plan.objectives, *plan.track) if one.name != measure.name]
+    near = value_meant(measure.name, named, output)
     return f", as no metric has that name.{near}" if near else ""
 
 

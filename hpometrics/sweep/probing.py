@@ -20,6 +20,7 @@ from ..search.record import EpochRecord
 from ..search.reporter import ListReporter
 from ..search.seeds import derive_seed
 from .engine import check_space, import_engine, settle
+from .hints import value_meant
 from .job import spec_facts
 from .plan import Plan
 from .problems import Path, Problem
@@ -104,4 +105,5 @@ def _why_absent(name: str, epoch: EpochRecord) -> str:
     if known is not None:
         return f"is not recorded; it comes from {known.comes_from}"
     there = ", ".join(epoch.values) or "nothing"
-    return f"is not recorded; there are {there}. Have the engine report it, or leave it out"
+    meant = value_meant(name, epoch.values)
+    return f"is not recorded; there are {there}.{meant} Have the engine report it, or leave it out"

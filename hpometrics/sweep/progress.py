@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from ..exceptions import NoFiniteValueError
 from ..messages import printable
+from ..search.constraints import Constraint
 from ..search.pareto import front_trials
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import pick_trial
 from .directory import RunDirectory
+from .hints import value_meant
 from .printing import column, duration, number
 from .resolved import Resolved
 from .table import params_line, spread_of, word
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 9  # of a value: 0.0912735
+_SHOWN = 20  # names of values
 
 
 class Progress:
@@ -49,6 +52,7 @@ class Progress:
         self._best = None if resolved.others else self._find_best()
         self._front = front_trials(self._finished, resolved.optimised) if resolved.others else []
         self._live: Status | None = None
+        self._warned = False
         self._before, self._began = len(self._finished), time.monotonic()
 
     def say(self, text: str) -> None:
@@ -65,8 +69,20 @@ class Progress:
             self._best = record
         if not self._quiet:
             self.say(self._line(record, better))
+            self._warn_of_missing(record)
         if self._live is not None:
             self._live.update(self._live_text())
+
+    def _warn_of_missing(self, record: TrialRecord) -> None:
+        """Say of the first trial that came to its end which values it lacks that constraints name."""
+        if self._warned or record.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+            return
+        self._warned = True
+        there = record.picked_values
+        for text in record.constraints:
+            name = Constraint.parse(text).name
+            if name not in there:
+                self.say(_missing(text, name, record))
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -132,3 +148,16 @@ class Progress:
             return pick_trial(self._finished, self._resolved.objective)
         except NoFiniteValueError:
             return None
+
+
+def _missing(constraint: str, name: str, record: TrialRecord) -> str:
+    there = list(record.picked_values)
+    told = ", ".join(map(printable, there[:_SHOWN])) + (" ..." if len(there) > _SHOWN else "")
+    without = (
+        f"trial {record.number} is infeasible, as all others will be that do not report {printable(name)}"
+    )
+    return (
+        f"warning: the constraint {printable(constraint)} has no value: {without}; there are {told}."
+        f"{value_meant(name, there)} Have the engine report it, or change the constraint; "
+        "hpometrics check --probe finds this before a run"
+    )

@@ -28,6 +28,7 @@ from .planned_again import planned_again
 from .resolved import Resolved
 
 Tell = Callable[[str], object]
+TellFacts = Callable[[dict[str, Any]], object]
 
 
 class TrialReplay:
@@ -120,7 +121,9 @@ class TrialReplay:
         return {self.resolved.metric: record.value, "epoch": record.epoch, **tracked}
 
 
-def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
+def replay_trial(
+    path: Path, trial: int | None, seeds: int, tell: Tell, tell_facts: TellFacts | None = None
+) -> int:
     """Train a trial again, tell whether its value came out, and return the exit code that says it too.
 
     Args:
@@ -129,6 +132,7 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
         seeds: train it under so many seeds, the recorded ones first, and tell mean and deviation; at least
             under those of its repeats.
         tell: what every line is given to.
+        tell_facts: what is given the same as plain JSON, once.
 
     Raises:
         HpometricsError, KeyboardInterrupt: see `TrialReplay`.
@@ -145,7 +149,43 @@ def replay_trial(path: Path, trial: int | None, seeds: int, tell: Tell) -> int:
             tell(f"  seed {replay.seed(repeat)}: {_ended(every[repeat])}")
         for metric in replay.resolved.optimised:
             tell(_spread(metric, every))
+    if tell_facts is not None:
+        tell_facts(_told(replay, replayed, every))
     return replayed.code
+
+
+def _told(replay: TrialReplay, replayed: Replayed, every: Sequence[TrialRecord]) -> dict[str, Any]:
+    """Give what came out, and of several seeds what each came to."""
+    record, metrics = replay.record, list(replay.resolved.optimised)
+    conditions = {"trial": record.number, "seed": record.seed, "threads": record.threads}
+    told = {"sweep": replay.resolved.name, **conditions, **replayed.to_json()}
+    if len(every) < 2:
+        return told
+    seeds = [
+        {"seed": replay.seed(repeat), "values": _values(one, metrics), "failure": _failure(one)}
+        for repeat, one in enumerate(every)
+    ]
+    return {**told, "seeds": seeds, "spread": {metric: _spread_facts(metric, every) for metric in metrics}}
+
+
+def _values(record: TrialRecord, metrics: Sequence[str]) -> dict[str, Any]:
+    if record.state is TrialState.FAILED:
+        return {}
+    return {metric: to_json(number_in(record.picked_values, metric)) for metric in metrics}
+
+
+def _failure(record: TrialRecord) -> str | None:
+    return printable(record.reason or "") if record.state is TrialState.FAILED else None
+
+
+def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]:
+    values = _finite(metric, records)
+    several = len(values) > 1
+    return {
+        "mean": mean(values) if several else None,
+        "deviation": deviation(values) if several else None,
+        "failed": len(records) - len(values),
+    }
 
 
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
@@ -188,9 +228,13 @@ def _ended(record: TrialRecord) -> str:
     )
 
 
-def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
+def _finite(metric: str, records: Sequence[TrialRecord]) -> list[float]:
     ended = [record.picked_values for record in records if record.state is not TrialState.FAILED]
-    values = [value for told in ended if math.isfinite(value := number_in(told, metric))]
+    return [value for told in ended if math.isfinite(value := number_in(told, metric))]
+
+
+def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
+    values = _finite(metric, records)
     failed = len(records) - len(values)
     head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
     if len(values) < 2:

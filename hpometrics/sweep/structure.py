@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -54,6 +56,7 @@ def read_config(document: Document) -> Draft:
         The `Sweep`, or a `Draft` without what is wrong, so that the meaning of the rest can be checked too.
     """
     errors: list[ErrorDetails] = []
+    _build()
     try:
         sweep = Sweep.model_validate(document.data)
         if not document.broken:
@@ -70,6 +73,28 @@ def read_config(document: Document) -> Draft:
         document.raise_problems()  # whatever else is wrong can wait
     document.broken.update(_path(error["loc"], document.data) for error in errors)
     return _draft(document)
+
+
+def _build() -> None:
+    """Build the model of the file, unless that was done before, and look for no plugins of pydantic.
+
+    Those watch the models of services; to look for them takes longer than to read the file.
+    """
+    if not Sweep.__pydantic_complete__:
+        with _in_environment("PYDANTIC_DISABLE_PLUGINS", "__all__"):
+            Sweep.model_rebuild()
+
+
+@contextmanager
+def _in_environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _is_known(error: ErrorDetails, path: Path, document: Document) -> bool:

@@ -75,6 +75,17 @@ def test_the_score_comes_out_to_the_last_digit(replay, tmp_path):
     )
 
 
+def test_a_script_is_told_the_scores(replay, tmp_path):
+    """As they are in the file and as they came out; the lines go to stderr."""
+    written(tmp_path)
+    text, result = replay(), replay("--json")
+    assert (result.exit_code, result.stderr) == (text.exit_code, text.stdout)
+    told = json.loads(result.stdout)
+    assert told["file"] == "best.json" and told["reproduced"] is True
+    assert all(value["same"] and value["recorded"] == value["again"] for value in told["values"].values())
+    assert told["values"]
+
+
 def test_what_is_drawn_is_drawn_again(replay, tmp_path):
     """Though the candidates before it are not evaluated: each stage starts from the seed."""
     told = written(tmp_path, Drawing, None)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 from click.testing import CliRunner
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.cli import main
+from hpometrics.sweep.directory import RunDirectory
 
 
 def bounded(*constraints: str) -> str:
@@ -54,6 +57,39 @@ def test_check_asks_whether_a_metric_was_meant(sweep):
     assert "reads what the engine reports, as no metric has that name. Did you mean 'accuracy'?" in told
 
 
+def test_what_the_file_names_is_nearer_than_what_it_does_not(sweep):
+    """`eer` is as near to `eec` as `ece` is, but of `ece` the file speaks."""
+    text = bounded("eec <= 0.5").replace("track: [accuracy]", "track: [accuracy, ece]")
+    assert "as no metric has that name. Did you mean 'ece'?" in sweep(text, command="check").output
+    probed = sweep(text, "--probe", command="check")
+    assert "eec is not recorded; there are roc_auc, accuracy, ece" in probed.output
+    assert "Did you mean 'ece'? Have the engine report it" in probed.output
+
+
+def test_a_value_that_no_trial_reports_is_told_after_the_first(sweep):
+    """Once, with what there is instead: nothing else would say why no trial is feasible."""
+    text = bounded("eec <= 0.5", "accuracy >= 0.1").replace("track: [accuracy]", "track: [accuracy, ece]")
+    result = sweep(text)
+    assert result.exit_code == 3
+    lines = result.stderr.splitlines()
+    [told] = [line for line in lines if line.startswith("warning: ")]
+    assert " #0 " in lines[lines.index(told) - 1]
+    assert told.startswith(
+        "warning: the constraint eec <= 0.5 has no value: trial 0 is infeasible, as all others will be that "
+        "do not report eec; there are roc_auc, accuracy, ece"
+    )
+    assert told.endswith(
+        ". Did you mean 'ece'? Have the engine report it, or change the constraint; "
+        "hpometrics check --probe finds this before a run"
+    )
+    assert "warning" not in sweep(text, "--fresh", "--quiet").stderr
+
+
+def test_a_value_that_breaks_its_bound_is_no_missing_one(sweep):
+    """There is nothing to be warned of."""
+    assert "warning" not in sweep(bounded("accuracy >= 1.5")).stderr
+
+
 def test_the_best_is_feasible_and_says_so(sweep, folder):
     """Of four trials those with a low accuracy are infeasible, in the table and in the last block."""
     result = sweep(bounded("accuracy >= 0.86"))
@@ -74,6 +110,33 @@ def test_where_none_is_feasible_the_command_ends_with_3(sweep, folder):
     assert not (folder / "runs/sweep/best.yaml").exists()
     best = CliRunner().invoke(main, ["best", "runs/sweep"])
     assert best.exit_code == 3 and "no trial is feasible" in best.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--metric", "accuracy"), ("--at", "last")], ids=str)
+def test_a_script_is_told_which_trial_breaks_the_constraints_least(arguments, sweep, folder):
+    """By name, with its params and by how much; the code and the message are those of the text."""
+    sweep(bounded("accuracy >= 1.5", "lr <= 0", "megabytes <= 20", "log_loss >= 0"))
+    text = CliRunner().invoke(main, ["best", "runs/sweep", *arguments])
+    result = CliRunner().invoke(main, ["best", "runs/sweep", "--json", *arguments])
+    assert (result.exit_code, result.stderr, text.stdout) == (3, text.stderr, "")
+    told = json.loads(result.stdout)
+    assert told["feasible"] is False and f"trial {told['trial']} breaks them least" in told["reason"]
+    record = RunDirectory(folder / "runs/sweep").records()[told["trial"]]
+    assert (told["params"], told["metric"], told["value"]) == (record.params, "roc_auc", record.value)
+    accuracy = record.picked_values["accuracy"]
+    assert told["violations"] == [
+        {"constraint": "accuracy >= 1.5", "value": accuracy, "excess": 1.5 - accuracy},
+        {"constraint": "lr <= 0", "value": None, "excess": None},
+        {"constraint": "megabytes <= 20", "value": None, "excess": None},
+    ]
+
+
+def test_of_several_objectives_too_a_script_is_told_the_least_violating(sweep):
+    """There is no front to be told; YAML has the same facts."""
+    sweep(bounded("accuracy >= 1.5").replace("optimize: roc_auc", "optimize: [roc_auc, log_loss]"))
+    told = json.loads(CliRunner().invoke(main, ["best", "runs/sweep", "--json"]).stdout)
+    assert told["feasible"] is False and list(told["values"]) == ["roc_auc", "log_loss", "accuracy"]
+    assert yaml.safe_load(CliRunner().invoke(main, ["best", "runs/sweep", "-f", "yaml"]).stdout) == told
 
 
 def test_other_constraints_are_another_sweep(sweep):

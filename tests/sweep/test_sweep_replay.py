@@ -71,6 +71,49 @@ def test_over_seeds_mean_and_deviation_are_told(sweep, folder):
     assert lines[-1] == f"roc_auc over 3 seeds: mean {mean}, deviation {deviation}"
 
 
+def test_a_script_is_told_what_came_out(sweep, folder):
+    """The value beside the recorded one, and whether they are the same; the lines go to stderr."""
+    sweep(SWEEP)
+    text, result = replay(HOME, "--trial", "1"), replay(HOME, "--trial", "1", "--json")
+    assert (result.exit_code, result.stderr) == (0, text.stdout)
+    told, trial = json.loads(result.stdout), record(folder, 1)
+    assert (told["sweep"], told["trial"], told["seed"]) == ("sweep", 1, derive_seed(3, 1))
+    assert told["reproduced"] is True and told["failure"] is None and told["versions_changed"] == []
+    both = {"recorded": trial.value, "again": trial.value, "same": True}
+    assert told["values"]["roc_auc"] == both and list(told["values"]) == ["roc_auc", "epoch", "accuracy"]
+    assert "seeds" not in told
+
+
+def test_a_script_is_told_what_did_not_come_out(sweep, folder):
+    """The code is that of the text."""
+    sweep(SWEEP)
+    file = folder / HOME / "trials/0001/trial.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"value": 0.125}))
+    result = replay(HOME, "--trial", "1", "--json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["reproduced"]) == (1, False)
+    assert told["values"]["roc_auc"]["recorded"] == 0.125 and not told["values"]["roc_auc"]["same"]
+
+
+def test_a_script_is_told_the_values_over_seeds(sweep):
+    """With the mean and the deviation that the text tells."""
+    sweep(SWEEP)
+    result = replay(HOME, "--trial", "1", "--seeds", "3", "--json")
+    told = json.loads(result.stdout)
+    values = [one["values"]["roc_auc"] for one in told["seeds"]]
+    assert [one["seed"] for one in told["seeds"]] == [derive_seed(3, 1, repeat) for repeat in range(3)]
+    mean, deviation = statistics.fmean(values), statistics.stdev(values)
+    assert told["spread"] == {"roc_auc": {"mean": mean, "deviation": deviation, "failed": 0}}
+
+
+def test_a_script_is_told_of_seeds_that_failed(sweep):
+    """They have a reason and no values."""
+    sweep(changed("toy_engine:train", "toy_engine:always_fail"))
+    told = json.loads(replay(HOME, "--trial", "0", "--seeds", "2", "--json").stdout)
+    assert {one["failure"] for one in told["seeds"]} == {"ValueError: never works"}
+    assert told["spread"] == {"roc_auc": {"mean": None, "deviation": None, "failed": 2}}
+
+
 def test_a_seed_that_fails_is_no_value(sweep, folder):
     """It is told and left out of the mean, whatever it had reached."""
     sweep(changed("toy_engine:train", "toy_engine:always_fail"))
