@@ -305,7 +305,7 @@ class Metric(Keeper):
         return alone.compute()
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
-        gated = self._take if overrides_update(self) and _reads_pairs(type(self).update) else update
+        gated = self._take if overrides_update(self) and self._is_behind_the_door else update
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
@@ -318,6 +318,11 @@ class Metric(Keeper):
             self.count()
 
         return wrapped
+
+    @property
+    def _is_behind_the_door(self) -> bool:
+        """Whether an `update` of its own is given what has passed the gate, as pairs of preds and target."""
+        return _reads_pairs(type(self).update)
 
     def _gathers(self, named: Mapping[Any, Any]) -> bool:
         """Gather a batch like the one before, for which no `Outputs` need be made; False of any other."""
