@@ -51,6 +51,8 @@ class Metric(Keeper):
     inputs: ClassVar[InputType]
     extras: ClassVar[tuple[str, ...]] = ()
     """Further keyword arguments of `update` that it reads from `batch.extras`."""
+    unstated_output: ClassVar[type[OutputFeature]] = AnyOutput
+    """The output of one whose class was never registered and whom nobody told another."""
     reads_soft: ClassVar[bool] = False
     """Whether it measures against soft labels, `target_probabilities=`, where they are given."""
     full_state_update: bool = False
@@ -112,7 +114,7 @@ class Metric(Keeper):
         """The output feature it serves; by default the first one that its class is registered for."""
         if self._output is None:
             types = registered_types(type(self))
-            self._output = FEATURES[types[0]]() if types else AnyOutput()
+            self._output = FEATURES[types[0]]() if types else self.unstated_output()
         return self._output
 
     @output.setter

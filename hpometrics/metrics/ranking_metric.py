@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
-from .features import LOGITS, InputType
+from .features import LOGITS, InputType, OutputFeature, Ranking
 from .metric import Metric, overrides_update
 from .outputs import Outputs
 from .ranking.batch import RankingBatch
@@ -47,6 +47,7 @@ class BaseMetric(Metric):
     """
 
     inputs: ClassVar[InputType] = LOGITS
+    unstated_output: ClassVar[type[OutputFeature]] = Ranking
     blocks: ClassVar[Iterable[Block | str]] = ()
     _REQUIRED_COMPONENTS: ClassVar[Iterable[Block | str]] = ()
     k: int | None = None
