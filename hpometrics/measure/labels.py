@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics.features import BINARY, CATEGORY, OutputFeature
-from .roles import Roles
+from .roles import WORDS, Roles
 from .source import PredictionsError, Source
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}(?:\.0*)?\Z")
@@ -66,6 +66,8 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
         return Labels(_binary_order(source, roles, suffixes) if output.type == BINARY else suffixes)
     words = sorted(word for word in _words(source, roles) if word)
     if all(_class(word, ignored) is not None for word in words):
+        if output.type == BINARY:
+            _check_zero_or_one(source, roles, {int(float(word)) for word in words} - {ignored})
         return Labels(ignored=ignored)
     numbers = [_number(word) for word in words]
     if None not in numbers and output.type == CATEGORY:
@@ -83,6 +85,25 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
             f"{', '.join(words[:6])}; name the columns by label, as in probability_{words[0]}"
         )
     return Labels(tuple(words))
+
+
+def _check_zero_or_one(source: Source, roles: Roles, numbers: set[int]) -> None:
+    """Refuse two class numbers that are not 0 and 1: which of them is class 1 is not for us to guess.
+
+    Where there are more, one that is neither has its row, which is found when it is read.
+    """
+    if len(numbers) > 2 or numbers <= {0, 1}:
+        return
+    words = [WORDS[keyword][0] for keyword in ("probabilities", "logits") if keyword in roles.given]
+    columns = ""
+    if numbers == {1, 2} and words:
+        word = words[0]
+        columns = f"give a column for each, {word}_1 and {word}_2 (which is then that of class 1), or "
+    labels = ", ".join(map(str, sorted(numbers)))
+    raise PredictionsError(
+        f"{source.path}: a binary output has the class numbers 0 and 1, got the labels {labels}; "
+        f"{columns}number them 0 and 1"
+    )
 
 
 def _suffixes(roles: Roles) -> tuple[str, ...]:

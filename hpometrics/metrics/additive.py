@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
@@ -12,15 +12,17 @@ from typing import Any, ClassVar, Self
 
 from ..exceptions import AdditionError, MetricInputError
 from .number import Number, column, number, plain, plus, ratio, table
+from .readable import Readable
 from .statistics.words import ngrams, normalised_words
 
 
-class Additive(ABC):
+class Additive(Readable):
     """A value that knows how to be added to another of its type, and what it comes to in the end.
 
-    Adding makes a new value and leaves both operands as they are; `None` adds nothing. Values are equal, and
-    hash alike, by what they hold: `AverageMetric(1, 2)` is not `AverageMetric(2, 4)`. A value that leaves
-    its process is read from its device first.
+    Adding makes a new value and leaves both operands as they are; `None` adds nothing. Two values are
+    equal by what they hold: `AverageMetric(1, 2)` is not `AverageMetric(2, 4)`. Beside a number, and where
+    there is an order, a value is what it comes to: `AverageMetric(1, 2) == 0.5`. A value that leaves its
+    process is read from its device first.
 
     A type of your own says `plus` and `value`, or inherits the former:
 
@@ -39,13 +41,6 @@ class Additive(ABC):
     @abstractmethod
     def plus(self, other: Self) -> Self:
         """The sum with another value of the same type, as a new value."""
-
-    @abstractmethod
-    def value(self) -> float:
-        """What it comes to; nan where that is undefined, never 0."""
-
-    def __float__(self) -> float:
-        return self.value()
 
     def absorb(self, other: Self) -> Self:
         """The sum, for one who made this value and shares it with nobody: it may be changed in place."""
@@ -90,11 +85,10 @@ class Additive(ABC):
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Additive):
-            return NotImplemented
+            return super().__eq__(other)
         return type(other) is type(self) and other.__getstate__() == self.__getstate__()
 
-    def __hash__(self) -> int:
-        return hash((type(self), *self.__getstate__().values()))
+    __hash__ = Readable.__hash__
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: plain(held) for name, held in vars(self).items()}
@@ -311,9 +305,6 @@ class MacroAverageMetric(Additive):
         values = [held.value() for held in self.tasks.values()]
         return mean(values) if values and all(map(math.isfinite, values)) else math.nan
 
-    def __hash__(self) -> int:
-        return hash((type(self), frozenset(self.tasks.items())))
-
     def __getstate__(self) -> dict[str, Any]:
         return {"tasks": self.tasks}
 
@@ -373,9 +364,6 @@ class DistinctMetric(Additive):
     def value(self) -> float:
         """Different n-grams per n-gram, in (0, 1]; nan if there are none."""
         return ratio(len(self.ngrams), self.total)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.n, self.total, len(self.ngrams)))
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(vars(self))

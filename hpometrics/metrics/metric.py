@@ -51,6 +51,8 @@ class Metric(Keeper):
     inputs: ClassVar[InputType]
     extras: ClassVar[tuple[str, ...]] = ()
     """Further keyword arguments of `update` that it reads from `batch.extras`."""
+    unstated_output: ClassVar[type[OutputFeature]] = AnyOutput
+    """The output of one whose class was never registered and whom nobody told another."""
     reads_soft: ClassVar[bool] = False
     """Whether it measures against soft labels, `target_probabilities=`, where they are given."""
     full_state_update: bool = False
@@ -112,7 +114,7 @@ class Metric(Keeper):
         """The output feature it serves; by default the first one that its class is registered for."""
         if self._output is None:
             types = registered_types(type(self))
-            self._output = FEATURES[types[0]]() if types else AnyOutput()
+            self._output = FEATURES[types[0]]() if types else self.unstated_output()
         return self._output
 
     @output.setter
@@ -305,7 +307,7 @@ class Metric(Keeper):
         return alone.compute()
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
-        gated = self._take if overrides_update(self) and _reads_pairs(type(self).update) else update
+        gated = self._take if overrides_update(self) and self._is_behind_the_door else update
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
@@ -318,6 +320,11 @@ class Metric(Keeper):
             self.count()
 
         return wrapped
+
+    @property
+    def _is_behind_the_door(self) -> bool:
+        """Whether an `update` of its own is given what has passed the gate, as pairs of preds and target."""
+        return _reads_pairs(type(self).update)
 
     def _gathers(self, named: Mapping[Any, Any]) -> bool:
         """Gather a batch like the one before, for which no `Outputs` need be made; False of any other."""

@@ -380,20 +380,31 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     Whole numbers without sign of more than 8 bits become int64: torch cannot compare them.
 
     Raises:
-        MetricInputError: the value holds no numbers, or is ragged; it is called by its name.
+        MetricInputError: the value holds no numbers, is ragged, or has whole numbers from 2**63; it is called
+            by its name.
     """
     if isinstance(value, Tensor):
-        return _signed(value.detach())
+        return _signed(value.detach(), name)
     try:
         array = np.asarray(value, order="C")  # which keeps the float64 of a list; torch reads no other order
-        return _signed(torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False)))
+        tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, ValueError, RuntimeError) as err:
         got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
         raise MetricInputError(f"{got} {_lacking(value) or f'({err})'}") from err
+    return _signed(tensor, name)
 
 
-def _signed(tensor: Tensor) -> Tensor:
-    return tensor.long() if tensor.dtype in _UNSIGNED else tensor
+def _signed(tensor: Tensor, name: str) -> Tensor:
+    """Give unsigned numbers as int64; on a device one that is too large is left to the check of labels."""
+    if tensor.dtype not in _UNSIGNED:
+        return tensor
+    signed = tensor.long()
+    if tensor.dtype is torch.uint64 and tensor.is_cpu and (signed < 0).any():
+        raise MetricInputError(
+            f"{name} holds whole numbers below 2**63, got {int(signed[signed < 0][0]) + 2**64}; "
+            "number labels from 0, and give larger numbers as float64"
+        )
+    return signed
 
 
 def _lacking(value: Any) -> str | None:

@@ -70,6 +70,9 @@ class Param:
         return _EXAMPLES.get(self.kind, "a")
 
 
+_NOT_OF_A_NAME = ("output", "dist_sync_on_step")
+"""What `__init__` may take beside parameters: the output feature, and when torchmetrics synchronises."""
+
 _EXAMPLES: dict[str, Scalar] = {"int": 2, "float": 0.5, "bool": True}
 
 
@@ -78,7 +81,7 @@ def params_of(cls: type) -> tuple[Param, ...]:
     init = cls.__init__  # type: ignore[misc]
     named = [
         p for p in list(inspect.signature(init).parameters.values())[1:]
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "output"
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in _NOT_OF_A_NAME
     ]  # fmt: skip
     hints = get_type_hints(init) if named else {}
     return tuple(_param(p, hints.get(p.name)) for p in named)

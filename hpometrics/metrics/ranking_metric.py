@@ -7,20 +7,21 @@ are for metrics of your own that want plain tensors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
-from .features import LOGITS, InputType
+from .features import LOGITS, InputType, OutputFeature, Ranking
 from .metric import Metric, overrides_update
 from .outputs import Outputs
 from .ranking.batch import RankingBatch
 from .ranking.blocks import Block, MetricBlock, Tile, blocks_of
 from .ranking.lists import Cut
 from .ranking.per_user import PerUser
+from .ranking.told import arranged, own_value, whereabouts
 from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
 from .statistics.user_facts import UserFacts
@@ -37,12 +38,16 @@ class BaseMetric(Metric):
 
     Give `update(preds, target, **kwargs)` and `compute()` over `add_state`; both tensors are (rows, columns),
     dense, -inf for what is not ranked. `update` is called for a tile of rows at a time, with `users` (rows,)
-    and `items` (rows, columns), both None where they are not known, and the blocks that the class asks for.
+    and `items` (rows, columns), both None where they are not known, and the blocks that the class asks for:
+    of these with what its signature names, or with all where it takes any keyword. WarpRec's form,
+    `update(preds, **kwargs)`, and its words do as well: `ground` is the target, `user_indices` are the users
+    and `item_indices` the items.
 
     A class asks for blocks by `blocks = {...}` or `_REQUIRED_COMPONENTS = {...}`.
     """
 
     inputs: ClassVar[InputType] = LOGITS
+    unstated_output: ClassVar[type[OutputFeature]] = Ranking
     blocks: ClassVar[Iterable[Block | str]] = ()
     _REQUIRED_COMPONENTS: ClassVar[Iterable[Block | str]] = ()
     k: int | None = None
@@ -59,7 +64,18 @@ class BaseMetric(Metric):
             super().observe(batch)
             return
         for tile in rankings_in(batch).dense_tiles():
-            type(self).update(self, tile.preds, tile.target, **self._told_of(tile))
+            args, named = arranged(type(self).update, tile, self._told_of(tile), self.name)
+            type(self).update(self, *args, **named)
+
+    @property
+    def _is_behind_the_door(self) -> bool:
+        """Whatever the form of its `update`, it is given tiles of what has passed the gate."""
+        return True
+
+    def _compute_defined(self, compute: Callable[[], Any]) -> Any:
+        """Compute; of WarpRec's form, values by name, take the one that is its own."""
+        value = super()._compute_defined(compute)
+        return own_value(value, self.name) if isinstance(value, Mapping) else value
 
     @property
     def formula(self) -> str:
@@ -83,19 +99,16 @@ class BaseMetric(Metric):
             return PerUser.of({self.name: self})
 
     def _told_of(self, tile: Tile) -> dict[str, Any]:
-        """The keyword arguments for a tile: users, items and blocks."""
-        batch = tile.batch
-        users = None if batch.users is None else batch.users[tile.rows]
-        items = None if batch.items is None else batch.items[tile.rows]
+        """The keyword arguments for a tile: who the users and what the items are, extras and blocks."""
         blocks = blocks_of(self.wanted_blocks(), tile, self.k or 1)
-        return {"users": users, "items": items, **self.wanted(batch.extras), **blocks}
+        return {**whereabouts(tile), **self.wanted(tile.batch.extras), **blocks}
 
 
 class TopKMetric(BaseMetric):
     """A ranking metric over lists of k items; else as `BaseMetric`. Blocks of lists are cut at `k`."""
 
-    def __init__(self, k: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, k: int, dist_sync_on_step: bool = False, **kwargs: Any) -> None:
+        super().__init__(dist_sync_on_step=dist_sync_on_step, **kwargs)
         self.k: int = _cutoff(self, k)
 
     @property
@@ -105,6 +118,12 @@ class TopKMetric(BaseMetric):
     def prepare(self, batch: Outputs) -> None:
         """Ask for lists of k items."""
         rankings_in(batch).reach(self.k)
+
+    def remap_indices(self, top_k_indices: Tensor, item_indices: Tensor | None) -> Tensor:
+        """The items in the places of lists, (rows, k): the places themselves unless candidates are scored."""
+        if item_indices is None:
+            return top_k_indices
+        return item_indices.gather(1, top_k_indices.clamp(min=0)).masked_fill(top_k_indices < 0, -1)
 
 
 class UserAverageTopKMetric(TopKMetric):
@@ -119,6 +138,10 @@ class UserAverageTopKMetric(TopKMetric):
     ...     def compute_scores(self, preds, target, top_k_rel, **kwargs):
     ...         return top_k_rel.sum(dim=1).float() / self.k
     """
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        kwargs.pop("num_users", None)  # which WarpRec wants to know beforehand
+        super().__init__(k, **kwargs)
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values."""

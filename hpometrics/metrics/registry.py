@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..exceptions import MetricNameError, RegistrationError, UnknownMetricError
 from ..objective import Objective
 from . import store
-from .entry import MetricEntry, Observed, live_classes, path_of
+from .entry import MetricEntry, Observed, path_of
 from .facts import UNSTATED, Facts, facts_of
 from .features import InputType, OutputFeature, check_feature_type, parse_feature
 from .lookup import FoundMetric, canonical, find_metric, possible_meanings, suggestion
@@ -83,8 +83,7 @@ def register_metric(
         for entry in entries:
             _check_free(entry, override)
         for entry in entries:
-            store.add(entry)
-        live_classes[path_of(cls)] = cls
+            store.add(entry, cls)
         return cls
 
     return register
@@ -126,7 +125,7 @@ def import_metric(path: str) -> FoundMetric:
         cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as err:
         raise MetricNameError(f"{path!r} cannot be imported as package.module:Class: {err}") from err
-    entries = tuple(e for e in store.live.values() if isinstance(cls, type) and e.path == path_of(cls))
+    entries = store.entries_held.get(cls, ()) if isinstance(cls, type) else ()
     if not entries:
         raise MetricNameError(
             f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
@@ -137,10 +136,10 @@ def import_metric(path: str) -> FoundMetric:
 
 def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
     """The canonical name of an object of a registered class, by its parameters' values; else None."""
-    path = path_of(cls)
-    entry = next((entry for entry in store.live.values() if entry.path == path), None)
-    if entry is None:
+    held = store.entries_held.get(cls)
+    if held is None:
         return None
+    entry = held[0]
     given = {p.name: values[p.keyword] for p in entry.params if p.keyword in values}
     name = MetricName(entry.name, tuple(given.items()))
     return str(canonical(name, entry) if not any(p.kind == "any" for p in entry.params) else entry.name)
@@ -148,8 +147,7 @@ def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
 
 def registered_types(cls: type) -> tuple[str, ...]:
     """The output features that a class is registered for, in the order of registration."""
-    path = path_of(cls)
-    return tuple(entry.feature_type for entry in store.live.values() if entry.path == path)
+    return tuple(entry.feature_type for entry in store.entries_held.get(cls, ()))
 
 
 def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mapping[str, str]) -> MetricEntry:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..objective import Objective
-from .entry import MetricEntry, Observed
+from .entry import MetricEntry, Observed, live_classes
 from .features import FEATURES, InputType
 from .params import Param
 
@@ -27,11 +27,16 @@ Key = tuple[str, str]
 
 live: dict[Key, MetricEntry] = {}
 live_aliases: dict[Key, str] = {}
+entries_held: dict[type, tuple[MetricEntry, ...]] = {}
+"""What each class was registered as, in the order of registration."""
 
 
-def add(entry: MetricEntry) -> None:
-    """Take in an entry, in the place of one that is there."""
-    live[entry.name, entry.feature_type] = entry
+def add(entry: MetricEntry, cls: type) -> None:
+    """Take in an entry of a class, in the place of one that is there."""
+    key = entry.name, entry.feature_type
+    live[key], live_classes[key] = entry, cls
+    others = (held for held in entries_held.get(cls, ()) if (held.name, held.feature_type) != key)
+    entries_held[cls] = (*others, entry)
     for alias, meaning in (entry.aliases or {}).items():
         live_aliases[alias, entry.feature_type] = meaning
 

@@ -20,7 +20,7 @@ from hpometrics.metrics.registry import all_entries, find_metric, get_metric, re
 @pytest.fixture
 def told():
     """A metric with something to say in every part of its page; taken back afterwards."""
-    tables: list[dict] = [store.live, store.live_aliases, live_classes]
+    tables: list[dict] = [store.live, store.live_aliases, store.entries_held, live_classes]
     held = [dict(table) for table in tables]
 
     @register_metric("told", [NUMBER], aliases=["said", "distance"])

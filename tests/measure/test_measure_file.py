@@ -198,6 +198,13 @@ def test_two_numbered_columns_of_a_binary_output_with_labels_in_words(tmp_path):
     assert values(path, "binary", ("accuracy", "roc_auc")) == {"accuracy": 1.0, "roc_auc": 1.0}
 
 
+def test_class_numbers_may_be_written_as_floats(tmp_path):
+    """As pandas writes them: 0.0 and 1.0 are the class numbers 0 and 1."""
+    path = tmp_path / "predictions.csv"
+    path.write_text("target,probability\n0.0,.2\n1.0,.9\n01,.8\n")
+    assert values(path, "binary", ("accuracy",)) == {"accuracy": 1.0}
+
+
 def test_the_probability_of_class_0_is_not_taken_for_that_of_class_1(tmp_path):
     """A binary output has one column, of class 1; that of class 0 alone would turn every value around."""
     path = write(tmp_path / "predictions.csv", {"target": [1, 0], "probability_0": [0.2, 0.9]})
@@ -275,6 +282,11 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "", "binary", "is empty; its first row"),
         ("x.csv", "target,prediction\na,b\nc,d\n", "binary", "has two labels, got 4: a, b, c, d"),
         ("x.csv", "target,probability_yes\nno,.1\nmaybe,.2\n", "binary", "two labels, got maybe, no, yes"),
+        ("x.csv", "target,probability_1\n1,.9\n2,.2\n", "binary",
+         "the class numbers 0 and 1, got the labels 1, 2; .*, probability_1 and probability_2 .* class 1"),
+        ("x.csv", "target,logit\n1,.9\n2,.2\n", "binary", "each, logit_1 and logit_2 .*number them 0 and 1$"),
+        ("x.csv", "target,prediction\n3,3\n5,5\n", "binary", "got the labels 3, 5; number them 0 and 1$"),
+        ("x.csv", "target,prediction\n0,1\n2,1\n", "binary", ":3: target of a binary output lie in 0..1"),
         ("x.csv", "target,probability_a,probability_b\nc,.1,.9\n", "category", "'target' holds 'c'; .* a, b"),
         ("x.csv", "target,probability_0,probability_1,probability_2\na,.1,.9,0\nb,0,0,1\n", "category",
          "3 columns of classes named by number and the labels a, b; .*probability_a"),

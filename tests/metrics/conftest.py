@@ -12,7 +12,7 @@ from hpometrics.metrics.features import NUMBER
 @pytest.fixture
 def registry():
     """The registry, for a test to register in; afterwards it is as it was."""
-    live: list[dict] = [store.live, store.live_aliases, live_classes]
+    live: list[dict] = [store.live, store.live_aliases, store.entries_held, live_classes]
     held = [dict(table) for table in live]
     yield rooms
     for table, before in zip(live, held, strict=True):

@@ -227,6 +227,16 @@ def test_labels_of_every_width_and_byte_order_are_read(dtype):
     assert panel.compute()["accuracy"].item() == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize("large", [2**63, 2**64 - 1])
+@pytest.mark.parametrize("read", [torch.tensor, np.array], ids=["tensor", "array"])
+def test_an_unsigned_number_that_would_wrap_is_refused(read, large):
+    """2**63 is -2**63 in int64: neither a label nor a number may turn into another one."""
+    kept = {"dtype": torch.uint64 if read is torch.tensor else np.uint64}
+    with pytest.raises(MetricInputError, match=rf"target= holds whole numbers below 2\*\*63, got {large}; "):
+        Outputs(Number(), predictions=torch.zeros(2), target=read([1, large], **kept))
+    assert Outputs(Number(), predictions=[0.0], target=read([2**63 - 1], **kept)).target.item() == 2**63 - 1
+
+
 def test_unsigned_tensors_are_labels():
     """Torch has them and compares none: they are read as int64."""
     panel = MetricCollection(["accuracy"], output=Category(3))

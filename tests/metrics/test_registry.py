@@ -7,7 +7,9 @@ import torch
 from sample_metrics import SAMPLES, Gap, OwnGap, Reversed, ScaledGap, SharedGap
 
 from hpometrics.exceptions import MetricInputError, MetricNameError, RegistrationError
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import BINARY, CATEGORY, NUMBER, PREDICTIONS, PROBABILITIES, VECTOR, Number
+from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.names import MetricName
 from hpometrics.metrics.registry import (
     alias_names,
@@ -75,6 +77,51 @@ def test_a_class_inside_a_function_is_built_too():
 
     assert type(get_metric("local_gap", Number())) is LocalGap
     assert get_metric("local_gap", Number()).name == "local_gap"
+
+
+def anonymous(objective=MINIMIZE):
+    """Another class each time, which is found where the others are: as of a notebook's cell, run again."""
+
+    class Anonymous(MeanMetric):
+        """A gap, or its opposite."""
+
+        inputs = PREDICTIONS
+
+        def get_current_value(self, preds, target):
+            return (preds - target).abs() if objective is MINIMIZE else -(preds - target).abs()
+
+    Anonymous.objective = objective
+    return Anonymous
+
+
+def test_a_class_that_was_never_registered_takes_nobody_elses_name():
+    """It stands where a registered one stood, but is no metric of numbers for that."""
+    first = register_metric("gap", [NUMBER])(anonymous())
+    second = anonymous(MAXIMIZE)
+    assert (first().name, second().name) == ("gap", "Anonymous")
+    assert first().output == Number() != second().output
+    panel = MetricCollection([first(), second()], output=Number())
+    panel.update(predictions=torch.tensor([3.0]), target=torch.tensor([1.0]))
+    assert {name: value.item() for name, value in panel.compute().items()} == {"gap": 2, "Anonymous": -2}
+
+
+def test_of_two_registered_in_one_place_each_has_its_name():
+    """A function that makes and registers classes makes as many metrics."""
+    first, second = anonymous(), anonymous(MAXIMIZE)
+    register_metric("gap", [NUMBER])(first)
+    register_metric("opposite", [NUMBER])(second)
+    assert type(get_metric("gap", "number")) is first and type(get_metric("opposite", "number")) is second
+    assert (first().name, second().name) == ("gap", "opposite")
+
+
+def test_of_two_registered_under_one_name_the_newer_one_is_built():
+    """As of a cell that is run again; the older one keeps its name and its meaning."""
+    older = register_metric("gap", [NUMBER])(anonymous())
+    newer = register_metric("gap", [NUMBER])(anonymous(MAXIMIZE))
+    assert type(get_metric("gap", "number")) is newer
+    assert older().name == newer().name == "gap"
+    with pytest.raises(MetricInputError, match="two different metrics are called 'gap'"):
+        MetricCollection([older(), newer()], output=Number())
 
 
 @pytest.mark.parametrize(

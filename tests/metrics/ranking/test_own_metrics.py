@@ -175,6 +175,15 @@ def test_a_base_metric_sees_tiles():
     assert metric.compute().item() == 4
 
 
+def test_one_that_was_never_registered_measures_rankings():
+    """On its own or alone in a collection, its output need not be said; that of a collection still counts."""
+    alone, panel = FirstRank(k=2), MetricCollection([FirstRank(k=2)])
+    alone.update(SCORES, TARGET)
+    panel.update(scores=SCORES, target=TARGET)
+    assert alone.compute() == panel.compute()["FirstRank@2"] == (1 + 3) / 2
+    assert MetricCollection([FirstRank(k=2)], output=Ranking(num_items=4)).output == Ranking(num_items=4)
+
+
 def test_what_is_no_block_is_refused_by_name():
     """The message lists the blocks there are."""
 
