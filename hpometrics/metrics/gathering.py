@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .autograd import without_autograd
 from .features import CATEGORY, LOGITS
-from .likeness import Likeness
+from .likeness import Likeness, Part, part_of
 from .outputs import Outputs
 from .statistics.apart import FEW
 from .statistics.statistic import Statistic
@@ -47,6 +47,7 @@ class Gathering:
         self._first: Outputs | None = None
         self._likeness: Likeness | None = None
         self._room: tuple[Tensor, ...] = ()
+        self._room_parts: tuple[Any, ...] = ()  # tensors, or the arrays that share their memory
         self._rows = 0
         self._most = 0
         self._joined = 0
@@ -60,25 +61,29 @@ class Gathering:
         Raises:
             MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
         """
-        likeness, first, rows = self._likeness, self._first, self.alike(named)
-        if not rows or likeness is None or first is None:
+        likeness, first, parts = self._likeness, self._first, self._parts_of(named)
+        if not parts or likeness is None or first is None:
             return 0
+        rows = parts[-1].shape[0]
         if self._direct:
             self._pass_on(first.of(likeness.tensors_of(named)))
         if self._regrouped and rows <= self._joined // 2:
-            self._keep(likeness.tensors_of(named), rows)
+            self._keep(parts, rows)
         elif self._regrouped:
             self._count_kept()
             self._count_made(first.of(likeness.tensors_of(named)))
         return rows
 
-    def alike(self, named: Mapping[str, Any]) -> int:
-        """The number of rows of a small batch that at a glance is like the first of its kind; else 0."""
-        return 0 if self._likeness is None else self._likeness.rows_of(named, self._most)
+    def alike(self, named: Mapping[str, Any]) -> bool:
+        """Whether a small batch is at a glance like the first of its kind, and sound."""
+        return bool(self._parts_of(named))
+
+    def _parts_of(self, named: Mapping[str, Any]) -> list[Part]:
+        return [] if self._likeness is None else self._likeness.parts_of(named, self._most)
 
     def would_take(self, named: Mapping[str, Any]) -> bool:
         """Whether `take` would take it, and no statistic could refuse it."""
-        return not self._direct and self.alike(named) > 0
+        return not self._direct and self.alike(named)
 
     def check(self, batch: Outputs) -> None:
         """Ask every statistic whether the batch fits; those that regroup once for a kind.
@@ -132,15 +137,16 @@ class Gathering:
             for statistic in self._direct:
                 statistic.update(batch)
 
-    def _keep(self, tensors: Iterable[Tensor], rows: int) -> None:
+    def _keep(self, parts: Iterable[Part], rows: int) -> None:
         if self._rows + rows > self._joined:
             self._count_kept()
         if not self._room and self._first is not None:
             with torch.inference_mode(False):  # what is made in it could not be written to outside
                 self._room = tuple(_room(self._joined, x, self._first) for x in self._first.tensors)
+                self._room_parts = tuple(part_of(room) for room in self._room)
         end = self._rows + rows
-        for room, tensor in zip(self._room, tensors, strict=True):
-            room[self._rows : end] = tensor
+        for room, part in zip(self._room_parts, parts, strict=True):
+            room[self._rows : end] = part_of(part) if isinstance(part, Tensor) else part
         self._rows = end
 
     def _count_kept(self) -> None:

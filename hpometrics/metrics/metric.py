@@ -20,6 +20,7 @@ from .features import FEATURES, InputType, OutputFeature
 from .gate import Gate, NonFinite
 from .gathering import Gathering
 from .keeper import Keeper
+from .likeness import outside_of_autograd
 from .outputs import Outputs
 from .registry import printed_name, registered_types
 from .statistics.mean import Sums, WeightedMean
@@ -471,7 +472,7 @@ class MeanMetric(Metric):
             return super()._gathers(named)
         if not gathering.alike(named):
             return False
-        preds, target = named[self.inputs].detach(), named["target"].detach()
+        preds, target = (outside_of_autograd(named[name]) for name in (self.inputs, "target"))
         with torch.no_grad():
             sums = weighed(self.get_current_value(preds, target), target, None, self.name)
         self._lean.take(sums)

@@ -297,3 +297,53 @@ def test_batches_of_another_kind_are_not_joined(counted):
     halves = {**small, "logits": small["logits"].half()}
     panel_of(small, small, weighted, weighted, halves, small)
     assert counted == [8, 8, 8, 8, 8, 8]
+
+
+MEMORIES = {
+    "bfloat16": lambda logits: logits.bfloat16(),
+    "float16": lambda logits: logits.half(),
+    "with a gradient": lambda logits: logits.clone().requires_grad_(),
+    "every second column": lambda logits: logits.repeat_interleave(2, 1)[:, ::2],
+    "a negated view": lambda logits: torch.complex(logits, -logits).conj().imag,
+    "too large to be squared": lambda logits: logits * 1e30,
+}
+
+
+@pytest.mark.parametrize("rows", [5, 3000])
+@pytest.mark.parametrize("form", MEMORIES)
+def test_whatever_its_memory_looks_like_a_batch_is_gathered_as_it_is(form, rows):
+    """Arrays share the memory of a small batch where NumPy has its type; what is counted is the same."""
+    batches = cut(draw(Category(4), 4 * rows), [rows] * 4)
+    for batch in batches:
+        batch["logits"] = MEMORIES[form](batch["logits"])
+    plain = [{**batch, "logits": batch["logits"].detach().clone()} for batch in batches]
+    values = panel_of(*batches).compute()
+    each = [panel_of(batch, metrics=["accuracy"]).compute()["accuracy"] for batch in plain]
+    assert values["accuracy"].item() == pytest.approx(torch.stack(each).mean().item(), rel=1e-12)
+    assert {n: v.item() for n, v in values.items()} == {
+        n: v.item() for n, v in panel_of(*plain).compute().items()
+    }
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("rows", [5, 2500])
+def test_one_value_that_is_not_finite_is_found_at_a_glance(rows, value):
+    """Of few numbers by a product with themselves, of many by their sum; what was gathered stays."""
+    first, second = cut(draw(Category(4), 2 * rows), [rows] * 2)
+    panel = panel_of(first, first)
+    second["logits"][rows // 2, 1] = value
+    with pytest.raises(NonFiniteError, match="logits"):
+        panel.update(**second)
+    assert panel.rows == 2 * rows
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_sparse_output_is_refused_with_what_to_do(before):
+    """Be it the first batch or a later one."""
+    batch = draw(Category(4), 6)
+    metric = get_metric("accuracy", Category(4))
+    for _ in range(before):
+        metric.update(**batch)
+    with pytest.raises(MetricInputError, match=r"logits= .* dense tensor, got a sparse_coo one; pass x.to_d"):
+        metric.update(**{**batch, "logits": batch["logits"].to_sparse()})
+    assert metric.update_count == before
