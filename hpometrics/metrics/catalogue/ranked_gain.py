@@ -100,9 +100,12 @@ class RankingNDCG(RankingDCG):
     def values(self, cut: Cut) -> Tensor:
         """Divide the gain by that of an ideal list."""
         lists = cut.lists
-        unit = lists.ideal[:, :1]
+        unit = None if self.gain in ("linear", "binary") else lists.ideal[:, :1]
         found = cut.sum(gains(lists.worth, self.gain, unit), lists.discounts)
-        return found / cut.sum(gains(lists.ideal, self.gain, unit), lists.ideal_discounts)
+        return found / cut.sum_of_ideal(self._gains_of_ideal, lists.ideal_discounts)
+
+    def _gains_of_ideal(self, grades: Tensor) -> Tensor:
+        return gains(grades, self.gain, grades[:, :1])
 
 
 @register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -186,16 +187,17 @@ class RankingBatch(TiledBatch):
         items = columns
         if self.items is not None and self.width:
             items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
-        grades, ideal = self.relevance.at(columns), self.relevance.ideal(depth)
-        graded = self.relevance.graded
-        return Lists(values, columns, items, grades, self.relevance.counts, ideal, graded=graded)
+        told = self.relevance
+        best = partial(told.ideal, depth)
+        return Lists(values, columns, items, told.at(columns), told.counts, best=best, graded=told.graded)
 
     def _placed(self) -> WholeLists:
         entries, counts = self.relevance.entries, self.relevance.counts
         depth = max(1, entries.most if isinstance(entries, Padded) else _most(counts))
         item = entries.items if self.items is None else self.items[entries.row_of, entries.items]
         facts = self.ranks(entries), self.scoring.pairs(entries.row_of, entries.items), item
-        return WholeLists.of(entries, facts, self.relevance.ideal(depth), counts)
+        best = partial(self.relevance.ideal, depth)
+        return WholeLists.of(entries, facts, counts, depth, best)
 
     def _named(self) -> Interactions:
         if isinstance(self.relevance, SparseRelevance):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import torch
@@ -20,7 +21,7 @@ class Lists:
         items: (rows, depth) int64 item ids; -1 behind the end. In a full evaluation these are the columns.
         grades: (rows, depth) float32, how relevant each item is, 0 if not.
         relevant: (rows,) int64, how many items are relevant to each row.
-        ideal: (rows, depth) float32, the largest grades of each row, falling, 0 behind them.
+        best: gives `ideal`, which few formulas ask for.
         graded: whether there may be grades other than 0 and 1.
     """
 
@@ -34,13 +35,14 @@ class Lists:
         items: Tensor,
         grades: Tensor,
         relevant: Tensor,
-        ideal: Tensor,
         *,
+        best: Callable[[], Tensor],
         graded: bool = True,
     ) -> None:
         self.values, self.columns, self.items = values, columns, items
-        self.grades, self.relevant, self.ideal = grades, relevant, ideal
+        self.grades, self.relevant = grades, relevant
         self.graded = graded
+        self._best = best
         self._cuts: dict[tuple[int, ...], Cut] = {}
 
     def __len__(self) -> int:
@@ -50,6 +52,11 @@ class Lists:
     def depth(self) -> int:
         """The length of the lists."""
         return self.values.shape[1]
+
+    @cached_property
+    def ideal(self) -> Tensor:
+        """The largest grades of each row, falling, 0 behind them, (rows, depth) float32."""
+        return self._best()
 
     @cached_property
     def real(self) -> Tensor:
@@ -89,17 +96,17 @@ class Lists:
     @cached_property
     def places(self) -> Tensor:
         """The ranks 1, 2, ... depth, float64."""
-        return _ranks(self.values)
+        return _ranks(self.depth, self.values.device)
 
     @cached_property
     def discounts(self) -> Tensor:
         """The weight 1 / log2(rank + 1) of each rank, (depth,) float64."""
-        return 1 / (self.places + 1).log2()
+        return self.ideal_discounts
 
     @cached_property
     def ideal_discounts(self) -> Tensor:
         """The weight of each rank of the ideal list, (depth,) float64."""
-        return 1 / (_ranks(self.values) + 1).log2()
+        return _discounts(self.depth, self.values.device)
 
     @cached_property
     def valid(self) -> Tensor:
@@ -134,8 +141,9 @@ class Lists:
 
     def part(self, start: int, stop: int) -> Lists:
         """Return the lists of some rows."""
-        own = (self.values, self.columns, self.items, self.grades, self.relevant, self.ideal)
-        return Lists(*(tensor[start:stop] for tensor in own), graded=self.graded)
+        own = (self.values, self.columns, self.items, self.grades, self.relevant)
+        parts = (tensor[start:stop] for tensor in own)
+        return Lists(*parts, best=lambda: self.ideal[start:stop], graded=self.graded)
 
 
 class Cut:
@@ -188,9 +196,30 @@ class Cut:
         values = values.double()
         return within @ values if values.ndim == 1 else (within @ values.T).T
 
+    def sum_of_ideal(self, worth: Callable[[Tensor], Tensor], weights: Tensor) -> Tensor:
+        """As `sum` of what the grades of the ideal lists are worth, (rows, cutoffs).
+
+        Where none is other than 1, ideal lists differ in their length alone: one of each is added up.
+        """
+        lists = self.lists
+        if lists.graded or len(lists) <= lists.depth:
+            return self.sum(worth(lists.ideal), weights)
+        sums = self.sum(worth(of_each_length(lists.depth, weights.device)), weights)
+        return sums.index_select(0, lists.relevant.clamp(max=lists.depth))
+
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""
         return values.T.index_select(0, self._last).T
+
+
+def of_each_length(depth: int, device: torch.device) -> Tensor:
+    """The ideal grades of 0, 1, ... depth relevant items, none more so, (depth + 1, depth) float32."""
+    return of_lengths(torch.arange(depth + 1, device=device), depth)
+
+
+def of_lengths(relevant: Tensor, depth: int) -> Tensor:
+    """The ideal grades of rows with so many relevant items, where none is more so, (rows, depth) float32."""
+    return (torch.arange(depth, device=relevant.device) < relevant.unsqueeze(1)).float()
 
 
 def earlier(values: Tensor, first: float) -> Tensor:
@@ -198,5 +227,12 @@ def earlier(values: Tensor, first: float) -> Tensor:
     return torch.nn.functional.pad(values[:, :-1], (1, 0), value=first)
 
 
-def _ranks(like: Tensor) -> Tensor:
-    return torch.arange(1, like.shape[1] + 1, device=like.device, dtype=torch.float64)
+@lru_cache(maxsize=8)
+def _ranks(depth: int, device: torch.device) -> Tensor:
+    """Nobody writes into it, nor into discounts."""
+    return torch.arange(1, depth + 1, device=device, dtype=torch.float64)
+
+
+@lru_cache(maxsize=8)
+def _discounts(depth: int, device: torch.device) -> Tensor:
+    return 1 / (_ranks(depth, device) + 1).log2()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .host import on_host
 from .interactions import Interactions
+from .lists import of_each_length, of_lengths
 from .padded import Padded
 
 _BUFFER = 1 << 20  # grades of rows over all columns that are held at a time
@@ -220,9 +221,10 @@ def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tenso
     """The k largest grades of each row; a relevant item that has no column counts 1."""
     own = entries.counts
     counts = own if counts is None else counts
-    places = torch.arange(k, device=own.device)
-    each = torch.arange(k + 1, device=own.device).unsqueeze(1)
-    best = (places < each).float().index_select(0, counts.clamp(max=k))
+    if len(counts) > k:
+        best = of_each_length(k, own.device).index_select(0, counts.clamp(max=k))
+    else:
+        best = of_lengths(counts, k)
     if entries.grades is None or not len(entries.items):
         return best
     if isinstance(entries, Padded):

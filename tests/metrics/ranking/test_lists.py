@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hpometrics import Ranking
+from hpometrics import Ranking, get_metric
+from hpometrics.metrics.catalogue.ranked_gain import gains
 from hpometrics.metrics.ranking.batch import RankingBatch
 
 torch.manual_seed(0)
@@ -62,3 +63,27 @@ def test_only_grades_are_worth_more_than_a_hit():
             not lists.graded and not lists.part(3, 5).graded and set(lists.worth.unique().tolist()) == {0, 1}
         )
     assert lists_of(SCORES, GRADES).graded and lists_of(SCORES, GRADES.to_sparse()).worth.amax() == 3
+
+
+@pytest.mark.parametrize("rows", [40, 4])
+@pytest.mark.parametrize("gain", ["linear", "exp", "warprec", "binary"])
+def test_an_ideal_list_is_worth_what_its_grades_add_up_to(rows, gain):
+    """By number of relevant items for many rows, row by row for few ones; a row without one has nothing."""
+    target = GRADES[:rows].clamp(max=1)
+    target[0] = 0
+    lists = lists_of(SCORES[:rows], target)
+    cut = lists.cut(CUTOFFS)
+    found = cut.sum_of_ideal(lambda grades: gains(grades, gain, grades[:, :1]), lists.ideal_discounts)
+    each = gains(lists.ideal, gain, lists.ideal[:, :1]) * lists.ideal_discounts
+    wanted = torch.stack([each[:, :k].sum(1) for k in CUTOFFS], dim=1)
+    torch.testing.assert_close(found, wanted, rtol=1e-15, atol=0)
+    assert (found[0] == 0).all()
+
+
+def test_lists_far_deeper_than_the_catalogue_cost_their_places_alone():
+    """A table of every length would take 10^10 places here."""
+    metric = get_metric("ndcg@100000", Ranking())
+    metric.update(scores=SCORES[:3], target=torch.eye(3, 30))
+    shown = get_metric("ndcg@30", Ranking())
+    shown.update(scores=SCORES[:3], target=torch.eye(3, 30))
+    assert metric.compute().item() == pytest.approx(shown.compute().item(), rel=1e-15)
