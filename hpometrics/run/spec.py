@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ..exceptions import RunError
 from ..metrics.features import Output, OutputFeature, parse_feature
@@ -185,7 +185,15 @@ class RunSpec:
             raise RunError(f"{word} is in the unit of one metric; leave it out, as several are optimised")
 
 
-def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]:
+@overload
+def engine(train: T, /) -> T: ...
+
+
+@overload
+def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]: ...
+
+
+def engine(train: Any = None, /, *, output: Outputs | None = None, **facts: Any) -> Any:
     """Put facts on a train function for objectives and sweeps to read: any of `RunSpec`.
 
     Side data of an output may be there only when the data have been read. Then `output` is a function of no
@@ -194,11 +202,16 @@ def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]:
     A Ray worker is sent the function, not the side data, and calls it too: it reads the data in any case,
     and side data made of them (`seen` is what is trained on) then take no memory of their own.
 
+    Raises:
+        RunError: something else than a train function is given without a keyword.
+
     >>> @engine(output="category(num_classes=10)")
     ... def train(params, run): ...
     >>> print(engine_facts(train)["output"])
     category(num_classes=10)
     """
+    if train is not None and not callable(train):
+        raise RunError(f"an engine is a function train(params, run), got {train!r}; its output is output=")
     given = output is None or callable(output) or isinstance(output, Mapping)
     settled = output if given else parse_feature(output)  # type: ignore[arg-type]  # one output is left
 
@@ -206,7 +219,7 @@ def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]:
         setattr(train, _FACTS, {"output": settled, **facts})
         return train
 
-    return mark
+    return mark if train is None else mark(train)
 
 
 def engine_facts(train: Train) -> Mapping[str, Any]:

@@ -460,6 +460,18 @@ def test_engine_facts_are_read_from_the_function():
     assert engine_facts(print) == {}
 
 
+def test_an_engine_needs_no_facts():
+    """Its file or objective may say all of them, so that neither parentheses nor an output are wanted."""
+
+    @engine
+    def train(params, run):
+        return "itself"
+
+    assert engine_facts(train) == {} and train({}, None) == "itself"
+    with pytest.raises(RunError, match=r"train\(params, run\), got 'category'; its output is output="):
+        engine("category")
+
+
 def test_a_trial_is_recorded_with_its_conditions(tmp_path):
     """Params as received, seed, threads, versions, values of every epoch: on disk and in the record."""
     received = {}
