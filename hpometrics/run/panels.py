@@ -119,7 +119,7 @@ class Panels:
         own.update(*(panel.names for panel in self._splits.values()))
         for name in names:
             if value_named(name) in own:
-                raise RunError(f"{name!r} is measured by this run; call yours by another name")
+                raise RunError(f"{name!r} is measured by this run; call yours by another name, as my_{name}")
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Keep values as they are until the epoch closes.

@@ -12,7 +12,7 @@ from ..metrics.diagnostics import Diagnostic, diagnostic, direction_of
 from ..metrics.lookup import FoundMetric, find_metric, is_registered, possible_meanings
 from ..metrics.names import MetricName, parse_import_path
 from ..metrics.places import COMBINED, VALIDATION, Placed, Types, group_of, members, place
-from ..objective import Objective
+from ..objective import MINIMIZE, Objective
 from .forms import Metric
 from .outputs import UNSAID
 
@@ -204,7 +204,9 @@ def _check_clear(found: FoundMetric) -> None:
     if len({entry.path for entry in entries}) > 1:
         outputs = [entry.feature_type for entry in entries]
         example = "category" if "category" in outputs else outputs[0]
+        own = f"{{metric: my_{found.name.metric}, direction: {entries[0].objective or MINIMIZE}}}"
         raise MeasureError(
             f"{found.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
-            f"nor the engine says which it is; say engine.output, as in output: {example}"
+            f"nor the engine says which it is; say engine.output, as in output: {example}. A value that the "
+            f"engine logs has a name and a direction of its own, as in {own}"
         )

@@ -71,7 +71,8 @@ def test_what_the_output_needs_is_asked_when_it_is_known():
     text = UNSAID.replace("optimize: roc_auc", "optimize: dice").replace("[default]", "[]")
     with pytest.raises(ValueError, match="dice of mask needs average="):
         make_plan(parse_document(text, "sweep.yaml"), Mask(3), settle=True)
-    with pytest.raises(ValueError, match=r"another metric for each output \(binary, .*; say engine.output"):
+    told = r"another metric for each output \(binary, .*; say engine.output.*{metric: my_f1, direction: max"
+    with pytest.raises(ValueError, match=told):
         make_plan(parse_document(text, "sweep.yaml"), None, settle=True)
 
 
