@@ -175,6 +175,9 @@ def _slices(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
 
 def _slice(study: optuna.Study, name: str, metric: str) -> dict[str, Any]:
     figure = visualization.plot_slice(study, params=[name], target_name=metric)
+    if not _is_number(study, name):  # whose choices Optuna puts in quotes here, though not elsewhere
+        choices = _distribution(study, name).choices
+        figure.update_xaxes(tickvals=[*map(repr, choices)], ticktext=[*map(str, choices)])
     return drawing(figure.update_traces(marker_showscale=False), 300)
 
 
@@ -189,8 +192,11 @@ def _contours(study: optuna.Study, params: Sequence[str], metric: str) -> Figure
 
 
 def _is_number(study: optuna.Study, name: str) -> bool:
-    trials = [trial for trial in _complete(study) if name in trial.params]
-    return not isinstance(trials[0].distributions[name], CategoricalDistribution)
+    return not isinstance(_distribution(study, name), CategoricalDistribution)
+
+
+def _distribution(study: optuna.Study, name: str) -> Any:
+    return next(trial.distributions[name] for trial in _complete(study) if name in trial.params)
 
 
 def _contour(study: optuna.Study, pair: list[str], metric: str) -> dict[str, Any]:

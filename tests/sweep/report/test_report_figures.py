@@ -54,6 +54,13 @@ def test_an_infeasible_trial_is_grey_or_left_out_with_a_note():
     assert drawn["parallel"].caption.endswith("Infeasible trials, 1 of them, are left out.")
 
 
+def test_choices_are_written_as_in_the_sweep_file():
+    """Without the quotes of Python, in slices too."""
+    *_, axis = [one["layout"]["xaxis"] for one in figures(FOUR)["slices"].drawings]
+    shown = dict(zip(axis["tickvals"], axis["ticktext"], strict=True))
+    assert shown == {"'small'": "small", "'large'": "large"}
+
+
 def test_few_trials_have_no_importances():
     """The reason is said; from thirty complete trials on they are drawn."""
     few = figures(many(29))["importances"]
