@@ -63,6 +63,13 @@ def test_a_parquet_column_of_other_things_is_refused(tmp_path):
         columns(tmp_path / "x.parquet", numbers=["a"])
 
 
+def test_a_blank_line_is_no_row(tmp_path):
+    """It is skipped when rows are read, and so it is when the line of a row is looked for."""
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n\n\n3,4\n")
+    assert columns(tmp_path / "x.csv", numbers=["b"])["b"] == [2.0, 4.0]
+    assert open_source(tmp_path / "x.csv").place(1) == f"{tmp_path / 'x.csv'}:5"
+
+
 def test_arrays_of_other_lengths_are_refused(tmp_path):
     """An archive is a table, too."""
     np.savez(tmp_path / "x.npz", target=[1, 2], logits=[1.0])
