@@ -202,6 +202,8 @@ def _without(shape: torch.Size, where: int) -> torch.Size:
 def _shape_hint(given: Tensor, target: Tensor, feature: OutputFeature) -> str:
     if feature.type == BINARY and given.ndim == 2 and given.shape[1] == 2:
         return "; for two columns use Category(2), or pass the column of class 1"
+    if given.shape == target.shape:
+        return "; give a score for each class" + (", or use Binary()" if feature.type == CATEGORY else "")
     if given.numel() == target.numel():
         return f"; reshape one of them, as in x.reshape({_shape(target)})"
     return ""
