@@ -4,6 +4,7 @@ import io
 import pickle
 import tracemalloc
 import zipfile
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,16 @@ def test_a_parquet_column_of_other_things_is_refused(tmp_path):
     """Text where numbers are wanted names its type."""
     parquet.write_table(pa.table({"a": ["x"]}), tmp_path / "x.parquet")
     with pytest.raises(PredictionsError, match="column 'a' of type string holds what are no numbers"):
+        columns(tmp_path / "x.parquet", numbers=["a"])
+
+
+def test_a_parquet_column_of_times_is_refused(tmp_path):
+    """A time counted in microseconds would be measured as if it were the number that was meant."""
+    times = pa.array([datetime(2020, 1, 1)], pa.timestamp("us"))
+    parquet.write_table(pa.table({"a": times}), tmp_path / "x.parquet")
+    with pytest.raises(
+        PredictionsError, match=r"column 'a' of type timestamp\[us\] holds what are no numbers"
+    ):
         columns(tmp_path / "x.parquet", numbers=["a"])
 
 
