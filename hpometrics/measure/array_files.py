@@ -66,6 +66,11 @@ class Npz:
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
         """Give all rows at once."""
+        single = next((name for name in (*texts, *numbers) if not self._arrays[name].ndim), None)
+        if single is not None:
+            raise PredictionsError(
+                f"{self.path}: array {single!r} is one value, shape (); a column has an entry per row"
+            )
         lengths = {name: len(self._arrays[name]) for name in (*texts, *numbers)}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{name} {length}" for name, length in lengths.items())
