@@ -176,6 +176,19 @@ def test_a_metric_alone_has_the_policies_too():
         metric.non_finite = "error"
 
 
+def test_rows_left_out_are_counted_over_shards():
+    """A collection that takes in another, or its state, knows of the rows that the other left out."""
+    shards = [panel(["mae"], Number(), non_finite="ignore") for _ in range(2)]
+    for shard in shards:
+        shard.update(predictions=[1.0, nan], target=[0.0, 0.0])
+    shards[0].merge(shards[1])
+    loaded = shards[0].fresh()
+    loaded.load_state_dict(shards[0].state_dict())
+    assert [shard.rows_left_out for shard in (*shards, loaded)] == [2, 1, 2]
+    loaded.reset()
+    assert loaded.rows_left_out == 0
+
+
 def test_texts_are_lists():
     """Texts and their references are kept as given, one reference or several; ids may stand beside them."""
     batch = Outputs(Text(), predictions=["a b", "c"], target=["a", ["c", "d"]])
