@@ -111,6 +111,7 @@ def test_large_values_are_finite():
 @pytest.mark.parametrize(
     ("feature", "probabilities", "message"),
     [
+        (Binary(), [0.5, 1 + 2**-20], r"got values from 0.5 to 1.00000095367"),
         (Binary(), [0.5, 1.5], r"lie in \[0, 1\], got values from 0.5 to 1.5; .* pass them as logits="),
         (Binary(), [-0.1, 0.5], "got values from -0.1 to 0.5"),
         (Set(), [[0.5, 2.0]], r"set probabilities lie in \[0, 1\]"),
