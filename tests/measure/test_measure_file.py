@@ -490,6 +490,34 @@ def test_the_report_as_json_and_csv(undefined):
     }  # fmt: skip
 
 
+def test_what_a_file_calls_things_does_not_leave_its_line(tmp_path):
+    """Nor does it begin a formula in a table."""
+    columns = {
+        "target": ["a\nb", "c"],
+        "prediction": ["a\nb", "c"],
+        "task": ["=cmd()", "\x1b[2J"],
+        "\x1b[1m": [1, 2],
+    }
+    request = Request(write(tmp_path / "x.jsonl", columns), "category", ("f1(average=none)",))
+    measured = measure_file(request)
+    text = report(measured)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert all(name in text for name in (r"\x1b[2J", r"[a\nb]", "=cmd()", r"not used   \x1b[1m"))
+    rows = list(csv.reader(report(measured, "csv").splitlines()))
+    assert {row[0] for row in rows[1:]} == {"'=cmd()", r"\x1b[2J", "all"} and all(
+        len(row) == 6 for row in rows
+    )
+
+
+def test_json_says_why_there_is_no_number(tmp_path):
+    """It has none that is infinite: a value beyond all numbers is null, and that is said."""
+    columns = {"target": [1e200, -1e200], "prediction": [-1e200, 1e200]}
+    measured = measure_file(Request(write(tmp_path / "x.csv", columns), "number", ("mse", "mae")))
+    told = json.loads(report(measured, "json"))
+    assert told["values"]["all"] == {"mse": None, "mae": 2e200}
+    assert told["undefined"] == {"all": {"mse": "the value is inf"}}
+
+
 def test_a_value_per_class_is_named_by_its_label(drawn, tmp_path):
     """In words, where the file has words."""
     columns = {"target": [CLASSES[i] for i in drawn["target"]], "prediction": [CLASSES[0]] * 500}
