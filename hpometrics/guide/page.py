@@ -66,13 +66,16 @@ def metric_json(name: str, feature: str | None = None) -> str:
 
 
 def _meant(asked: MetricName, feature: str | None) -> list[tuple[MetricName, list[MetricEntry]]]:
-    """Find what a name means: a canonical name, and the entries that differ in the output feature only."""
+    """Find what a name means: a canonical name, and the entries that differ in the output feature only.
+
+    Metrics that have the name come before those of which it is an alias.
+    """
     load_plugins()
     exact = asked.params or asked.k is not None
     meanings = () if exact else possible_meanings(asked, feature)
     meanings = meanings or find_metric(asked, feature).meanings
     name_of = {(entry.name, entry.feature_type): name for name, entry in meanings}
-    groups = alike(entry for _, entry in meanings)
+    groups = sorted(alike(entry for _, entry in meanings), key=lambda group: group[0].name != asked.metric)
     return [(name_of[group[0].name, group[0].feature_type], group) for group in groups]
 
 

@@ -44,6 +44,8 @@ class Parquet:
 
     def _numbers(self, name: str, column: Any, first: int) -> np.ndarray:
         try:
+            if pa.types.is_temporal(column.type):
+                raise TypeError("a time is no number of any one unit")
             if pa.types.is_nested(column.type):
                 return np.array(column.to_pylist(), dtype=np.float64)
             return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -64,7 +66,12 @@ class Npz:
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
         """Give all rows at once."""
-        lengths = {name: len(np.atleast_1d(self._arrays[name])) for name in (*texts, *numbers)}
+        single = next((name for name in (*texts, *numbers) if not self._arrays[name].ndim), None)
+        if single is not None:
+            raise PredictionsError(
+                f"{self.path}: array {single!r} is one value, shape (); a column has an entry per row"
+            )
+        lengths = {name: len(self._arrays[name]) for name in (*texts, *numbers)}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise PredictionsError(f"{self.path}: the arrays have different numbers of rows: {told}")

@@ -32,7 +32,7 @@ class Labels:
         Raises:
             PredictionsError: a cell is empty or holds another label; the message names its row.
         """
-        words, where = _distinct(values)
+        words, where = _labels_in(values, source, column, first)
         known = {name: i for i, name in enumerate(self.names)}
         numbers = [known.get(word) if known else _class(word, self.ignored) for word in words]
         if None in numbers:
@@ -84,7 +84,20 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
             f"{source.path}: there are {len(suffixes)} columns of classes named by number and the labels "
             f"{', '.join(words[:6])}; name the columns by label, as in probability_{words[0]}"
         )
+    _check_written_alike(source, words)
     return Labels(tuple(words))
+
+
+def _check_written_alike(source: Source, words: Iterable[str]) -> None:
+    """Refuse a number that is written in two ways: as labels they would be two classes."""
+    written: dict[str, str] = {}
+    for word in words:
+        number = word.partition(".")[0] if _WHOLE.match(word) else word
+        if written.setdefault(number, word) != word:
+            raise PredictionsError(
+                f"{source.path}: the labels {written[number]!r} and {word!r} are one number; beside labels "
+                "in words or fractions, write each in one way"
+            )
 
 
 def _check_zero_or_one(source: Source, roles: Roles, numbers: set[int]) -> None:
@@ -134,12 +147,26 @@ def _words(source: Source, roles: Roles) -> set[str]:
     columns = [roles.target.columns[0]]
     if "predictions" in roles.given:
         columns.append(roles.given["predictions"].columns[0])
-    return {
-        str(word)
-        for chunk in source.chunks(columns, ())
-        for values in chunk.values()
-        for word in _distinct(values)[0]
-    }
+    words: set[str] = set()
+    first = 0
+    for chunk in source.chunks(columns, ()):
+        for column, values in chunk.items():
+            words.update(_labels_in(values, source, column, first)[0])
+        first += len(chunk[columns[0]])
+    return words
+
+
+def _labels_in(values: np.ndarray, source: Source, column: str, first: int) -> tuple[list[str], np.ndarray]:
+    """Give the distinct labels of a column; refuse lists and mappings, as a row has one label."""
+    try:
+        return _distinct(values)
+    except TypeError:  # they do not hash
+        rows = values.tolist()
+        odd = next(i for i, cell in enumerate(rows) if isinstance(cell, (list, dict)))
+    raise PredictionsError(
+        f"{source.place(first + odd)}: column {column!r} holds {str(rows[odd])[:40]}; a label is one text or "
+        "number"
+    )
 
 
 def _distinct(values: np.ndarray) -> tuple[list[str], np.ndarray]:

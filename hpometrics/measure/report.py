@@ -7,8 +7,10 @@ import io
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..logs.cells import cell
+from ..messages import printable
 from ..objective import Objective
 from ..sweep.printing import ARROWS, aligned
 from .labels import shown
@@ -45,6 +47,7 @@ def report(measured: Measured, form: str = "text") -> str:
 
 
 def _text(measured: Measured) -> str:
+    measured = _printable(measured)
     lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL]} rows"]
     notes = {
         "classes": shown(measured.labels),
@@ -55,6 +58,21 @@ def _text(measured: Measured) -> str:
     lines += ["", _table(measured) if _is_even(measured) else _columns(measured)]
     lines += [f" {line}" for line in _undefined(measured)]
     return "\n".join(lines)
+
+
+def _printable(measured: Measured) -> Measured:
+    """Escape what a file may hold in its names, labels and tasks that is no line of a table."""
+    return replace(
+        measured,
+        file=printable(measured.file),
+        rows={printable(task): rows for task, rows in measured.rows.items()},
+        values={
+            printable(task): [replace(value, name=printable(value.name)) for value in values]
+            for task, values in measured.values.items()
+        },
+        labels=tuple(map(printable, measured.labels)),
+        unused=tuple(map(printable, measured.unused)),
+    )
 
 
 def _is_even(measured: Measured) -> bool:
@@ -106,7 +124,7 @@ def _json(measured: Measured) -> str:
         for task, values in measured.values.items()
     }
     reasons = {
-        task: {value.name: value.reason for value in values if value.reason}
+        task: {value.name: _reason(value) for value in values if not math.isfinite(value.number)}
         for task, values in measured.values.items()
     }
     told = {
@@ -123,6 +141,11 @@ def _json(measured: Measured) -> str:
     return json.dumps(told, indent=1)
 
 
+def _reason(value: Value) -> str:
+    """Say why JSON has no number for a value."""
+    return value.reason or f"the value is {value.number}"
+
+
 def _csv(measured: Measured) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -130,5 +153,6 @@ def _csv(measured: Measured) -> str:
     for task, values in measured.values.items():
         for v in values:
             number = "" if math.isnan(v.number) else repr(v.number)
-            writer.writerow((task, measured.rows[task], v.name, v.objective or "", number, v.reason or ""))
+            row = (cell(task), measured.rows[task], cell(v.name), v.objective or "", number, v.reason or "")
+            writer.writerow(row)
     return text.getvalue().rstrip("\n")

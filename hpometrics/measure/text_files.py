@@ -47,9 +47,9 @@ class Delimited:
             raise self._culprit(numbers, err) from None
 
     def place(self, row: int) -> str:
-        """Give the line on which a row ends."""
+        """Give the line on which a row ends; blank lines are no rows."""
         with self._rows() as rows:
-            next(islice(rows, row, row + 1), None)
+            next(islice(filter(None, rows), row, row + 1), None)
             return f"{self.path}:{rows.line_num}"
 
     def _culprit(self, numbers: Collection[str], err: Exception) -> PredictionsError:

@@ -202,6 +202,8 @@ def _without(shape: torch.Size, where: int) -> torch.Size:
 def _shape_hint(given: Tensor, target: Tensor, feature: OutputFeature) -> str:
     if feature.type == BINARY and given.ndim == 2 and given.shape[1] == 2:
         return "; for two columns use Category(2), or pass the column of class 1"
+    if given.shape == target.shape:
+        return "; give a score for each class" + (", or use Binary()" if feature.type == CATEGORY else "")
     if given.numel() == target.numel():
         return f"; reshape one of them, as in x.reshape({_shape(target)})"
     return ""
@@ -233,7 +235,7 @@ def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> It
     yield Check(
         (low < 0) | (high > 1),
         within,
-        lambda: f"{within}, got values from {float(low):.3g} to {float(high):.3g}; {hint}",
+        lambda: f"{within}, got values from {_told(float(low))} to {_told(float(high))}; {hint}",
     )
     if feature.type in _WITH_CLASSES:
         where = class_dim(feature)
@@ -241,6 +243,12 @@ def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> It
         tolerance = max(1e-4, 4 * values.shape[where] * torch.finfo(values.dtype).eps)
         sums = f"each row of {feature.type} {name} sums to 1"
         yield Check(off > tolerance, sums, lambda: f"{sums}, one is off by {float(off):.3g}; {hint}")
+
+
+def _told(value: float) -> str:
+    """Print three digits; all of them where three would print a 0 or 1 that it is not."""
+    text = f"{value:.3g}"
+    return repr(value) if value != float(text) in (0.0, 1.0) else text
 
 
 def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:

@@ -229,7 +229,7 @@ class MetricCollection:
         for name, metric in self._metrics.items():
             metric.merge_own(state["metrics"][name], state["updates"])
         self.rows += state["rows"]
-        self._gate.recall(state["complaint"])
+        self._gate.recall(state["complaint"], state.get("left_out", 0))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything measured, as plain tensors and numbers that `torch.load(weights_only=True)` reads."""
@@ -238,6 +238,7 @@ class MetricCollection:
             "rows": self.rows,
             "updates": max((metric.update_count for metric in self._metrics.values()), default=0),
             "complaint": self._gate.verdict(),
+            "left_out": self._gate.left_out,
             "statistics": {name: statistic.state() for name, statistic in self._by_repr().items()},
             "metrics": {name: metric.own_state() for name, metric in self._metrics.items()},
         }

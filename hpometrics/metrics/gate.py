@@ -49,9 +49,10 @@ class Gate:
         """How many rows were left out because they held nan or infinite values."""
         return int(self._left_out)
 
-    def recall(self, complaint: str | None) -> None:
-        """Take over the complaint of another gate whose batches were merged in."""
+    def recall(self, complaint: str | None, left_out: int = 0) -> None:
+        """Take over the complaint of a gate whose batches were merged in, and how many rows it left out."""
         self._complaint = self._complaint or complaint
+        self._left_out = self._left_out + left_out
 
     def refuse(self, found: NonFiniteError) -> None:
         """Do with a batch that is let in, and in which a metric finds nan or infinite values, as with others.

@@ -182,7 +182,11 @@ class Keeper(torchmetrics.Metric):
     def get_extra_state(self) -> dict[str, Any]:
         """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
         self.own_state()  # which refuses state that nothing here can save
-        return {"updates": self._update_count, "statistics": {k: s.state() for k, s in self.kept.items()}}
+        return {
+            "updates": self._update_count,
+            "complaint": self._gate.verdict(),
+            "statistics": {k: s.state() for k, s in self.kept.items()},
+        }
 
     def set_extra_state(self, state: Any) -> None:
         """Load what `get_extra_state` gave.
@@ -196,6 +200,8 @@ class Keeper(torchmetrics.Metric):
             )
         for name, statistic in self.kept.items():
             statistic.load_state(state["statistics"][name])
+        self._gate.reset()
+        self._gate.recall(state.get("complaint"))
         self._update_count = state["updates"]
         self._computed = None
 
@@ -235,14 +241,16 @@ class Keeper(torchmetrics.Metric):
 
     @contextmanager
     def _merged_over_all_ranks(self) -> Iterator[None]:
-        own = self.kept
+        own, gate = self.kept, self._gate
         merged = {name: merged_over_ranks(statistic) for name, statistic in own.items()}
-        self._kept = merged
+        self._kept, self._gate = merged, Gate(gate.non_finite)
+        for complaint in gathered((gate.verdict(),)):
+            self._gate.recall(*complaint)
         try:
             with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
                 yield
         finally:
-            self._kept = own
+            self._kept, self._gate = own, gate
 
 
 def merged_over_ranks(statistic: S) -> S:

@@ -271,6 +271,7 @@ class Metric(Keeper):
         for name, statistic in self.kept.items():
             statistic.merge(other.kept[name])
         self.merge_own(other.own_state(), other.update_count)
+        self._gate.recall(other._gate.verdict())
 
     def get_extra_state(self) -> dict[str, Any]:
         """What `state_dict` holds beside the states of `add_state`: statistics and their output."""

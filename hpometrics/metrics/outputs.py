@@ -380,14 +380,17 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     Whole numbers without sign of more than 8 bits become int64: torch cannot compare them.
 
     Raises:
-        MetricInputError: the value holds no numbers, is ragged or sparse, or has whole numbers from 2**63; it
-            is called by its name.
+        MetricInputError: the value holds no numbers, is ragged, sparse or masked, or has whole numbers from
+            2**63; it is called by its name.
     """
     if isinstance(value, Tensor):
         if value.layout is not torch.strided:
             layout = str(value.layout).removeprefix("torch.")
             raise MetricInputError(f"{name} is read as a dense tensor, got a {layout} one; pass x.to_dense()")
         return _signed(value.detach().resolve_neg(), name)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        hidden = int(np.ma.getmaskarray(value).sum())
+        raise MetricInputError(f"{name} is an array with {hidden} masked values; leave out their rows")
     try:
         array = np.asarray(value, order="C")  # which keeps the float64 of a list; torch reads no other order
         tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import Literal
 
 import pytest
@@ -209,3 +210,13 @@ def test_a_parameter_that_is_none_is_refused():
     """A page is not shown for a name that could not be built."""
     with pytest.raises(MetricNameError, match=r"average is one of binary, micro, macro, weighted, got 'bad'"):
         metric_text("f1(average=bad)", "binary")
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "f1", "f1(class=3)"])
+def test_a_metric_of_the_name_comes_first(name):
+    """`gauc` of a ranking and `dice` of a mask go by these names too, and are told after them."""
+    word = name.partition("(")[0]
+    heads = [re.split(r"[(@]", page.splitlines()[0])[0] for page in metric_text(name).split("\n\n")]
+    own = [head == word for head in heads]
+    assert own[0] and not own[-1] and own == sorted(own, reverse=True)
+    assert [told["name"] == word for told in json.loads(metric_json(name))] == own

@@ -4,6 +4,7 @@ import io
 import pickle
 import tracemalloc
 import zipfile
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +62,23 @@ def test_a_parquet_column_of_other_things_is_refused(tmp_path):
     parquet.write_table(pa.table({"a": ["x"]}), tmp_path / "x.parquet")
     with pytest.raises(PredictionsError, match="column 'a' of type string holds what are no numbers"):
         columns(tmp_path / "x.parquet", numbers=["a"])
+
+
+def test_a_parquet_column_of_times_is_refused(tmp_path):
+    """A time counted in microseconds would be measured as if it were the number that was meant."""
+    times = pa.array([datetime(2020, 1, 1)], pa.timestamp("us"))
+    parquet.write_table(pa.table({"a": times}), tmp_path / "x.parquet")
+    with pytest.raises(
+        PredictionsError, match=r"column 'a' of type timestamp\[us\] holds what are no numbers"
+    ):
+        columns(tmp_path / "x.parquet", numbers=["a"])
+
+
+def test_a_blank_line_is_no_row(tmp_path):
+    """It is skipped when rows are read, and so it is when the line of a row is looked for."""
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n\n\n3,4\n")
+    assert columns(tmp_path / "x.csv", numbers=["b"])["b"] == [2.0, 4.0]
+    assert open_source(tmp_path / "x.csv").place(1) == f"{tmp_path / 'x.csv'}:5"
 
 
 def test_arrays_of_other_lengths_are_refused(tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -203,6 +204,42 @@ def test_class_numbers_may_be_written_as_floats(tmp_path):
     path = tmp_path / "predictions.csv"
     path.write_text("target,probability\n0.0,.2\n1.0,.9\n01,.8\n")
     assert values(path, "binary", ("accuracy",)) == {"accuracy": 1.0}
+
+
+def test_a_number_written_in_two_ways_is_not_two_labels(tmp_path):
+    """Beside a fraction, numbers are labels in words, and 1 in one column is not 1.0 in the other."""
+    (tmp_path / "x.csv").write_text("target,prediction\n1.0,1\n0.5,0.5\n2.0,2\n")
+    with pytest.raises(PredictionsError, match=r"the labels '1' and '1.0' are one number; beside labels"):
+        values(tmp_path / "x.csv", metrics=("accuracy",))
+    (tmp_path / "x.csv").write_text("target,prediction\n1.0,1.0\n0.5,0.5\n2.0,1.0\n01,x\n")
+    assert values(tmp_path / "x.csv", metrics=("accuracy",)) == {"accuracy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({"target": [1, [1, 2]], "prediction": [1, 1]}, "x.jsonl:2: column 'target' holds [1, 2]"),
+        ({"target": [1, 1], "prediction": [{"a": 1}, 1]}, "x.jsonl:1: column 'prediction' holds {'a': 1}"),
+        ({"target": [1, [1]], "probabilities": [[0.5, 0.5]] * 2}, "x.jsonl:2: column 'target' holds [1]"),
+        ({"target": [1, [1]], "probability_a": [1, 1], "probability_b": [0, 0]}, "x.jsonl:"),
+    ],
+)
+def test_a_label_is_no_list(cells, told, tmp_path):
+    """A cell with several values is named with its line."""
+    write(tmp_path / "x.jsonl", cells)
+    with pytest.raises(PredictionsError, match=re.escape(told)):
+        values(tmp_path / "x.jsonl", metrics=("accuracy",))
+
+
+def test_an_array_of_labels_has_one_dimension(tmp_path):
+    """An archive may hold anything: a table is refused, and so is a single value."""
+    np.savez(tmp_path / "x.npz", target=np.ones((3, 2), int), prediction=np.ones((3, 2), int))
+    with pytest.raises(PredictionsError, match=r"row 1: column 'target' holds \[1, 1\]; a label is one text"):
+        values(tmp_path / "x.npz", metrics=("accuracy",))
+    for output in ("category", "number"):
+        np.savez(tmp_path / "x.npz", target=np.array(1), prediction=np.array(1))
+        with pytest.raises(PredictionsError, match=r"array 'target' is one value, shape \(\); a column has"):
+            values(tmp_path / "x.npz", output, ("default",))
 
 
 def test_the_probability_of_class_0_is_not_taken_for_that_of_class_1(tmp_path):
@@ -451,6 +488,34 @@ def test_the_report_as_json_and_csv(undefined):
     assert rows[0] == {
         "task": "a", "rows": "2", "metric": "accuracy", "objective": "maximize", "value": "1.0", "reason": "",
     }  # fmt: skip
+
+
+def test_what_a_file_calls_things_does_not_leave_its_line(tmp_path):
+    """Nor does it begin a formula in a table."""
+    columns = {
+        "target": ["a\nb", "c"],
+        "prediction": ["a\nb", "c"],
+        "task": ["=cmd()", "\x1b[2J"],
+        "\x1b[1m": [1, 2],
+    }
+    request = Request(write(tmp_path / "x.jsonl", columns), "category", ("f1(average=none)",))
+    measured = measure_file(request)
+    text = report(measured)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert all(name in text for name in (r"\x1b[2J", r"[a\nb]", "=cmd()", r"not used   \x1b[1m"))
+    rows = list(csv.reader(report(measured, "csv").splitlines()))
+    assert {row[0] for row in rows[1:]} == {"'=cmd()", r"\x1b[2J", "all"} and all(
+        len(row) == 6 for row in rows
+    )
+
+
+def test_json_says_why_there_is_no_number(tmp_path):
+    """It has none that is infinite: a value beyond all numbers is null, and that is said."""
+    columns = {"target": [1e200, -1e200], "prediction": [-1e200, 1e200]}
+    measured = measure_file(Request(write(tmp_path / "x.csv", columns), "number", ("mse", "mae")))
+    told = json.loads(report(measured, "json"))
+    assert told["values"]["all"] == {"mse": None, "mae": 2e200}
+    assert told["undefined"] == {"all": {"mse": "the value is inf"}}
 
 
 def test_a_value_per_class_is_named_by_its_label(drawn, tmp_path):

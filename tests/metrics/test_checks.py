@@ -61,6 +61,7 @@ def test_what_a_feature_is_comes_in(kind, noise):
         (Set(2), {"logits": [[0.1, 0.2, 0.3]], "target": [[0, 1, 0]]}, "expects 2 in the last dimension"),
         (Number(), {"predictions": [[1.0], [2.0]], "target": [1.0, 2.0]}, r"as in x.reshape\(\(2,\)\)"),
         (Number(), {"predictions": [1.0], "target": [1.0, 2.0]}, "shapes never broadcast"),
+        (Category(), {"logits": [1.0, 2.0], "target": [0, 1]}, "give a score for each class, or use Binary"),
         (Vector(3), {"predictions": [[1.0, 2.0]], "target": [[1.0, 2.0]]}, "expects 3 in the last dimension"),
         (Timeseries(), {"predictions": [1.0, 2.0], "target": [1.0, 2.0]}, r"has 2 dim.* got shape \(2,\)"),
         (Sequence(), {"logits": [[0.1, 0.2]], "target": [[0]]}, r"\(1, 1, classes\), got \(1, 2\)"),
@@ -110,6 +111,7 @@ def test_large_values_are_finite():
 @pytest.mark.parametrize(
     ("feature", "probabilities", "message"),
     [
+        (Binary(), [0.5, 1 + 2**-20], r"got values from 0.5 to 1.00000095367"),
         (Binary(), [0.5, 1.5], r"lie in \[0, 1\], got values from 0.5 to 1.5; .* pass them as logits="),
         (Binary(), [-0.1, 0.5], "got values from -0.1 to 0.5"),
         (Set(), [[0.5, 2.0]], r"set probabilities lie in \[0, 1\]"),

@@ -42,6 +42,11 @@ def on_rank(rank: int, store: str, answers) -> None:
     found["numbers"] = values(numbers)
     found["single"] = [metric.compute().item() for metric in single]
     found["rows"] = panel.rows
+    void = get_metric("log_loss", Binary())
+    void.non_finite = "propagate"
+    void.update(logits=torch.tensor([torch.nan if rank == 1 else 1.0]), target=torch.tensor([1]))
+    found["void"] = [str(void.compute().item()), void.undefined_reason]
+    found["own"] = void.non_finite
     answers.put((rank, found))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -55,7 +60,10 @@ def shard_of(rank: int) -> list:
 
 
 def test_ranks_measure_as_one(tmp_path):
-    """Three processes with 37, 13 and no rows: each gets the value of all 50, `forward` that of its batch."""
+    """Three processes with 37, 13 and no rows: each gets the value of all 50, `forward` that of its batch.
+
+    What one of them was given that has no value voids the value of all.
+    """
     answers = multiprocessing.get_context("spawn").SimpleQueue()
     processes = torch.multiprocessing.spawn(
         on_rank, (str(tmp_path / "store"), answers), nprocs=RANKS, join=False
@@ -75,6 +83,8 @@ def test_ranks_measure_as_one(tmp_path):
             [values(whole)["roc_auc"], values(whole)["log_loss"]], rel=1e-12
         )
         assert found[rank]["rows"] == sum(batches)
+        why = "batch 0: logits hold 1 values that are nan or infinite, the first at position 0"
+        assert found[rank]["void"] == ["nan", why] and found[rank]["own"] == "propagate"
         for batch, answer in zip(shard_of(rank), found[rank].get("forward", []), strict=True):
             alone = [get_metric(name, Binary()) for name in ("roc_auc", "log_loss")]
             assert answer == pytest.approx([metric(**batch).item() for metric in alone], rel=1e-12)

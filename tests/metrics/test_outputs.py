@@ -289,3 +289,12 @@ def test_logits_that_lie_class_by_class_are_decided_and_softmaxed_alike(rows):
     )
     assert torch.equal(batch.predictions, other.predictions)
     assert torch.equal(batch.log_probabilities, other.log_probabilities)
+
+
+def test_what_a_mask_hides_is_not_read():
+    """A value that is hidden counted as if it were not; without one, a masked array is an array."""
+    hidden = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with pytest.raises(MetricInputError, match="predictions= is an array with 1 masked values; leave out"):
+        Outputs(Number(), predictions=hidden, target=[1.0, 2.0, 3.0])
+    shown = np.ma.masked_array([1.0, 2.0], mask=False)
+    assert Outputs(Number(), predictions=shown, target=[1.0, 2.0]).predictions.tolist() == [1.0, 2.0]

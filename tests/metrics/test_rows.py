@@ -176,6 +176,38 @@ def test_a_metric_alone_has_the_policies_too():
         metric.non_finite = "error"
 
 
+@pytest.mark.parametrize("name", ["mse", "spearman", "kendall"])
+def test_a_metric_alone_hands_on_why_it_has_no_value(name):
+    """What was found under `propagate` voids what it is merged into, and is saved with the rest."""
+    odd, sound = get_metric(name, "number"), get_metric(name, "number")
+    for metric in (odd, sound):
+        metric.non_finite = "propagate"
+        metric.update(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 3.0, 2.0]))
+    value = sound.compute().item()
+    odd.update(torch.tensor([nan]), torch.tensor([1.0]))
+    why = "batch 1: predictions hold 1 values that are nan or infinite, the first at position 0"
+    loaded = get_metric(name, "number")
+    loaded.load_state_dict(odd.state_dict())
+    merged = sound.alone()
+    merged.merge(odd)
+    assert all(x.compute().isnan() and x.undefined_reason == why for x in (odd, loaded, merged))
+    loaded.load_state_dict(sound.state_dict())
+    assert loaded.compute().item() == value and loaded.undefined_reason is None
+
+
+def test_rows_left_out_are_counted_over_shards():
+    """A collection that takes in another, or its state, knows of the rows that the other left out."""
+    shards = [panel(["mae"], Number(), non_finite="ignore") for _ in range(2)]
+    for shard in shards:
+        shard.update(predictions=[1.0, nan], target=[0.0, 0.0])
+    shards[0].merge(shards[1])
+    loaded = shards[0].fresh()
+    loaded.load_state_dict(shards[0].state_dict())
+    assert [shard.rows_left_out for shard in (*shards, loaded)] == [2, 1, 2]
+    loaded.reset()
+    assert loaded.rows_left_out == 0
+
+
 def test_texts_are_lists():
     """Texts and their references are kept as given, one reference or several; ids may stand beside them."""
     batch = Outputs(Text(), predictions=["a b", "c"], target=["a", ["c", "d"]])
