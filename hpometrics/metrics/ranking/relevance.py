@@ -65,6 +65,8 @@ class DenseRelevance:
     refused: SparseRelevance | None = None
 
     def __init__(self, target: Tensor, threshold: float, void: float | None = None) -> None:
+        if target.dtype is torch.float64:  # grades are float32, also where they are counted
+            target = target.float()
         self._target, self._threshold, self._void = target, threshold, void
 
     @cached_property
