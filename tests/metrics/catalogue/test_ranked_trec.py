@@ -207,3 +207,22 @@ def test_an_ideal_list_of_candidates_agrees_with_ir_measures():
     metric = get_metric("ndcg", Ranking(3))
     metric.update(torch.tensor([[0.9, 0.5]]), target=target, items=torch.tensor([[0, 1]]))
     assert metric.compute().item() == pytest.approx(wanted[ir_measures.nDCG], abs=1e-6)
+
+
+def test_bpref_of_items_that_are_not_ranked_agrees_with_trec_eval():
+    """Four are relevant, of which one is not ranked; another one that is not ranked is judged, or is not.
+
+    One judged other comes before all three: of two judged others 3 (1 - 1 / 2) / 4, of one 3 (1 - 1 / 1) / 4.
+    """
+    scores, grades = torch.tensor([[0.9, 0.8, -torch.inf, 0.6, -torch.inf, 0.5]]), [0, 1, 0, 1, 1, 1]
+    run = {"0": {str(item): score for item, score in enumerate(scores[0].tolist()) if score > -np.inf}}
+    every = {item: float(grade) for item, grade in enumerate(grades)}
+    ranked = {item: grade for item, grade in every.items() if item != 2}
+    for target, known, value in (
+        ([every], every, 0.375), ([ranked], ranked, 0.0), (torch.tensor([grades]), ranked, 0.0)
+    ):  # fmt: skip
+        metric = get_metric("bpref", Ranking())
+        metric.update(scores, target=target)
+        qrels = {"0": {str(item): int(grade) for item, grade in known.items()}}
+        trec = pytrec_eval.RelevanceEvaluator(qrels, {"bpref"}).evaluate(run)["0"]["bpref"]
+        assert metric.compute().item() == pytest.approx(value) == pytest.approx(trec)
