@@ -205,15 +205,15 @@ class RankingLogLoss(WholeMetric):
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Average over the items that are ranked."""
-        losses = [torch.zeros(0, dtype=torch.float64, device=batch.target.device)]
+        losses = torch.empty(len(batch), dtype=torch.float64, device=batch.target.device)
         for start, scores in batch.tiles():
             entries = batch.relevance.entries.part(start, start + len(scores))
             row = entries.row_of
             own = entries.real(scores[row, entries.items].double(), -torch.inf)
             total = torch.nn.functional.softplus(scores.double()).sum(1)
             total.index_add_(0, row, own.masked_fill(own == -torch.inf, 0.0), alpha=-1)
-            losses.append(total / (scores > -torch.inf).sum(1))
-        return torch.cat(losses).masked_fill(~batch.valid, torch.nan).unsqueeze(1)
+            losses[start : start + len(scores)] = total / (scores > -torch.inf).sum(1)
+        return losses.masked_fill(~batch.valid, torch.nan).unsqueeze(1)
 
 
 def _before(lists: Lists) -> Tensor:

@@ -24,6 +24,10 @@ class BinaryPreference(WholeMetric):
     the entries are judged, those of grade 0 (or up to the relevance threshold) as not relevant. What is not
     judged has no say.
 
+    An item whose score is -inf comes before no other. If it is relevant it is one of the R and adds nothing.
+    If not, it is one of the judged others where it is an entry of a sparse target, as in trec_eval; a dense
+    target does not judge it.
+
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of 1 / R times the sum over ranked relevant items of

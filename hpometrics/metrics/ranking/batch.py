@@ -181,9 +181,11 @@ class RankingBatch(TiledBatch):
             )
 
     def _ranked(self, depth: int) -> Lists:
-        found = [top_k(scores, depth) for _, scores in self.tiles()]
-        none = torch.zeros(0, depth, device=self.target.device)
-        values, columns = map(torch.cat, zip(*found or [(none, none.long())], strict=True))
+        columns = torch.empty(len(self), depth, dtype=torch.int64, device=self.target.device)
+        values = torch.empty(columns.shape, dtype=self.scoring.dtype, device=columns.device)
+        for start, scores in self.tiles():  # nothing that stays is made between tiles, which find room again
+            part = slice(start, start + len(scores))
+            values[part], columns[part] = top_k(scores, depth)
         items = columns
         if self.items is not None and self.width:
             items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)

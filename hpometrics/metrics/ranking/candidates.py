@@ -1,8 +1,9 @@
 """Candidates: a few items for each user in the place of all, drawn by a seed, for sampled evaluation.
 
-What is drawn for a user depends on the seed and the user's number alone, not on the batch, the machine or
-the order of the users. Sampled values of metrics at a cut-off are not the full ones, nor do they always order
-models alike (Krichene & Rendle 2020, On Sampled Metrics for Item Recommendation, KDD).
+What is drawn for a user, and in which order, depends on the seed and the user's number alone, not on the
+batch, the machine or the order of the users. Sampled values of metrics at a cut-off are not the full ones,
+nor do they always order models alike (Krichene & Rendle 2020, On Sampled Metrics for Item Recommendation,
+KDD).
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def sample_candidates(
     grades[row, place] = relevant.sizes.numpy()
     both = np.concatenate([items, negatives], axis=1)
     if shuffle:
-        keys = _random(numbers, both.shape[1], seed, _ORDER)
+        fills = num_items + np.arange(both.shape[1])
+        keys = _random(numbers, np.where(both < 0, fills, both), seed, _ORDER)
         order = keys.argsort(axis=1)
         both, grades = (np.take_along_axis(part, order, axis=1) for part in (both, grades))
     return Candidates(torch.from_numpy(both), torch.from_numpy(grades))
@@ -144,7 +146,7 @@ def _distinct(
             waiting = waiting[~few]
             continue
         values = (
-            _random(numbers[waiting], drawn, seed, _DRAW) % left[waiting, None].astype(np.uint64)
+            _random(numbers[waiting], np.arange(drawn), seed, _DRAW) % left[waiting, None].astype(np.uint64)
         ).astype(np.int64)
         new = _first_seen(values)
         place = new.cumsum(axis=1) - 1
@@ -164,7 +166,7 @@ def _permuted(
     seed: int,
 ) -> None:
     width = int(left[rows].max())
-    keys = _random(numbers[rows], width, seed, _DRAW)
+    keys = _random(numbers[rows], np.arange(width), seed, _DRAW)
     keys[np.arange(width) >= left[rows, None]] = np.iinfo(np.uint64).max
     order = keys.argsort(axis=1)[:, : found.shape[1]]
     found[rows, : order.shape[1]] = np.where(order < left[rows, None], order, -1)
@@ -193,11 +195,18 @@ def _past(
     return np.where(drawn < 0, -1, drawn + passed)
 
 
-def _random(numbers: npt.NDArray[np.int64], width: int, seed: int, stream: int) -> Words:
-    """64 random bits for each user and place, a function of seed, stream, user and place alone."""
+def _random(numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64], seed: int, stream: int) -> Words:
+    """64 random bits for each user and place or item, a function of seed, stream, user and place alone.
+
+    Args:
+        numbers: (users,).
+        places: (places,), or those of each user, (users, places).
+        seed: of the bits.
+        stream: which of several bits of the same seed.
+    """
     start = _mixed(np.array([(seed * 4 + stream) % 2**64], dtype=np.uint64))
     by_user = _mixed(start ^ _mixed(numbers.astype(np.uint64)))
-    steps = np.arange(1, width + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    steps = (places + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return _mixed(by_user[:, None] + steps)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, NonFiniteError
+from ..outputs import as_tensor
 from .host import on_host
 
 _FORMS = (
@@ -205,7 +206,7 @@ def _read(given: Any, name: str) -> Interactions:
     if isinstance(given, Tensor) and given.ndim == 2:
         return _from_dense(given)
     if isinstance(given, tuple) and len(given) in (2, 3):
-        offsets, items, *grades = (torch.as_tensor(part) for part in given)
+        offsets, items, *grades = (as_tensor(part, f"{name}, packed,") for part in given)
         return Interactions(_ids(offsets, name), _ids(items, name), grades[0].float() if grades else None)
     if isinstance(given, list):
         return _from_lists(given, name)
@@ -246,9 +247,9 @@ def _from_lists(rows: Sequence[Any], name: str) -> Interactions:
     try:
         counts = torch.tensor([len(row) for row in listed], dtype=torch.int64)
         items = torch.tensor(list(chain.from_iterable(listed)))
+        grades = torch.tensor(list(_grades(rows))) if any(graded) else None
     except (TypeError, ValueError) as err:
         raise MetricInputError(f"{name} is {_FORMS}; got a list with something else in it: {err}") from err
-    grades = torch.tensor(list(_grades(rows))) if any(graded) else None
     return Interactions(_offsets(counts), _ids(items, name), grades)
 
 

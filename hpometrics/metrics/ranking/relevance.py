@@ -65,6 +65,8 @@ class DenseRelevance:
     refused: SparseRelevance | None = None
 
     def __init__(self, target: Tensor, threshold: float, void: float | None = None) -> None:
+        if target.dtype is torch.float64:  # grades are float32, also where they are counted
+            target = target.float()
         self._target, self._threshold, self._void = target, threshold, void
 
     @cached_property
@@ -123,7 +125,7 @@ class DenseRelevance:
 class SparseRelevance:
     """Relevance given as entries; `counts` may exceed them, where relevant items have no column.
 
-    `named` are the ids of all of them, where columns are not items.
+    `named` are the ids and grades of all of them, where columns are not items.
 
     A buffer holds the grades of some rows over all columns: entries are written into it, read at the columns
     asked for, and taken out again, so that nobody pays for the columns in between.
@@ -182,8 +184,8 @@ class SparseRelevance:
         return found
 
     def ideal(self, k: int) -> Tensor:
-        """The k largest grades of each row."""
-        return _ideal(self.entries, k, self.counts)
+        """The k largest grades of each row, those of relevant items that have no column included."""
+        return _ideal(self.named, k, self.counts)
 
     def dense(self, start: int, stop: int) -> Tensor:
         """The grades of rows over all columns."""
@@ -218,7 +220,7 @@ def _blocks(rows: int, height: int) -> Iterator[tuple[int, int]]:
 
 
 def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:
-    """The k largest grades of each row; a relevant item that has no column counts 1."""
+    """The k largest grades of each row; a relevant item that is no entry counts 1."""
     own = entries.counts
     counts = own if counts is None else counts
     if len(counts) > k:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..features import Ranking
+from ..outputs import as_tensor
 from .host import on_host
 from .interactions import Interactions
 from .padded import Padded
@@ -66,8 +66,9 @@ class SideData:
     def _stated_items(self) -> int | None:
         """The number of items by the output, or by the first side data that have an entry for each."""
         given = (getattr(self._output, name) for name in _PER_ITEM)
-        stated = (len(values) for values in given if values is not None and hasattr(values, "__len__"))
-        return self._output.num_items if self._output.num_items is not None else next(stated, None)
+        stated = (_length(values) for values in given if values is not None)
+        known = (length for length in stated if length is not None)
+        return self._output.num_items if self._output.num_items is not None else next(known, None)
 
     @cached_property
     def item_popularity(self) -> Tensor:
@@ -88,7 +89,9 @@ class SideData:
     @cached_property
     def user_groups(self) -> Tensor:
         """The group of each user from 0, -1 where it is unknown, (users,) int64."""
-        return self._given("user_groups", lambda given: _groups(torch.as_tensor(given), "user_groups"))
+        return self._given(
+            "user_groups", lambda given: _groups(as_tensor(given, "user_groups"), "user_groups")
+        )
 
     @cached_property
     def num_item_groups(self) -> int:
@@ -162,7 +165,7 @@ class SideData:
         return read(given).to(self._device)
 
     def _per_item(self, given: Any, name: str, dims: int = 1) -> Tensor:
-        values = torch.as_tensor(np.asarray(given) if not isinstance(given, Tensor) else given)
+        values = as_tensor(given, name)
         items = self._stated_items
         if values.ndim != dims or (items is not None and len(values) != items):
             wanted = f"({items if items is not None else 'items'},{' features' if dims == 2 else ''})"
@@ -170,6 +173,13 @@ class SideData:
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise MetricInputError(f"{name} holds nan or infinite values")
         return values
+
+
+def _length(values: Any) -> int | None:
+    """How many entries there are along the first dimension; None where there is none."""
+    if hasattr(values, "shape"):
+        return values.shape[0] if values.shape else None
+    return len(values) if hasattr(values, "__len__") else None
 
 
 def _groups(values: Tensor, name: str) -> Tensor:

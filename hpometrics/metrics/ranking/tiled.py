@@ -82,7 +82,7 @@ class TiledBatch(Outputs):
     @property
     def others(self) -> Tensor:
         """How many items of each row are ranked and not relevant, (rows,) float64."""
-        return self._once("others", lambda: self._measured(count_others, self.relevance.entries))
+        return self._once("others", lambda: self._measured(count_others, self.relevance.entries, len(self)))
 
     @property
     def areas(self) -> Areas:
@@ -96,7 +96,8 @@ class TiledBatch(Outputs):
 
     def ranks(self, entries: Interactions) -> Tensor:
         """Find the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked."""
-        return self._measured(ranks_of, entries) if len(entries.items) else entries.sizes.double()
+        none = not len(entries.items)
+        return entries.sizes.double() if none else self._measured(ranks_of, entries, len(entries.items))
 
     def tiles(self, *, scratch: bool = False) -> Iterator[tuple[int, Tensor]]:
         """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked.
@@ -128,12 +129,16 @@ class TiledBatch(Outputs):
     def _once(self, name: str, make: Callable[[], T]) -> T:
         return self.block(name, lambda _: make())
 
-    def _measured(self, measure: Callable[[Tensor, Interactions], Tensor], entries: Interactions) -> Tensor:
-        """Measure the entries of each tile of scores, one behind the other."""
-        parts = [torch.zeros(0, dtype=torch.float64, device=self.target.device)]
+    def _measured(
+        self, measure: Callable[[Tensor, Interactions], Tensor], entries: Interactions, size: int
+    ) -> Tensor:
+        """Measure the entries of each tile of scores, one behind the other, (size,) float64."""
+        measured, filled = torch.empty(size, dtype=torch.float64, device=self.target.device), 0
         for start, scores in self.tiles():
-            parts.append(measure(scores, entries.part(start, start + len(scores))))
-        return torch.cat(parts)
+            part = measure(scores, entries.part(start, start + len(scores)))
+            measured[filled : filled + len(part)] = part
+            filled += len(part)
+        return measured
 
     def _counted(self) -> Areas:
         return right_pairs(self.tiles(scratch=True), self.relevance.entries, self.width)

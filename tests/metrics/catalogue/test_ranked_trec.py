@@ -179,3 +179,50 @@ def test_the_comparison_can_fail():
     with pytest.raises(AssertionError, match="map"):
         agree(late, {"map": measured("AP", case)})
     assert not np.allclose(by_user(["map"], late)["map"][2:], by_user(["map"], case)["map"][2:])
+
+
+@pytest.mark.parametrize("kind", ["graded", "masked"])
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_relevant_items_that_are_no_candidates_are_in_the_ideal_list(kind, shift):
+    """With their own grades, be they above or below 1; the first half of the items are candidates."""
+    case = make_case(kind, 1)
+    grades = case.grades - shift * (case.grades > 0)
+    half = grades.shape[1] // 2
+    items = torch.arange(half).expand(len(grades), -1)
+    target = [{int(item): float(row[item]) for item in row.nonzero()[0]} for row in grades]
+    few, every = torch.tensor(case.scores[:, :half]), torch.tensor(case.scores)
+    every[:, half:] = -torch.inf
+    for name in ("ndcg", "ndcg@3", "ndcg(gain=exp)@10", "ndcg(gain=warprec)", "compat", "compat@3"):
+        part, whole = (get_metric(name, Ranking(grades.shape[1])) for _ in range(2))
+        part.update(few, target=target, items=items)
+        whole.update(every, torch.tensor(grades))
+        np.testing.assert_allclose(part.compute().item(), whole.compute().item(), atol=1e-9)
+
+
+def test_an_ideal_list_of_candidates_agrees_with_ir_measures():
+    """1 of a best (3 + 1 / log2(3)): the item of grade 3 is not among the candidates."""
+    target = [{0: 1.0, 1: 0.0, 2: 3.0}]
+    qrels = {"0": {str(item): int(grade) for item, grade in target[0].items()}}
+    wanted = ir_measures.calc_aggregate([ir_measures.nDCG], qrels, {"0": {"0": 0.9, "1": 0.5}})
+    metric = get_metric("ndcg", Ranking(3))
+    metric.update(torch.tensor([[0.9, 0.5]]), target=target, items=torch.tensor([[0, 1]]))
+    assert metric.compute().item() == pytest.approx(wanted[ir_measures.nDCG], abs=1e-6)
+
+
+def test_bpref_of_items_that_are_not_ranked_agrees_with_trec_eval():
+    """Four are relevant, of which one is not ranked; another one that is not ranked is judged, or is not.
+
+    One judged other comes before all three: of two judged others 3 (1 - 1 / 2) / 4, of one 3 (1 - 1 / 1) / 4.
+    """
+    scores, grades = torch.tensor([[0.9, 0.8, -torch.inf, 0.6, -torch.inf, 0.5]]), [0, 1, 0, 1, 1, 1]
+    run = {"0": {str(item): score for item, score in enumerate(scores[0].tolist()) if score > -np.inf}}
+    every = {item: float(grade) for item, grade in enumerate(grades)}
+    ranked = {item: grade for item, grade in every.items() if item != 2}
+    for target, known, value in (
+        ([every], every, 0.375), ([ranked], ranked, 0.0), (torch.tensor([grades]), ranked, 0.0)
+    ):  # fmt: skip
+        metric = get_metric("bpref", Ranking())
+        metric.update(scores, target=target)
+        qrels = {"0": {str(item): int(grade) for item, grade in known.items()}}
+        trec = pytrec_eval.RelevanceEvaluator(qrels, {"bpref"}).evaluate(run)["0"]["bpref"]
+        assert metric.compute().item() == pytest.approx(value) == pytest.approx(trec)

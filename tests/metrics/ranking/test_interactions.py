@@ -68,6 +68,11 @@ def test_without_grades_each_counts_one(given):
         (([0, 1], [1], [1.0, 2.0]), "1 items have 2 grades"),
         (([0, 1], [1], [float("nan")]), "grades are finite numbers"),
         (torch.tensor([[float("inf"), 0]]), "grades are finite numbers"),
+        ([{1: "a"}], "got a list with something else in it"),
+        ([{1: None}, [2]], "got a list with something else in it"),
+        (([0, 1], [1], ["a"]), "target, packed, is read as .* got list with the text 'a'"),
+        (([0, 1], [[1], [2, 3]]), "target, packed, is read as .* got list"),
+        (([0, 1], None), "target, packed, is read as .* got NoneType"),
     ],
 )
 def test_what_is_no_interactions(given, text):

@@ -102,3 +102,25 @@ def test_grades_are_kept():
 def test_no_users():
     """Nothing is drawn for nobody."""
     assert sample_candidates([], 9, 2).items.shape == (0, 2)
+
+
+def test_the_order_of_candidates_depends_on_seed_and_user_alone():
+    """However many places the others of a batch need, so that ties are broken alike in any batch."""
+    whole = drawn()
+    for user, own in enumerate(whole.items):
+        alone = sample_candidates(
+            [RELEVANT[user]], ITEMS, NEGATIVES, seen=[SEEN[user]], users=torch.tensor([user])
+        )
+        assert torch.equal(own[own >= 0], alone.items[0][alone.items[0] >= 0])
+
+
+def test_ties_among_drawn_candidates_are_broken_alike_in_any_batch():
+    """All scores are the same, and users have 1 to 5 relevant items."""
+    names = ["ndcg@3", "mrr", "recall@2", "item_coverage@3"]
+    panels = [MetricCollection(names, output=Ranking(num_negatives=5, seed=3)) for _ in range(2)]
+    panels[0].update(scores=torch.zeros(40, ITEMS), target=RELEVANT, users=torch.arange(40))
+    for user in reversed(range(40)):
+        given = {"target": [RELEVANT[user]], "users": torch.tensor([user])}
+        panels[1].update(scores=torch.zeros(1, ITEMS), **given)
+    for together, apart in zip(*(panel.compute().values() for panel in panels), strict=True):
+        assert together.item() == pytest.approx(apart.item())

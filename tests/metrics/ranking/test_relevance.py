@@ -64,3 +64,11 @@ def test_no_rows_or_columns(shape):
     for own in (DenseRelevance(torch.zeros(shape), 0.0), sparse(torch.zeros(shape))):
         assert own.counts.sum() == 0 and own.ideal(2).shape == (shape[0], 2)
         assert own.at(columns).tolist() == [[0.0, 0.0]] * shape[0]
+
+
+@pytest.mark.parametrize(("grade", "threshold"), [(1e-60, 0.0), (0.1 + 0.2, 0.3)])
+def test_grades_in_float64_are_counted_as_they_are_looked_up(grade, threshold):
+    """A grade that exceeds the threshold in float64 alone is not relevant, neither counted nor found."""
+    own = DenseRelevance(torch.tensor([[grade, 0.0, 1.0]], dtype=torch.float64), threshold)
+    assert own.at(torch.tensor([[0, 1, 2]])).tolist() == [[0.0, 0.0, 1.0]]
+    assert own.counts.tolist() == [1] and own.entries.items.tolist() == [2]

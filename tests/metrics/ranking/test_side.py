@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 from hpometrics import MetricInputError, Ranking
 from hpometrics.metrics.ranking.side import SideData
@@ -45,6 +46,15 @@ def test_what_was_not_given_is_named(name):
         ({"item_features": [1, 2, 3]}, r"item_features has shape \(3, features\), got \(3,\)"),
         ({"propensity": [0.5, 0.0, 1.0]}, "propensity is a chance above 0, got values from 0 to 1"),
         ({"propensity": [0.5, 2.0, 1.0]}, "propensity is a chance above 0, got values from 0.5 to 2"),
+        ({"item_popularity": ["a", "b", "c"]}, "item_popularity is read as .* got list with the text 'a'"),
+        ({"item_popularity": {0: 1, 1: 2, 2: 3}}, "item_popularity is read as .* got dict"),
+        ({"item_groups": [0, None, 1]}, "item_groups is read as .* got list with None"),
+        ({"user_groups": ["x"]}, "user_groups is read as .* got list with the text 'x'"),
+        ({"item_features": [[0], [0, 1], [1]]}, "item_features is read as .* got list"),
+        (
+            {"item_features": torch.eye(3).to_sparse()},
+            r"item_features is read as a dense tensor.*to_dense\(\)",
+        ),
     ],
 )
 def test_what_is_wrong_is_refused(given, text):
@@ -52,6 +62,14 @@ def test_what_is_wrong_is_refused(given, text):
     side = SideData(Ranking(num_items=3, **given))
     with pytest.raises(MetricInputError, match=text):
         getattr(side, next(iter(given)))
+
+
+def test_sparse_features_are_refused_where_they_alone_tell_the_number_of_items():
+    """As a sparse matrix of SciPy, which has no length."""
+    side = SideData(Ranking(item_features=csr_matrix(np.eye(3))))
+    assert side.num_items == 3
+    with pytest.raises(MetricInputError, match=r"item_features is read as .* got csr_matrix"):
+        _ = side.item_features
 
 
 def test_what_follows_from_the_rest():
