@@ -65,14 +65,16 @@ class DenseRelevance:
     refused: SparseRelevance | None = None
 
     def __init__(self, target: Tensor, threshold: float, void: float | None = None) -> None:
-        if target.dtype is torch.float64:  # grades are float32, also where they are counted
-            target = target.float()
         self._target, self._threshold, self._void = target, threshold, void
 
     @cached_property
     def counts(self) -> Tensor:
         """How many items are relevant to each row."""
-        return (self._target > self._threshold).sum(1)
+        if self._target.dtype is not torch.float64:
+            return (self._target > self._threshold).sum(1)
+        some = max(1, _BUFFER // max(1, self._target.shape[1]))  # grades are float32 wherever they are read
+        parts = torch.split(self._target, some)
+        return torch.cat([(part.float() > self._threshold).sum(1) for part in parts])
 
     @property
     def graded(self) -> bool:
