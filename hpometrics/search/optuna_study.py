@@ -118,7 +118,7 @@ def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
     put_attribute(trial.set_user_attr, RESULT, {**record.to_json(), "picked": picked})
     if record.reason:
-        trial.set_user_attr(REASON, record.reason)
+        put_attribute(trial.set_user_attr, REASON, record.reason)
 
 
 def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
@@ -189,7 +189,7 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
         params=dict(trial.params),
         state=STATES[trial.state],
         **_values_of(trial, metrics, epochs),
-        reason=trial.user_attrs.get(REASON),
+        reason=get_attribute(trial.user_attrs, REASON),
     )
 
 

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 from warnings import catch_warnings
 from zlib import crc32
 
@@ -67,7 +68,7 @@ def open_storage(place: str | Path) -> BaseStorage:
         return _journal(path)
     with FileLock(f"{path}.lock"):
         _log_ahead(path)
-        return RDBStorage(f"{_SQLITE}{path}", engine_kwargs={"connect_args": {"timeout": 60}, **_SAME})
+        return _file(path)
 
 
 def close_storage(storage: BaseStorage) -> None:
@@ -110,11 +111,25 @@ def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
     elif not isinstance(inner, RDBStorage):
         yield
     elif inner.url.startswith(_SQLITE):
-        with _lock(f"{inner.url.removeprefix(_SQLITE)}.lock"):
+        with _lock(f"{unquote(inner.url.removeprefix(_SQLITE))}.lock"):
             yield
     else:
         with _advisory_lock(inner, study):
             yield
+
+
+def _as_template(url: str) -> str:
+    """Write a URL such that Optuna, which formats it, has it as it is."""
+    return url.replace("{", "{{").replace("}", "}}")
+
+
+def _file(path: Path) -> BaseStorage:
+    """Open an SQLite file; one whose path is no part of a URL as it stands is opened by the path itself."""
+    url, connecting = str(path), dict[str, Any](connect_args={"timeout": 60})
+    if "?" in url or "%" in url:
+        opened = partial(sqlite3.connect, url, timeout=60, check_same_thread=False)
+        url, connecting = quote(url), {"creator": opened}
+    return RDBStorage(_as_template(f"{_SQLITE}{url}"), engine_kwargs={**connecting, **_SAME})
 
 
 @cache
@@ -178,7 +193,7 @@ def _database(url: str) -> BaseStorage:
     check_driver(url)
     for left in reversed(range(_TRIES)):
         try:
-            return RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
+            return RDBStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
             if left == 0 or not _is_a_race(err):
                 raise DiskError(f"the study cannot be reached: {_cause(err)}") from err

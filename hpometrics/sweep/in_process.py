@@ -8,7 +8,7 @@ from contextlib import closing
 import optuna
 
 from ..search.mending import put_aside
-from ..search.optuna_backend import claim, tell
+from ..search.optuna_backend import claim
 from ..search.slots import with_point
 from .gathering import Gathering
 from .job import Job
@@ -73,13 +73,11 @@ def _run(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLocks) 
     """Run a trial that this process has taken, and tell how it ended, unless another has taken it since."""
     reporter = locks.begin(trial)
     record, error = job.trials.run(job.plan.space.suggest(trial), reporter)
-    lost = locks.is_lost(trial)
-    if lost:
+    told = locks.tell(study, trial, record)
+    if not told:
         put_aside(job.directory.trial(trial.number), "lost")
-    else:
-        tell(study, trial, record)
     locks.release(trial.number)
-    if not lost:
+    if told:
         job.note(record)
     if not record.state.finished and error is not None:
         raise error

@@ -20,7 +20,9 @@ from optuna.trial import FrozenTrial, Trial
 from ..exceptions import DiskError
 from ..search.epoch_log import EPOCHS_FILE
 from ..search.optuna_backend import OptunaReporter, storing
+from ..search.record import TrialRecord
 from ..search.shared_record import BEAT, OWNER, EpochSender
+from ..search.storages import exclusive
 from .directory import RunDirectory
 from .trial_locks import TrialLocks
 
@@ -42,7 +44,9 @@ class TrialLeases(TrialLocks):
 
     A trial has an owner: a process and its home, the run directory. One whose owner is of this home is free
     as soon as its lock is; of another home, when its owner was not heard of for four beats. Who has lost a
-    trial in that way, as it slept or was cut off, notices before it tells how the trial ended.
+    trial in that way, as it slept or was cut off, notices before it tells how the trial ended. Of several who
+    see at once that a trial is free one takes it: the study is locked meanwhile. Behind a proxy, which cannot
+    be locked, two may train it; one of them tells.
 
     Args:
         directory: of the run.
@@ -67,21 +71,19 @@ class TrialLeases(TrialLocks):
 
     def take_orphan(self, number: int) -> bool:
         """Lock a trial that is at work as far as the study knows; False while its worker lives."""
-        attributes = self._attributes(self._id_of(number))
-        owner = attributes.get(OWNER)
-        if owner is not None and owner[1] == self._me[1]:
-            return self.take(number)
-        sign = (owner, attributes.get(BEAT))
-        known, since = self._seen.get(number, (None, 0.0))
-        if known != sign:
-            self._seen[number] = (sign, time.monotonic())
+        trial_id = self._id_of(number)
+        if not self._is_free(number, trial_id):
             return False
-        return time.monotonic() - since >= _GRACE * self._interval and self.take(number)
+        with exclusive(self._study._storage, self._study.study_name):
+            return self._is_free(number, trial_id) and self.take(number) and self._own(number, trial_id)
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Become the owner of a taken trial, and give the host that its run reports to."""
-        trial.set_user_attr(OWNER, self._me)
-        self._leases[trial.number] = _Held(trial._trial_id)
+        held = self._leases[trial.number] = _Held(trial._trial_id)
+        try:
+            trial.set_user_attr(OWNER, self._me)
+        except UpdateFinishedTrialError:  # taken, and ended, before it had an owner
+            held.lost = True
         if self._pulse is None:
             self._pulse = Thread(target=self._beat, daemon=True)
             self._pulse.start()
@@ -94,6 +96,16 @@ class TrialLeases(TrialLocks):
         if time.monotonic() - held.heard > self._interval * _GRACE / 2:
             self._look(held)
         return held.lost
+
+    def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
+        """Tell the study how a trial ended; False, and nothing is told, if somebody else has taken it."""
+        held = self._leases[trial.number]
+        with exclusive(study._storage, study.study_name):
+            self._look(held)
+            try:
+                return not held.lost and super().tell(study, trial, record)
+            except UpdateFinishedTrialError:  # behind a proxy, between the look and the word
+                return False
 
     def release(self, number: int) -> None:
         """Give a trial up."""
@@ -109,6 +121,28 @@ class TrialLeases(TrialLocks):
     def pause(self) -> None:
         """Wait before asking again whether a trial has become free."""
         self._over.wait(min(1.0, self._interval / 2))
+
+    def _is_free(self, number: int, trial_id: int) -> bool:
+        """Say whether the owner of a trial is of this home, which has its lock, or was long not heard of."""
+        attributes = self._attributes(trial_id)
+        owner = attributes.get(OWNER)
+        if owner is not None and owner[1] == self._me[1]:
+            return True
+        sign = (owner, attributes.get(BEAT))
+        known, since = self._seen.get(number, (None, 0.0))
+        if known != sign:
+            self._seen[number] = (sign, time.monotonic())
+            return False
+        return time.monotonic() - since >= _GRACE * self._interval
+
+    def _own(self, number: int, trial_id: int) -> bool:
+        """Become the owner of a trial that was free; False if it has just ended."""
+        try:
+            self._study._storage.set_trial_user_attr(trial_id, OWNER, self._me)
+        except UpdateFinishedTrialError:
+            self.release(number)
+            return False
+        return True
 
     def _id_of(self, number: int) -> int:
         storage = self._study._storage
@@ -166,6 +200,13 @@ class SharedReporter(OptunaReporter):
         """
         with storing():
             if self._leases.is_lost(self._lease_of):
-                raise optuna.TrialPruned(f"another worker has taken trial {self.number}")
-            self._epochs.send()
-        super().report(epoch, value, picked, values, final)
+                raise self._taken()
+        try:
+            with storing():
+                self._epochs.send()
+            super().report(epoch, value, picked, values, final)
+        except UpdateFinishedTrialError:
+            raise self._taken() from None
+
+    def _taken(self) -> optuna.TrialPruned:
+        return optuna.TrialPruned(f"another worker has taken trial {self.number}")

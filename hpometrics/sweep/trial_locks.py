@@ -7,7 +7,8 @@ from filelock import FileLock, Timeout
 from optuna.trial import Trial
 
 from ..search.atomic import make_private
-from ..search.optuna_backend import OptunaReporter
+from ..search.optuna_backend import OptunaReporter, tell
+from ..search.record import TrialRecord
 from .directory import RunDirectory
 
 
@@ -58,6 +59,11 @@ class TrialLocks:
     def is_lost(self, trial: Trial) -> bool:
         """Say whether somebody else has taken a trial that this process works on."""
         return False
+
+    def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
+        """Tell the study how a trial ended; False, and nothing is told, if somebody else has taken it."""
+        tell(study, trial, record)
+        return True
 
     def release(self, number: int) -> None:
         """Give a trial up."""

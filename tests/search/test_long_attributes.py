@@ -8,6 +8,8 @@ from hypothesis import given, strategies as st
 
 from hpometrics.exceptions import RecordError
 from hpometrics.search.long_attributes import get_attribute, put_attribute
+from hpometrics.search.optuna_study import REASON, study_records, tell
+from hpometrics.search.record import TrialRecord, TrialState
 
 COLUMN = 65_535
 """Bytes that a text column of MySQL holds."""
@@ -67,3 +69,14 @@ def test_a_damaged_piece_is_told(change):
         told[piece] = change
     with pytest.raises(RecordError, match="the attribute 'key' is damaged: its pieces are not those"):
         get_attribute(told, "key")
+
+
+def test_the_reason_of_a_failure_may_be_long():
+    """A message of any length is no fault of the storage."""
+    study = optuna.create_study()
+    trial = study.ask()
+    reason = "no " * 50_000
+    tell(study, trial, TrialRecord(0, {}, TrialState.FAILED, reason=reason))
+    told = study.trials[0].user_attrs
+    assert all(len(json.dumps(value).encode()) <= COLUMN for value in told.values())
+    assert study_records(study)[0].reason == get_attribute(told, REASON) == reason

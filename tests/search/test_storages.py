@@ -172,3 +172,21 @@ def test_a_proxy_that_is_gone_is_no_fault_of_a_trial():
         with storing():
             storage.get_all_studies()
     storage.close()
+
+
+@pytest.mark.parametrize("name", ["{lr}", "{", "a?b=c", "per%41cent", "ha#sh", "all {of} %7B them?"])
+def test_a_directory_may_be_called_anything(tmp_path, name):
+    """Neither Optuna nor SQLAlchemy reads a path as a pattern or as the query of a URL."""
+    folder = tmp_path / "here" / name
+    study = study_in(folder / "study.db")
+    reserve(study, 2)
+    close_storage(study._storage)
+    assert len(study_in(folder / "study.db").trials) == 2
+    assert [path.name for path in (tmp_path / "here").iterdir()] == [name]
+
+
+def test_a_password_may_have_braces():
+    """The server is looked for; no part of the URL is taken for a field to fill in."""
+    pytest.importorskip("psycopg", reason="it is an extra: pip install 'hpometrics[postgresql]'")
+    with pytest.raises(DiskError, match="the study cannot be reached"):
+        open_storage("postgresql+psycopg://ada:{secret}@localhost:1/studies")

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import optuna
 import pytest
 
 from hpometrics.objective import MINIMIZE
 from hpometrics.search.optuna_backend import claim, open_storage, open_study, reserve
+from hpometrics.search.optuna_study import REASON
+from hpometrics.search.record import TrialRecord, TrialState
 from hpometrics.search.shared_record import BEAT, OWNER
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.leases import TrialLeases
@@ -91,3 +95,62 @@ def test_a_worker_beats_while_it_holds_a_trial(study, leases):
 def test_a_trial_beyond_the_budget_is_left_alone(leases):
     """Slots that a proxy could not keep others from adding are nobody's."""
     assert not leases("here").take(2)
+
+
+def test_of_two_who_see_that_a_trial_is_free_one_takes_it(study, leases):
+    """Both have waited long enough; it is the first one's before its run has begun."""
+    here, there, third = leases("here", 3600.0), leases("there"), leases("third")
+    begun(study, here)
+    assert not there.take_orphan(0) and not third.take_orphan(0)
+    assert there.take_orphan(0)
+    assert not third.take_orphan(0)
+
+
+def test_who_takes_a_trial_has_the_study_for_itself(tmp_path, monkeypatch, leases):
+    """What was seen before the study was locked is looked at again: another may have taken it since."""
+    study = open_study(open_storage(tmp_path / "study.db"), "s", {"loss": MINIMIZE})
+    reserve(study, 1)
+    here, there = leases("here", 3600.0), leases("there")
+    for one in (here, there):
+        one.attend(study)
+    trial, _ = begun(study, here)
+    assert not there.take_orphan(0)
+
+    @contextmanager
+    def late(storage, name):
+        trial.set_user_attr(OWNER, ["another", "elsewhere"])
+        yield
+
+    monkeypatch.setattr("hpometrics.sweep.leases.exclusive", late)
+    assert not there.take_orphan(0)
+    assert there.held == []
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["at work", "ended"])
+def test_what_a_trial_of_another_came_to_is_not_told(study, leases, ended):
+    """However short it was, and whether the other is at work or has told already."""
+    here = leases("here", 3600.0)
+    trial, _ = begun(study, here)
+    trial.set_user_attr(OWNER, ["another", "elsewhere"])
+    if ended:
+        study.tell(0, 0.25)
+    record = TrialRecord(0, {}, TrialState.FAILED, reason="too late")
+    assert not here.tell(study, trial, record)
+    assert REASON not in study.trials[0].user_attrs
+    assert study.trials[0].value == (0.25 if ended else None)
+
+
+def test_a_trial_that_ended_meanwhile_is_no_error(tmp_path, study, leases):
+    """Behind a proxy nothing is locked: its run is stopped, what it came to is not told, nobody takes it."""
+    here, there = leases("here", 3600.0), leases("there")
+    trial, reporter = begun(study, here)
+    assert not there.take_orphan(0)
+    study.tell(0, 0.25)
+    folder = tmp_path / "here/trials/0000"
+    folder.mkdir(parents=True)
+    (folder / "epochs.jsonl").touch()
+    with pytest.raises(optuna.TrialPruned, match="another worker has taken trial 0"):
+        reporter.report(0, 0.5, 0.5, {"loss": 0.5}, final=True)
+    assert not here.tell(study, trial, TrialRecord(0, {}, TrialState.FAILED))
+    assert not there.take_orphan(0) and there.held == []
+    assert here.begin(trial) is not reporter and here.is_lost(trial)
