@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 from panel import CONTENDERS
-from panels import PANELS, Panel
+from panels import PANELS, Batches, Panel
 
 from hpometrics.metrics.features import BINARY, CATEGORY
 
@@ -51,14 +51,22 @@ def resident(mark: str) -> float:
     return int(found[1]) / 1024
 
 
+def warming(panel: Panel, batches: Batches) -> Batches:
+    """The first four batches, or as many as have every class, without which scikit-learn measures nothing."""
+    few, classes = 4, panel.columns if panel.output.type == CATEGORY else 0
+    while few < len(batches) and len(torch.cat([target for _, target in batches[:few]]).unique()) < classes:
+        few *= 2
+    return batches[:few]
+
+
 def measure_alone(panel_name: str, contender: str) -> None:
     """Print the MiB beyond the data that one contender needs for a panel."""
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", category=UserWarning, module="torchmetrics")
     panel, measure = PANELS[panel_name], CONTENDERS[contender]
     batches = panel.draw()
-    few = min(len(batches), 4)
-    measure(replace(panel, rows=sum(len(target) for _, target in batches[:few])), batches[:few])
+    few = warming(panel, batches)
+    measure(replace(panel, rows=sum(len(target) for _, target in few)), few)
     gc.collect()  # a metric is a cycle: what warming left would be freed at any moment of the run
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
