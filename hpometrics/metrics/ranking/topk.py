@@ -2,7 +2,7 @@
 
 On the CPU in two steps: the k-th largest of the maxima of disjoint groups of columns bounds the k-th score
 from below, so that the few scores from that bound on hold the list and everything tied with its last place;
-these alone are sorted, by one integer key of score and column. Equal scores keep the order of their
+these alone are sorted, by one integer key of score and place. Equal scores keep the order of their
 columns, whatever the batch and the number of threads. On a device `torch.topk` decides.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 _GROUP = 16  # columns in a group at least; from 6 to 16 the time is the same
 _LONG = 8  # a row with more candidates than so many times k is sorted on its own
 _LOWEST = np.finfo(np.float32).min
-_LAST = (0x7F800000 << 32) | 0xFFFFFFFF  # the key of -inf in column -1, which comes after all others
+_LAST = (0x7F800000 << 32) | 0xFFFFFFFF  # the key of -inf in place -1, which comes after all others
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
@@ -69,9 +69,9 @@ def _in_two_steps(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     first = np.arange(rows + 1) * width
     counts = np.diff(flat.searchsorted(first))
     found = numbers.reshape(-1).take(flat)
-    flat -= first[:-1].repeat(counts)
-    values, columns = _read(_smallest(_keys(found, flat), counts, k))
-    return torch.from_numpy(values), torch.from_numpy(columns)
+    values, places = _read(_smallest(_keys(found, flat), counts, k))
+    places -= first[:-1, None]
+    return torch.from_numpy(values), torch.from_numpy(np.maximum(places, -1, out=places))
 
 
 def _bounds(scores: Tensor, k: int) -> Floats:
@@ -108,16 +108,16 @@ def _candidates(numbers: Floats, bounds: Floats) -> Integers:
     return found
 
 
-def _keys(values: Floats, columns: Integers) -> Integers:
-    """Integers that rise as scores fall and, among equal scores, as columns rise."""
+def _keys(values: Floats, places: Integers) -> Integers:
+    """Integers that rise as scores fall and, among equal scores, as places rise."""
     keys = _rising((0 - values).view(np.int32)).astype(np.int64)  # both zeros become 0.0
     keys <<= 32
-    keys |= columns
+    keys |= places
     return keys
 
 
 def _read(keys: Integers) -> tuple[Floats, Integers]:
-    """Scores and columns of keys; of the last key -inf and -1."""
+    """Scores and places of keys; of the last key -inf and -1."""
     values: Floats = 0 - _rising((keys >> 32).astype(np.int32)).view(np.float32)
     return values, keys.astype(np.int32).astype(np.int64)
 
