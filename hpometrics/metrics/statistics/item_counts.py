@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..outputs import Outputs
 from ..ranking.lists import Lists
 from .cutoffs import AtCutoffs, rankings_in
-from .placed import placed_sums, weighed
+from .placed import placed_between, weighed
 from .statistic import Reduction
 
 Of = Literal["lists", "hits"]
@@ -19,6 +20,8 @@ Of = Literal["lists", "hits"]
 
 class ItemCounts(AtCutoffs):
     """How often each item is recommended, or recommended and relevant, in lists of each cut-off.
+
+    Places between two cut-offs are counted once; a cut-off is the sum of those up to it.
 
     Args:
         of: `lists` counts items of lists, `hits` those that are relevant to the user.
@@ -50,16 +53,17 @@ class ItemCounts(AtCutoffs):
         lists = ranked.lists
         plain = self.params["of"] == "lists" and batch.weight is None
         counted = None if plain else weighed(self._counted(lists), batch.weight)
-        counts = placed_sums(lists.items, counted, self.cutoffs, ranked.num_items)
-        self.add(counts=counts, users=batch.weights.sum())
+        counts = placed_between(lists.items, counted, self.cutoffs, ranked.num_items)
+        users = counts.new_full((), len(batch)) if batch.weight is None else batch.weight.sum()
+        self.add(counts=counts, users=users)
 
     def _counted(self, lists: Lists) -> Tensor:
         """Which places count, (rows, depth) bool."""
         return lists.hits if self.params["of"] == "hits" else lists.real
 
     def at(self, cutoff: int) -> Tensor:
-        """How often each item stands in lists of a cut-off, (items,)."""
-        return self._state["counts"][self.place(cutoff)]
+        """How often each item stands in lists of a cut-off, (items,) float64."""
+        return self.derived("counts", _up_to_each)[self.place(cutoff)]
 
     @property
     def users(self) -> Tensor:
@@ -68,3 +72,7 @@ class ItemCounts(AtCutoffs):
 
     def _size(self, batch: Outputs) -> int:
         return rankings_in(batch).num_items
+
+
+def _up_to_each(counted: ItemCounts) -> Tensor:
+    return counted._state["counts"].cumsum(0, dtype=torch.float64)

@@ -13,7 +13,16 @@ from .tally import tally
 def placed_sums(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...], size: int) -> Tensor:
     """Add up what each place of lists is worth, by the number that stands there.
 
-    Places between two cut-offs are added once; a cut-off is the sum of those up to it.
+    The arguments are those of `placed_between`.
+
+    Returns:
+        (cut-offs, size) float64.
+    """
+    return placed_between(numbers, worth, cutoffs, size).cumsum(0, dtype=torch.float64)
+
+
+def placed_between(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...], size: int) -> Tensor:
+    """Add up what places behind one cut-off and up to the next are worth, by the number that stands there.
 
     Args:
         numbers: (rows, depth) int64; -1 counts for nothing.
@@ -22,14 +31,15 @@ def placed_sums(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...],
         size: numbers lie below it.
 
     Returns:
-        (cut-offs, size) float64.
+        (cut-offs, size) int64, or float64 where places are worth something: the places that a cut-off has and
+        the one before has not.
     """
     deepest = cutoffs[-1]
     width = size + 1  # the first of each part is for what counts for nothing
     codes = numbers[:, :deepest] + _beginnings(cutoffs, width).to(numbers.device)
     each = None if worth is None else worth[:, :deepest].reshape(-1)
     sums = tally(codes.view(-1), each, len(cutoffs) * width)
-    return sums.view(len(cutoffs), width)[:, 1:].cumsum(0, dtype=torch.float64)
+    return sums.view(len(cutoffs), width)[:, 1:]
 
 
 @lru_cache(maxsize=8)
