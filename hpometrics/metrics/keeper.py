@@ -151,8 +151,7 @@ class Keeper(torchmetrics.Metric):
     def forget(self) -> None:
         """Forget what is noted beside the states: flags, reason, computed value, count of updates."""
         self._gate.reset()
-        self.undefined_reason = None
-        self.__dict__.update(_update_count=0, _computed=None)
+        self.__dict__.update(undefined_reason=None, _update_count=0, _computed=None)
 
     def _refuse_if_shared(self, call: str) -> None:
         if self.kept_by_others and self.kept:

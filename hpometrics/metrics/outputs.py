@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
@@ -92,7 +92,7 @@ class Outputs:
         self.weight: Tensor | None = None if weight is None else as_tensor(weight, "sample_weight=").double()
         self.extras: Mapping[str, Any] = extras
         self.target: Tensor = self._target_of(target)
-        self._blocks: dict[str, Any] = {}
+        self._blocks: dict[Hashable, Any] = {}
         self._kind: Kind | Literal[False] | None = None
 
     def _target_of(self, target: Any) -> Tensor:
@@ -250,7 +250,7 @@ class Outputs:
         if kind not in self.records and not derivable(kind, frozenset(self.given), self.feature):
             raise MetricInputError(f"{reader} reads {kind}: {underivable(kind, self.given, self.feature)}")
 
-    def block(self, name: str, make: Callable[[Outputs], T]) -> T:
+    def block(self, name: Hashable, make: Callable[[Outputs], T]) -> T:
         """Return what is kept under this name, made by `make(self)` the first time it is asked for."""
         if name not in self._blocks:
             self._blocks[name] = make(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Self, TypeVar
 
 import torch
@@ -45,7 +45,7 @@ class TiledBatch(Outputs):
         given = update.scoring
         self.given: dict[InputType, Tensor] = {LOGITS: given.scores} if isinstance(given, GivenScores) else {}
         self.extras, self.records, self.soft = update.extras, {}, None
-        self._blocks: dict[str, Any] = {}
+        self._blocks: dict[Hashable, Any] = {}
         self._kind = False
 
     @property
@@ -126,7 +126,7 @@ class TiledBatch(Outputs):
         part._begin(self.feature, update)
         return part
 
-    def _once(self, name: str, make: Callable[[], T]) -> T:
+    def _once(self, name: Hashable, make: Callable[[], T]) -> T:
         return self.block(name, lambda _: make())
 
     def _measured(
