@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .autograd import without_autograd
 from .features import CATEGORY, LOGITS
+from .joining import Joining
 from .likeness import Likeness, Part, part_of
 from .outputs import Outputs
 from .statistics.apart import FEW
@@ -33,17 +34,22 @@ class Gathering:
     a kind (same outputs, dtypes and widths) at once; small ones that follow are copied and counted together,
     at the latest before anyone reads the statistics. A gathered batch has passed every check, so that to
     count it later cannot fail. On a device, where rows are counted without waiting for them, nothing is
-    gathered.
+    gathered. Of rankings the lists wait, see `Joining`.
     """
 
     def __init__(self, statistics: Iterable[Statistic]) -> None:
         every = list(statistics)
-        self._direct = [statistic for statistic in every if not statistic.regroups]
         self._regrouped = [statistic for statistic in every if statistic.regroups]
+        self._joining = Joining(statistic for statistic in every if statistic.joins)
+        self._direct = [statistic for statistic in every if not (statistic.regroups or statistic.joins)]
         self.forget()
 
     def forget(self) -> None:
         """Drop what is gathered: the statistics are about to be reset."""
+        self._joining.forget()
+        self._forget_rows()
+
+    def _forget_rows(self) -> None:
         self._first: Outputs | None = None
         self._likeness: Likeness | None = None
         self._room: tuple[Tensor, ...] = ()
@@ -91,12 +97,13 @@ class Gathering:
         Raises:
             MetricInputError: it does not fit; nothing has been counted.
         """
-        for statistic in self._direct:
+        for statistic in (*self._direct, *self._joining.statistics):
             statistic.prepare(batch)
         for statistic in self._direct:
             statistic.check(batch)
+        self._joining.check(batch)
         if self._first is None or self._first.kind != batch.kind:
-            self.settle()
+            self._settle_rows()
             for statistic in self._regrouped:
                 statistic.check(batch)
 
@@ -104,6 +111,7 @@ class Gathering:
         """Add a batch that every statistic has agreed to."""
         for statistic in self._direct:
             statistic.update(batch)
+        self._joining.add(batch)
         if self._first is None:
             self._count(batch)
             self._begin(batch)
@@ -115,10 +123,14 @@ class Gathering:
 
     def settle(self) -> None:
         """Count what is gathered; whoever reads, moves or merges the statistics calls this first."""
+        self._joining.settle()
+        self._settle_rows()
+
+    def _settle_rows(self) -> None:
         if self._first is None:
             return
         self._count_kept()
-        self.forget()  # what the statistics hold may change before the next batch
+        self._forget_rows()  # what the statistics hold may change before the next batch
 
     def _begin(self, batch: Outputs) -> None:
         """Note what the batches to be gathered are like; nothing of this one stays alive."""

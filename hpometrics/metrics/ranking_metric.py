@@ -200,6 +200,9 @@ class ListMetric(BaseMetric):
     """Whether users without a relevant item count too."""
     void: ClassVar[str] = "no user has a relevant item"
     """Why there is no value where no user has one."""
+    of_lists: ClassVar[bool] = False
+    """Whether the formula that a class gives reads lists and side data alone and refuses nothing of them, so
+    that the lists of several batches may be measured together; it is not passed on to another formula."""
 
     def __init__(self, k: int | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -207,7 +210,8 @@ class ListMetric(BaseMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
-        return means_of_users(self.output, self.formula, self.of_batch, (self.k or 0,))
+        cutoffs, of_lists = (self.k or 0,), _of_lists(type(self))
+        return means_of_users(self.output, self.formula, self.of_batch, cutoffs, of_lists=of_lists)
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a value."""
@@ -297,6 +301,12 @@ def _cutoff(metric: Metric, k: int) -> int:
             "without k the whole ranking counts"
         )
     return k
+
+
+def _of_lists(cls: type[ListMetric]) -> bool:
+    """Whether the class that gives the formula says that it reads lists alone."""
+    giver = next(c for c in cls.__mro__ if {"values", "values_in", "of_batch"} & vars(c).keys())
+    return bool(vars(giver).get("of_lists", False))
 
 
 def mean_over_users(metric: Metric, k: int | None, void: str = "no user has a relevant item") -> Tensor:

@@ -188,6 +188,7 @@ class UserCoverage(ListMetric):
 
     objective = MAXIMIZE
     family = "coverage"
+    of_lists = True
     draw_batch = staticmethod(shortened)
 
     def values(self, cut: Cut) -> Tensor:
@@ -217,6 +218,7 @@ class UserCoverageAtN(ListMetric):
 
     objective = MAXIMIZE
     family = "coverage"
+    of_lists = True
     every_user = True
     void = "no user counts"
     draw_batch = staticmethod(shortened)

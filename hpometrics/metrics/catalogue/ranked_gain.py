@@ -52,6 +52,7 @@ class RankingDCG(ListMetric):
 
     objective = MAXIMIZE
     family = "gain"
+    of_lists = True
 
     def __init__(self, k: int | None = None, gain: Gain = "linear", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -96,6 +97,7 @@ class RankingNDCG(RankingDCG):
 
     objective = MAXIMIZE
     family = "gain"
+    of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
         """Divide the gain by that of an ideal list."""
@@ -131,6 +133,7 @@ class RankBiasedPrecision(ListMetric):
 
     objective = MAXIMIZE
     family = "gain"
+    of_lists = True
 
     def __init__(self, k: int | None = None, p: float = 0.8, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -167,6 +170,7 @@ class ExpectedReciprocalRank(ListMetric):
 
     objective = MAXIMIZE
     family = "gain"
+    of_lists = True
 
     def __init__(self, k: int | None = None, max_grade: int = 4, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)

@@ -39,6 +39,7 @@ class RankingPrecision(ListMetric):
 
     objective = MAXIMIZE
     family = "relevance"
+    of_lists = True
 
     def __init__(self, k: int, shown: bool = False, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -69,6 +70,7 @@ class RankingRecall(ListMetric):
 
     objective = MAXIMIZE
     family = "relevance"
+    of_lists = True
 
     def __init__(self, k: int, capped: bool = False, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -101,6 +103,7 @@ class HitRate(ListMetric):
 
     objective = MAXIMIZE
     family = "relevance"
+    of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
         """Ask whether there is a hit."""
@@ -111,6 +114,7 @@ class _WeighedHits(ListMetric):
     """The weighted harmonic mean of precision and recall of a user, whose beta a subclass gives."""
 
     beta: float
+    of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
         """Divide hits, written without the two shares, so that no hit is 0."""

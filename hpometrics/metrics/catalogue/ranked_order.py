@@ -42,6 +42,7 @@ class MeanReciprocalRank(ListMetric):
 
     objective = MAXIMIZE
     family = "order"
+    of_lists = True
 
     def __init__(self, k: int | None = None, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -84,6 +85,7 @@ class MeanAveragePrecision(ListMetric):
 
     objective = MAXIMIZE
     family = "order"
+    of_lists = True
 
     def __init__(self, k: int | None = None, norm: Norm = "min", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -119,6 +121,7 @@ class MeanAverageRecall(ListMetric):
 
     objective = MAXIMIZE
     family = "order"
+    of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
         """Add up recall at the hits."""

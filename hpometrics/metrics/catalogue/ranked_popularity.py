@@ -48,6 +48,7 @@ class _LongTail(_OfTail, ListMetric):
     """A count of list items in the long tail: the items that are not the most popular ones."""
 
     objective = MAXIMIZE
+    of_lists = True
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count the items in the tail."""
@@ -173,6 +174,7 @@ class ARP(_ByPopularity, ListMetric):
     """
 
     objective = MINIMIZE
+    of_lists = True
     void = "no user has a relevant item and a list"
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:

@@ -100,6 +100,17 @@ class RankingBatch(TiledBatch):
         groups = self.side.user_groups
         return groups[known_users(self.users, len(groups), "user_groups", "groups of users are told")]
 
+    @property
+    def catalogue(self) -> int | None:
+        """The size of the catalogue, None where nothing tells it."""
+        return self._update.num_items
+
+    def with_lists(self, lists: Lists, weight: Tensor | None = None) -> RankingBatch:
+        """Return a batch over the same catalogue that has these lists and these weights, and nothing else."""
+        made = self._made(self._update.without_scores(lists.relevant, weight))
+        made._blocks["lists"], made._depth = lists, lists.depth
+        return made
+
     def reach(self, k: int) -> None:
         """Ask for lists of at least k items, before anyone reads them."""
         self._depth = max(self._depth, k)
@@ -119,7 +130,7 @@ class RankingBatch(TiledBatch):
 
     def cuts(self, cutoffs: tuple[int, ...]) -> list[Cut]:
         """Cut the lists at each k; 0, which comes first, is the whole ranking."""
-        return self._once(f"cuts at {cutoffs}", lambda: self._cut(cutoffs))
+        return self._once(("cuts", cutoffs), lambda: self._cut(cutoffs))
 
     def _cut(self, cutoffs: tuple[int, ...]) -> list[Cut]:
         some = tuple(k for k in cutoffs if k)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar
 
 import torch
@@ -45,6 +45,13 @@ class Lists:
         self._best = best
         self._cuts: dict[tuple[int, ...], Cut] = {}
 
+    @classmethod
+    def joined(cls, parts: Sequence[Lists]) -> Lists:
+        """Put the lists of several batches, of one depth and without grades, one below the other."""
+        own = [torch.cat(tensors) for tensors in zip(*(part._own for part in parts), strict=True)]
+        best = partial(of_lengths, own[-1], parts[0].depth)
+        return cls(*own, best=best, graded=False)
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -52,6 +59,10 @@ class Lists:
     def depth(self) -> int:
         """The length of the lists."""
         return self.values.shape[1]
+
+    @property
+    def _own(self) -> tuple[Tensor, ...]:
+        return self.values, self.columns, self.items, self.grades, self.relevant
 
     @cached_property
     def ideal(self) -> Tensor:
@@ -91,7 +102,7 @@ class Lists:
     @cached_property
     def full(self) -> bool:
         """Whether no list ends early, as far as that is known without waiting for a device."""
-        return on_host(self.items) and not (self.items.numpy()[:, -1] < 0).any()
+        return on_host(self.items) and bool(self.items.numpy()[:, -1].min(initial=0) >= 0)
 
     @cached_property
     def places(self) -> Tensor:
@@ -139,10 +150,13 @@ class Lists:
         """In which column a list of each k ends, (cutoffs,) int64."""
         return k - 1
 
+    def alone(self) -> Lists:
+        """Return the same lists, none with grades, without the batch that they are of."""
+        return Lists(*self._own, best=partial(of_lengths, self.relevant, self.depth), graded=False)
+
     def part(self, start: int, stop: int) -> Lists:
         """Return the lists of some rows."""
-        own = (self.values, self.columns, self.items, self.grades, self.relevant)
-        parts = (tensor[start:stop] for tensor in own)
+        parts = (tensor[start:stop] for tensor in self._own)
         return Lists(*parts, best=lambda: self.ideal[start:stop], graded=self.graded)
 
 
@@ -205,7 +219,7 @@ class Cut:
         if lists.graded or len(lists) <= lists.depth:
             return self.sum(worth(lists.ideal), weights)
         sums = self.sum(worth(of_each_length(lists.depth, weights.device)), weights)
-        return sums.index_select(0, lists.relevant.clamp(max=lists.depth))
+        return sums[lists.relevant.clamp(max=lists.depth)]
 
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
@@ -23,7 +24,7 @@ from .reading import (
     read_target,
     read_users,
 )
-from .relevance import DenseRelevance, Relevance
+from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import GivenScores, Scoring
 from .side import SideData
 
@@ -111,6 +112,16 @@ class Update:
     def scored(self, scores: Tensor, weight: Tensor) -> Update:
         """Return the same with other scores and weights of the rows."""
         return replace(self, scoring=GivenScores(scores), weight=weight)
+
+    def without_scores(self, counts: Tensor, weight: Tensor | None) -> Update:
+        """Return rows over no columns, with so many relevant items each, for lists that are found."""
+        rows, device = len(counts), counts.device
+        none = Interactions(torch.zeros(rows + 1, dtype=torch.int64, device=device), counts[:0])
+        return replace(
+            self, scoring=GivenScores(torch.empty(rows, 0, device=device)), weight=weight,
+            relevance=SparseRelevance(none, 0, counts), target=counts, items=None, users=None, hidden=None,
+            extras={},
+        )  # fmt: skip
 
     @classmethod
     def _read(

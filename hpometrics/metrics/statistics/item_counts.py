@@ -34,6 +34,11 @@ class ItemCounts(AtCutoffs):
     def __init__(self, of: Of = "lists", cutoffs: tuple[int, ...] = ()) -> None:
         super().__init__(cutoffs, of=of)
 
+    @property
+    def joins(self) -> bool:
+        """It reads the items of lists, and their hits."""
+        return True
+
     def check(self, batch: Outputs) -> None:
         """Make sure that the size of the catalogue is known, and that of the batches before.
 

@@ -29,7 +29,8 @@ class Statistic:
     only all rows together show, such as their order, says `pools_tasks = True`: the value of several tasks is
     then that of all their rows, not the mean of the tasks' values. One whose
     `check` looks at shapes only may say `regroups = True`: it is then given small batches joined and very
-    large ones cut, and is asked once for a run of batches of one kind whether they fit.
+    large ones cut, and is asked once for a run of batches of one kind whether they fit. One that reads of
+    rankings their lists, weights and side data alone, and refuses none of these, may say that it `joins`.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]]
@@ -61,6 +62,11 @@ class Statistic:
     def empty(self) -> bool:
         """True until the first row."""
         return not self._state
+
+    @property
+    def joins(self) -> bool:
+        """Whether it may be given the lists of several batches of rankings as one."""
+        return False
 
     def join(self, other: Self) -> None:
         """Take over what another statistic of the same identity is wanted for, such as its cut-offs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property, lru_cache
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -65,32 +66,50 @@ class UserMeans(FormulaMeans[Measure]):
             these and their weights.
         cutoffs: the lengths of lists to be measured; 0 is the whole ranking and comes first, none a
             formula without lists.
+        of_lists: whether the formula reads lists and side data alone, and refuses nothing of them.
     """
+
+    def __init__(
+        self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = (), *, of_lists: bool = False
+    ) -> None:
+        super().__init__(owner, measure, cutoffs)
+        self._of_lists = of_lists
+
+    def fresh(self) -> Self:
+        """Return an empty one of the same formula and cut-offs."""
+        made = super().fresh()
+        made._of_lists = self._of_lists
+        return made
+
+    @property
+    def joins(self) -> bool:
+        """Whether the formula reads lists that end."""
+        return self._of_lists and bool(self.cutoffs) and 0 not in self.cutoffs
 
     def check(self, batch: Outputs) -> None:
         """Measure the batch; nothing is added yet, so that the formula may refuse it."""
-        self._measured(rankings_in(batch))
+        self._measured(batch)
 
     def update(self, batch: Outputs) -> None:
         """Add what was measured."""
-        self.add(**self._measured(rankings_in(batch)).sums)
+        self.add(**self._measured(batch).sums)
 
     def mean(self, cutoff: int | None = None) -> Tensor:
         """The mean over users at a cut-off, nan where no user has a value."""
-        means = self.derived("means", lambda own: own._state["total"] / own._state["weight"])
+        means = self.derived("means", lambda own: (own._state["total"] / own._state["weight"]).unbind())
         return means[self.place(cutoff)].clone()
 
     def of_rows(self, batch: Outputs, cutoff: int | None = None) -> RowValues:
         """Measure each row at a cut-off; one without a value weighs 0."""
-        measured, column = self._measured(rankings_in(batch)), self.place(cutoff)
+        measured, column = self._measured(batch), self.place(cutoff)
         return RowValues(measured.values[:, column], measured.weights[:, column])
 
-    def _measured(self, batch: RankingBatch) -> Measured:
+    def _measured(self, batch: Outputs) -> Measured:
         """Measure the batch once, however often it is asked for."""
-        return batch.block(f"users of {self.params['owner']} at {self.cutoffs}", self._weighed)
+        return batch.block(("users", self.params["owner"], self.cutoffs), self._weighed)
 
     def _weighed(self, batch: Outputs) -> Measured:
         ranked = rankings_in(batch)
         measured = self._measure(ranked, self.cutoffs)
         values, own = measured if isinstance(measured, tuple) else (measured, None)
-        return Measured(values.double(), own, batch.weight)
+        return Measured(values if values.dtype is torch.float64 else values.double(), own, batch.weight)

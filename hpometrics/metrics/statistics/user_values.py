@@ -101,11 +101,17 @@ class UserValues(UserMeans):
 
 
 def means_of_users(
-    output: OutputFeature, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()
+    output: OutputFeature,
+    owner: str,
+    measure: Measure,
+    cutoffs: tuple[int, ...] = (),
+    *,
+    of_lists: bool = False,
 ) -> dict[str, Statistic]:
     """Make the statistics of a formula over users: they keep their values too where the output says so."""
-    kind = UserValues if isinstance(output, Ranking) and output.per_user else UserMeans
-    return {"users": kind(owner, measure, cutoffs), **popularity_of_users(output)}
+    if isinstance(output, Ranking) and output.per_user:
+        return {"users": UserValues(owner, measure, cutoffs), **popularity_of_users(output)}
+    return {"users": UserMeans(owner, measure, cutoffs, of_lists=of_lists), **popularity_of_users(output)}
 
 
 def _averaged(rows: Taken) -> tuple[Tensor, Tensor]:

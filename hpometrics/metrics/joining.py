@@ -1,0 +1,108 @@
+"""Joining: the lists of batches of rankings are measured together, for the same values.
+
+What forty formulas cost beside the lists are calls, as many for ten users as for thousands: a batch of few
+users then pays for finding its lists and for little else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from .autograd import without_autograd
+from .outputs import Outputs
+from .ranking.batch import RankingBatch
+from .ranking.host import on_host
+from .ranking.lists import Lists
+from .statistics.cutoffs import rankings_in
+from .statistics.statistic import Statistic
+
+_MOST = 1 << 18  # places of lists that wait at most; to measure them takes some tens of bytes a place
+
+Kind = tuple[int, int | None, bool]
+
+
+class Joining:
+    """What stands between ranked lists and the statistics that read nothing else of a batch.
+
+    The first batch of a kind is measured at once, so that it may be refused. Of those that follow the lists
+    are kept and measured together, at the latest before anyone reads the statistics. Lists with grades do not
+    wait, as only their target tells their ideal order, nor do those on a device.
+    """
+
+    def __init__(self, statistics: Iterable[Statistic]) -> None:
+        self.statistics = list(statistics)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what waits: the statistics are about to be reset."""
+        self._kind: Kind | None = None
+        self._empty: RankingBatch | None = None  # a batch of the kind, without rows
+        self._waiting: list[tuple[Lists, Tensor | None]] = []
+        self._places = 0
+
+    def check(self, batch: Outputs) -> None:
+        """Ask the statistics whether the batch fits, once for a kind.
+
+        Raises:
+            MetricInputError: it does not fit; nothing has been counted.
+        """
+        if not self.statistics or (self._kind is not None and _kind_of(rankings_in(batch)) == self._kind):
+            return
+        self.settle()
+        for statistic in self.statistics:
+            statistic.check(batch)
+
+    def add(self, batch: Outputs) -> None:
+        """Add a batch that the statistics have agreed to."""
+        if not self.statistics:
+            return
+        ranked = rankings_in(batch)
+        if self._kind is None:
+            self._count(ranked)
+            self._begin(ranked)
+        elif ranked.lists.items.numel() > _MOST // 2:  # not worth a copy
+            self._count(ranked)
+        else:
+            self._keep(ranked)
+
+    def settle(self) -> None:
+        """Measure what waits; whoever reads, moves or merges the statistics calls this first."""
+        self._count_waiting()
+        self.forget()  # what the statistics hold may change before the next batch
+
+    def _begin(self, batch: RankingBatch) -> None:
+        """Note what the batches to be joined are like; nothing of this one stays alive."""
+        self._kind = _kind_of(batch)
+        if self._kind is not None:
+            self._empty = batch.with_lists(Lists.joined([batch.lists.part(0, 0)]))
+
+    def _keep(self, batch: RankingBatch) -> None:
+        lists = batch.lists.alone()
+        if self._places + lists.items.numel() > _MOST:
+            self._count_waiting()
+        weight = None if batch.weight is None else batch.weight.clone()  # it may be the caller's
+        self._waiting.append((lists, weight))
+        self._places += lists.items.numel()
+
+    def _count_waiting(self) -> None:
+        waiting, self._waiting, self._places = self._waiting, [], 0
+        if not waiting or self._empty is None:
+            return
+        weights = [weight for _, weight in waiting if weight is not None]
+        with without_autograd():
+            lists = Lists.joined([lists for lists, _ in waiting])
+            self._count(self._empty.with_lists(lists, torch.cat(weights) if weights else None))
+
+    def _count(self, batch: RankingBatch) -> None:
+        for statistic in self.statistics:
+            statistic.update(batch)
+
+
+def _kind_of(batch: RankingBatch) -> Kind | None:
+    """What two batches have in common whose lists may be joined; None of one whose lists may not."""
+    if batch.relevance.graded or not on_host(batch.target):
+        return None
+    return batch.lists.depth, batch.catalogue, batch.weight is not None
