@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ..metrics import store
-from . import elsewhere
+from . import elsewhere, sweep_file
 from .index import build_index
 from .markdown import page, with_table
 
@@ -21,6 +21,7 @@ def main(directory: str = ".") -> None:
         _write(readme, with_table(readme.read_text(encoding="utf8")))
         _write(readme.parent / "docs" / "metrics.md", page())
         _write(readme.parent / "docs" / "rankings.md", elsewhere.page())
+        _write(readme.parent / "docs" / "sweep_file.md", sweep_file.page())
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,0 +1,107 @@
+"""The sweep file, key by key: `docs/sweep_file.md`, printed from the schema that checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..sweep.schema import json_schema
+
+_HEAD = """# The sweep file, key by key
+
+Printed by `make index` from the model that checks a file; `hpometrics schema` gives it to editors.
+[sweeps.md](sweeps.md) says what the parts are for.
+"""
+_TITLES = {
+    "Engine": "engine", "FloatDimension": "space: float", "IntDimension": "space: int",
+    "ChoiceDimension": "space: choice", "ValueDimension": "space: value", "Metrics": "metrics",
+    "MetricMapping": "metrics: an entry", "CombineMapping": "metrics: a combination",
+    "TermMapping": "metrics: a term of it", "ExampleCounts": "metrics: track_examples", "Search": "search",
+    "Backend": "backend", "OptunaBackend": "backend: optuna", "RayBackend": "backend: ray",
+    "Resources": "backend: ray: resources", "Budget": "budget", "Results": "results",
+}  # fmt: skip
+"""The parts of a file in the order in which one writes them, and where each stands."""
+
+Schema = Mapping[str, Any]
+
+
+def page() -> str:
+    """Give the text of `docs/sweep_file.md`."""
+    schema = json_schema()
+    parts = schema["definitions"]
+    lines = [_HEAD, *_table(schema, parts)]
+    for name, title in _TITLES.items():
+        lines += ["", f"## {title}", "", _meaning(parts[name], parts), "", *_table(parts[name], parts)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(part: Schema, parts: Schema) -> Iterator[str]:
+    """A row for each key: what it takes, what holds without it, what it means."""
+    yield "| key | takes | without it | |"
+    yield "|---|---|---|---|"
+    for key, value in part["properties"].items():
+        default = "wanted" if key in part.get("required", ()) else _default(value)
+        yield f"| `{key}` | {', '.join(_taken(value))} | {default} | {_meaning(value, parts)} |"
+
+
+def _meaning(value: Schema, parts: Schema) -> str:
+    """Its own description, or that of the part that it stands for."""
+    text = value.get("description") or parts.get(_part(value), {}).get("description", "")
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _part(value: Schema) -> str:
+    reference: str = value.get("$ref", "")
+    return reference.rpartition("/")[2]
+
+
+def _default(value: Schema) -> str:
+    default = value.get("default")
+    if default is None or isinstance(default, (dict, list)):
+        return ""
+    if _is_duration(value):
+        return f"`{default:g}s`"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _taken(value: Schema) -> list[str]:
+    """Say which values a schema lets through, in words; names that editors offer are not listed."""
+    if part := _part(value):
+        return [f"[a mapping](#{_anchor(_TITLES[part])})"]
+    if "const" in value or "enum" in value:
+        return [f"`{one}`" for one in value.get("enum", [value.get("const")])]
+    options = value.get("anyOf") or value.get("oneOf")
+    return _any_of(options) if options else [_plain(value)]
+
+
+def _any_of(options: list[Schema]) -> list[str]:
+    offered = {"type": "string"} in options and any("enum" in option for option in options)
+    kept = [option for option in options if option != {"type": "null"} and not (offered and "enum" in option)]
+    single = [word for option in kept if option.get("type") != "array" for word in _taken(option)]
+    lists = [option for option in kept if option.get("type") == "array"]
+    alike = bool(single) and all(set(_taken(option["items"])) <= set(single) for option in lists)
+    words = [*single, *("a list of these" if alike else _plain(option) for option in lists)]
+    return list(dict.fromkeys(words))
+
+
+def _plain(value: Schema) -> str:
+    kind = str(value.get("type"))
+    if kind in ("integer", "number"):
+        word = "a whole number" if kind == "integer" else "a number"
+        return word + (f" from {value['minimum']}" if "minimum" in value else "")
+    if kind == "array":
+        words = _taken(value["items"]) if value["items"] else []
+        linked = any("](" in word for word in words)
+        return f"a list of {' or '.join(words)}" if linked else "a list"
+    if _is_duration(value):
+        return "a duration: `90s`, `10m`, `2h`"
+    return {"string": "text", "boolean": "`true`, `false`", "object": "a mapping"}.get(kind, "any value")
+
+
+def _is_duration(value: Schema) -> bool:
+    return "smhd" in value.get("pattern", "")
+
+
+def _anchor(title: str) -> str:
+    """The anchor that a heading has on a page of Markdown."""
+    return "".join(mark for mark in title.replace(" ", "-") if mark.isalnum() or mark in "-_")
