@@ -1,4 +1,4 @@
-"""The README is true: its code runs, its file is the shipped one, its table is the registry's."""
+"""README and guides are true: their code runs, their files are the shipped ones, their tables are printed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,69 @@ from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.pareto import front_of, knee_of
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-EXCERPTS = re.findall(r"```py\n# (\S+)\n(.*?)```", README, re.DOTALL)
+PAGES = {
+    path.name: path.read_text(encoding="utf8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+}
+README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine_params.md"]
+BLOCKS = {name: re.findall(r"```python\n(.*?)```", page, re.DOTALL) for name, page in PAGES.items()}
+EXCERPTS = [
+    excerpt for page in PAGES.values() for excerpt in re.findall(r"```py\n# (\S+)\n(.*?)```", page, re.DOTALL)
+]
 
 
 @pytest.mark.ray
-def test_the_code_runs(tmp_path):
-    """Each block runs after those before it, as a reader would type them."""
-    script = tmp_path / "readme.py"
-    script.write_text("\n".join(BLOCKS), encoding="utf8")
+@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks])
+def test_the_code_runs(name, tmp_path):
+    """Each block of a page runs after those before it, as a reader would type them."""
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(BLOCKS[name]), encoding="utf8")
     ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
-    assert "1.0" in ran.stdout.splitlines()
+    assert ran.stdout
+    assert name != "measuring.md" or "1.0" in ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    """Every file that a page links to is there, and every heading within a page."""
+    folder = ROOT if name == "README.md" else ROOT / "docs"
+    headings = {_anchor(heading) for heading in re.findall(r"^#+ (.*)$", PAGES[name], re.MULTILINE)}
+    for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[name]):
+        path, _, heading = target.partition("#")
+        assert target.startswith("http") or not path or (folder / path).is_file(), target
+        assert path or heading in headings, target
+
+
+def _anchor(heading):
+    return "".join(mark for mark in heading.lower().replace(" ", "-") if mark.isalnum() or mark in "-_")
+
+
+def test_the_sums_of_faults_are_those_of_the_card():
+    """The columns of docs/reliability.md, added up: hosts of hpometrics together, the others each alone."""
+    sums = {"hpometrics": [0] * 6, "bare Optuna": [0] * 6, "bare Ray": [0] * 6}
+    for host, *numbers in re.findall(
+        r"^\|[^|]+\| (hpometrics|bare \w+)[^|]*" + r"\| (\d+) +" * 6, PAGES["reliability.md"], re.MULTILINE
+    ):
+        sums[host] = [total + int(number) for total, number in zip(sums[host], numbers, strict=True)]
+    for host, numbers in sums.items():
+        assert re.search(rf"^\| {host}[^|]* \| {' . '.join(map(str, numbers))} \|$", README, re.MULTILINE), (
+            host
+        )
+
+
+def test_the_end_of_the_quickstart_is_what_is_shown(tmp_path):
+    """Its params, metrics and directions, in these words; numbers are those of one machine."""
+    shown = re.search(r"```text\n(# engine params evaluated.*?)```", README, re.DOTALL)[1]
+    command = [sys.executable, "-m", "hpometrics", "run", "configs/quickstart.yaml", "--set"]
+    ran = subprocess.run(
+        [*command, f"results.dir={tmp_path}/run"], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert _without_numbers(shown) in _without_numbers(ran.stdout)
+
+
+def _without_numbers(text):
+    return re.sub(r" +", " ", re.sub(r"-?\d[\d.e-]*", "#", text))
 
 
 @pytest.mark.parametrize(("path", "excerpt"), EXCERPTS, ids=[path for path, _ in EXCERPTS])
@@ -48,8 +98,8 @@ def test_the_sweep_is_the_quickstart():
 
 
 def test_the_search_of_engine_params_is_the_shipped_one():
-    """The second file shown is `configs/engine_params.yaml`."""
-    shown = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
+    """The file shown is `configs/engine_params.yaml`."""
+    shown = re.search(r"```yaml\n(.*?)```", STAGES, re.DOTALL)[1]
     shipped = (ROOT / "configs/engine_params.yaml").read_text(encoding="utf8")
     assert yaml.safe_load(shown) == yaml.safe_load(shipped)
 
@@ -57,7 +107,7 @@ def test_the_search_of_engine_params_is_the_shipped_one():
 def test_the_front_is_that_of_the_shipped_sweep(tmp_path):
     """It is a front with its knee; its first trials have the params and the sizes that the sweep draws."""
     row = r"  trial (\d+), .*: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
-    shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", README, re.DOTALL)[1])
+    shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", SWEEPS, re.DOTALL)[1])
     points, ways = [(float(accuracy), float(size)) for _, accuracy, size, *_ in shown], [MAXIMIZE, MINIMIZE]
     assert front_of(points, ways) == list(range(len(shown)))
     assert [bool(mark) for *_, mark in shown].index(True) == knee_of(points, ways)
@@ -72,7 +122,7 @@ def test_the_front_is_that_of_the_shipped_sweep(tmp_path):
 
 def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path):
     """The command that is printed finds values by user in the directory that the sweep leaves."""
-    command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", README).groups()
+    command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", SWEEPS).groups()
     fewer = [f"budget.trials={int(last) + 1}", "budget.epochs=1", f"results.dir={tmp_path}/runs/{name}"]
     settings = [part for setting in fewer for part in ("--set", setting)]
     for arguments, home in ((["run", f"configs/{name}.yaml", *settings], ROOT), (command.split(), tmp_path)):
@@ -95,7 +145,7 @@ def test_the_table_is_printed_from_the_registry():
 
 def test_the_evaluation_prints_what_is_shown(tmp_path):
     """The lines of `hpometrics eval`, but for the id of the run."""
-    shown = re.search(r"```text\n(Starting evaluation.*?)```", README, re.DOTALL)[1].splitlines()
+    shown = re.search(r"```text\n(Starting evaluation.*?)```", STAGES, re.DOTALL)[1].splitlines()
     targets = [f"examples.engine_params:{name}" for name in ("PrecisionEvaluation", "LAMBDAS")]
     command = [sys.executable, "-m", "hpometrics", "eval", *targets]
     ran = subprocess.run(
