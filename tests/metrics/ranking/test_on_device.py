@@ -170,3 +170,13 @@ def test_packing_undoes_padding():
     packed = Padded.unpacked(entries).packed()
     for name in ("offsets", "items", "grades"):
         assert torch.equal(getattr(packed, name), getattr(entries, name))
+
+
+@pytest.mark.parametrize(("weight", "bad"), [(None, True), ([1.0, 0.0], False), ([0.0, 1.0], True)])
+def test_a_grade_that_is_not_finite_is_flagged(weight, bad, away):
+    """By a look that nobody waits for; a row that was left out weighs nothing."""
+    target = torch.tensor([[0.0, 1.0], [1.0, torch.nan]])
+    given = {"scores": torch.rand(2, 2), "target": target, "sample_weight": weight}
+    batch = RankingBatch(Ranking(), **{name: value for name, value in given.items() if value is not None})
+    away()
+    assert any(check.bad for check in ranking_checks(batch)) is bad
