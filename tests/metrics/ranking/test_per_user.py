@@ -99,6 +99,16 @@ def test_the_mean_is_not_touched():
         assert values.nanmean().item() == pytest.approx(panel.compute()[name].item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["auc", "mae(average=pooled)"])
+def test_a_mean_in_which_users_do_not_count_alike_keeps_none(name):
+    """Its value is not the mean of the users', by which a comparison could turn it around."""
+    panel = fed(drawn(), names=[name, "gauc"])
+    assert list(panel.per_user()) == ["gauc"]
+    plain = get_metric(name, Ranking())
+    plain.update(**drawn())
+    assert panel.compute()[name] == plain.compute()
+
+
 def test_parts_merge_to_the_same_values():
     """Batches, merged shards in any order, saved and loaded states: the same to the last bit."""
     batch = drawn()
