@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
     yield Check(read(~batch.scoring.ordered), rule, explain, NonFiniteError)
     if batch.scoring.overflow is not None:
         yield _within(batch.scoring.overflow, batch)
+    for known, stray in batch.strays:
+        yield Check(read(stray), known, partial(str, known))
     if batch.items is not None:
         yield _each_once(batch.items, batch)
     if (grades := _grades(batch)) is not None:

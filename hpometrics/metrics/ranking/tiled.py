@@ -54,6 +54,11 @@ class TiledBatch(Outputs):
         return self._update.scoring
 
     @property
+    def strays(self) -> tuple[tuple[str, Tensor], ...]:
+        """What must hold of ids on a device, and whether it does not."""
+        return self._update.strays
+
+    @property
     def width(self) -> int:
         """How many columns the scores have: all items, or the candidates."""
         return self.scoring.shape[1]
