@@ -70,11 +70,24 @@ def _listed_candidates(batch):
     return {**given, "target": [row.nonzero().squeeze(1).tolist() for row in batch["target"]]}
 
 
+def _factors(batch):
+    """Scores that are products, none of them -inf."""
+    others = {name: value for name, value in batch.items() if name != "logits"}
+    scores = batch["logits"].nan_to_num(neginf=-9.0)
+    return {**others, "user_factors": scores, "item_factors": torch.eye(scores.shape[1])}
+
+
+def _candidate_factors(batch):
+    """Those of some items alone."""
+    given = _candidates(batch)
+    return {**_factors(batch), "items": given["items"], "target": given["target"]}
+
+
 def _weights(batch):
     return torch.arange(len(batch["target"])) % 3
 
 
-FORMS = [_dense, _tied, _unranked, _candidates, _listed, _listed_candidates]
+FORMS = [_dense, _tied, _unranked, _candidates, _listed, _listed_candidates, _factors, _candidate_factors]
 
 
 def _value(entry, form):
