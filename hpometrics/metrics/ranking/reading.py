@@ -64,6 +64,8 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
             "user_factors are (users, d) and item_factors (items, d), got "
             f"{tuple(users.shape)} and {tuple(catalogue.shape)}"
         )
+    if users.is_complex() or catalogue.is_complex():
+        raise MetricInputError(f"factors are real numbers, got {users.dtype} and {catalogue.dtype}")
     if items is None:
         return FactorScores(users, catalogue)
     near = as_tensor(items, "items=").long()
@@ -139,6 +141,8 @@ def read_target(
                 f"the target of scores of shape {(rows, width)} has the same shape, or is sparse; "
                 f"got {tuple(dense.shape)}"
             )
+        if dense.is_complex():
+            raise MetricInputError(f"grades of a target are real numbers, got {dense.dtype}")
         if dense.device != scoring.device:
             raise MetricInputError(
                 f"scores are on {scoring.device}, the target on {dense.device}; move one of them"
@@ -178,7 +182,7 @@ def read_users(users: Any, rows: int) -> Tensor:
         MetricInputError: not one whole number per row.
     """
     numbers = as_tensor(users, "users=")
-    if tuple(numbers.shape) != (rows,) or numbers.is_floating_point():
+    if tuple(numbers.shape) != (rows,) or (rows and numbers.is_floating_point()):
         raise MetricInputError(
             f"users are whole numbers, one per row, shape ({rows},); got {numbers.dtype} of "
             f"{tuple(numbers.shape)}"

@@ -353,3 +353,32 @@ def test_a_grade_where_a_place_only_fills_up_is_not_read():
     items, target = torch.tensor([[4, 2, -1]]), torch.tensor([[1.0, 0.0, torch.nan]])
     found = measured(None, ["recall@3"], scores=torch.rand(1, 3), target=target, items=items)
     assert found["recall@3"] == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{"scores": SCORES[:0]}, {"user_factors": SCORES[:0], "item_factors": torch.eye(30)}]
+)
+def test_an_empty_batch_of_lists(given):
+    """An empty list is one of whole numbers too; it adds nothing."""
+    panel = MetricCollection(["ndcg@3"], Ranking(seen=[[0]]))
+    panel.update(**given, target=[], users=[])
+    assert panel.rows == 0 and panel.compute()["ndcg@3"].isnan()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"scores": torch.rand(1, 2), "target": torch.ones(1, 2) + 1j},
+            "grades .* real numbers, got torch.complex64",
+        ),
+        (
+            {"user_factors": torch.ones(1, 2) + 1j, "item_factors": torch.rand(3, 2), "target": [[0]]},
+            "factors are real numbers, got torch.complex64 and torch.float32",
+        ),
+    ],
+)
+def test_complex_numbers_are_refused(given, text):
+    """By name; torch's own error said nothing of the argument."""
+    with pytest.raises(MetricInputError, match=text):
+        measured(Ranking(), ["ndcg@1"], **given)
