@@ -13,6 +13,8 @@ from ..ranking.batch import RankingBatch
 from ..ranking.lists import Cut, Lists
 from ..ranking_metric import ListMetric, WholeMetric
 from ..registry import register_metric
+from ..statistics.statistic import Statistic
+from ..statistics.user_means import UserMeans
 
 _ALONE = "no user has both a relevant item and another"
 
@@ -71,6 +73,10 @@ class PooledAUC(WholeMetric):
     objective = MAXIMIZE
     family = "areas"
     void = _ALONE
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep sum and weight alone: values of users, who do not count alike, would be those of `gauc`."""
+        return {"users": UserMeans(self.formula, self.of_batch, (0,))}
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """Let each user's share weigh as much as the user has relevant items."""

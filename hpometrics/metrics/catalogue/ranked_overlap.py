@@ -58,8 +58,8 @@ class Compatibility(ListMetric):
         depth = torch.maximum(batch.listed(cut).long(), most)
         places = torch.arange(1, 1 + max(batch.width, lists.depth), device=most.device, dtype=torch.float64)
         upto = torch.nn.functional.pad((self.p ** (places - 1) / places).cumsum(0), (1, 0))
-        met = upto[torch.maximum(lists.places, _ideal_places(lists)).clamp(max=len(places)).long() - 1]
-        met = met.masked_fill(~lists.hits, torch.inf)
+        both = torch.maximum(lists.places, _ideal_places(lists)).clamp(max=len(upto))  # at depths that count
+        met = upto[both.long() - 1].masked_fill(~lists.hits, torch.inf)
         columns = [(upto[deepest].unsqueeze(1) - met).clamp(min=0).sum(1) for deepest in depth.unbind(1)]
         if not self.normalize:
             return torch.stack(columns, dim=1) / self._series(depth)

@@ -72,7 +72,7 @@ def _stand_on_host(start: int, scores: Tensor, relevant: Interactions) -> _Stand
 def _stand_by_torch(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
     """The same by searches in a table of relevant scores."""
     part = relevant.part(start, start + len(scores))
-    own = _scores_of(scores, part)
+    own = scores_of(scores, part)
     ordered, table = scores.sort(dim=1).values, part.side_by_side(own, -torch.inf)
     left, right = (torch.searchsorted(ordered, table, side=side).view(-1) for side in ("left", "right"))
     lowest = ordered.new_full((len(ordered), 1), torch.finfo(ordered.dtype).min)
@@ -93,7 +93,7 @@ def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
         return _ranks_by_sorting(scores, entries)
     ordered, width = scores.numpy().copy(), scores.shape[1]
     ordered.sort(axis=1)
-    row, own = entries.row_of, _scores_of(scores, entries)
+    row, own = entries.row_of, scores_of(scores, entries)
     bounds = _bounds(ordered.reshape(-1), row.numpy() * width, width, own.numpy())
     below, upto = map(torch.from_numpy, bounds)
     rank = width - upto + 1
@@ -115,7 +115,7 @@ def _ranks_by_sorting(scores: Tensor, entries: Interactions) -> Tensor:
 
 def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
     """How many items of each row are ranked and not relevant, (rows,) float64."""
-    ranked = _scores_of(scores, relevant) > -torch.inf
+    ranked = scores_of(scores, relevant) > -torch.inf
     return ((scores > -torch.inf).sum(1) - _per_row(ranked, relevant)).double()
 
 
@@ -132,7 +132,7 @@ def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Te
     return torch.cat(counts)
 
 
-def _scores_of(scores: Tensor, entries: Interactions) -> Tensor:
+def scores_of(scores: Tensor, entries: Interactions) -> Tensor:
     """The score of each entry, (entries,), -inf for one that only fills up."""
     return entries.real(scores.reshape(-1).index_select(0, entries.places(scores.shape[1])), -torch.inf)
 

@@ -9,6 +9,8 @@ KDD).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from .interactions import Interactions
+from .reading import read_users
 
 Words = npt.NDArray[np.uint64]
 _DRAW, _ORDER = 1, 2  # streams of random numbers
@@ -45,7 +48,7 @@ def sample_candidates(
     num_negatives: int,
     *,
     seen: object = None,
-    users: Tensor | None = None,
+    users: Any = None,
     seed: int = 0,
     shuffle: bool = True,
     allow_fewer: bool = False,
@@ -64,19 +67,22 @@ def sample_candidates(
         allow_fewer: whether a user with too few items left gets those there are.
 
     Raises:
-        MetricInputError: a user has fewer items left than negatives are wanted.
+        MetricInputError: a user has fewer items left than negatives are wanted, or users, seen and target are
+            not of the same users.
 
     >>> drawn = sample_candidates([[3], [0, 1]], num_items=6, num_negatives=2, shuffle=False)
     >>> drawn.items.shape, drawn.target.tolist()
     (torch.Size([2, 4]), [[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
     """
+    num_items, num_negatives = _count(num_items, "num_items"), _count(num_negatives, "num_negatives")
     relevant = Interactions.of(target, "target", num_items)
-    hidden = None if seen is None else Interactions.of(seen, "seen", num_items)
-    numbers = np.arange(len(relevant)) if users is None else users.cpu().numpy()
+    rows = len(relevant)
+    hidden = None if seen is None else _hidden(seen, rows, num_items)
+    numbers = np.arange(rows) if users is None else read_users(users, rows).cpu().numpy()
     negatives = _negatives(relevant, hidden, num_items, num_negatives, numbers, seed, allow_fewer)
-    width = int(relevant.counts.max()) if len(relevant) else 0
-    items = np.full((len(relevant), width), -1, dtype=np.int64)
-    grades = np.zeros((len(relevant), width + num_negatives), dtype=np.float32)
+    width = relevant.most
+    items = np.full((rows, width), -1, dtype=np.int64)
+    grades = np.zeros((rows, width + num_negatives), dtype=np.float32)
     row = relevant.row_of.numpy()
     place = np.arange(len(row)) - relevant.offsets.numpy()[row]
     items[row, place] = relevant.items.numpy()
@@ -88,6 +94,21 @@ def sample_candidates(
         order = keys.argsort(axis=1)
         both, grades = (np.take_along_axis(part, order, axis=1) for part in (both, grades))
     return Candidates(torch.from_numpy(both), torch.from_numpy(grades))
+
+
+def _count(value: Any, name: str) -> int:
+    """Return a whole number, of NumPy's too, as one of Python's."""
+    if not isinstance(value, Integral) or value < 0:
+        raise MetricInputError(f"{name} is a whole number from 0, got {value!r}")
+    return int(value)
+
+
+def _hidden(seen: object, rows: int, num_items: int) -> Interactions:
+    """Read what users have seen; an entry that is 0, as a matrix may hold, was not."""
+    found = Interactions.of(seen, "seen", num_items)
+    if len(found) != rows:
+        raise MetricInputError(f"seen has the items of the same users as target, {rows}; got {len(found)}")
+    return found if found.grades is None else found.where(found.grades != 0)
 
 
 def _negatives(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,16 +20,18 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
     rule = "scores are numbers, or -inf for an item that is no candidate; not nan or inf"
 
     def explain() -> str:
-        bad = ~finite_rows(batch)
-        if not bool(bad.any()):
-            return f"{rule}; factors hold such values"
-        return f"{rule}; {int(bad.sum())} rows hold such values, the first is {_first(bad, batch)}"
+        bad = ~_ordered_rows(batch)
+        return _holders(rule, bad, batch) if bool(bad.any()) else f"{rule}; factors hold such values"
 
     yield Check(read(~batch.scoring.ordered), rule, explain, NonFiniteError)
     if batch.scoring.overflow is not None:
         yield _within(batch.scoring.overflow, batch)
+    for known, stray in batch.strays:
+        yield Check(read(stray), known, partial(str, known))
     if batch.items is not None:
         yield _each_once(batch.items, batch)
+    if (grades := _grades(batch)) is not None:
+        yield _finite(grades, batch)
     yield from weight_checks(batch)
 
 
@@ -36,13 +39,38 @@ def _within(overflow: Tensor, batch: RankingBatch) -> Check:
     rule = f"products of user_factors and item_factors are numbers that {batch.scoring.dtype} can hold"
 
     def explain() -> str:
-        bad = ~finite_rows(batch)
+        bad = ~_ordered_rows(batch)
         return (
             f"{rule}; {int(bad.sum())} rows have one that is too large, the first is {_first(bad, batch)}. "
             "Give smaller factors, or float64"
         )
 
     return Check(read(overflow), rule, explain, NonFiniteError)
+
+
+def _finite(grades: Tensor, batch: RankingBatch) -> Check:
+    rule = "grades of a target are finite numbers of float32, not nan or infinite"
+    if on_host(grades) or batch.weight is None:
+        sound = _held(*grades.aminmax())
+    else:  # where a row that was left out is there still, and weighs nothing
+        sound = (_held(*grades.aminmax(dim=1)) | (batch.weight == 0)).all()
+
+    def explain() -> str:
+        return _holders(rule, ~_held(*grades.aminmax(dim=1)), batch)
+
+    return Check(read(~sound), rule, explain, NonFiniteError)
+
+
+def _grades(batch: RankingBatch) -> Tensor | None:
+    """The grades of a dense target, which may be nan or infinite; None where none can be."""
+    grades = batch.target
+    return grades if grades.ndim == 2 and grades.is_floating_point() and grades.numel() else None
+
+
+def _held(low: Tensor, high: Tensor) -> Tensor:
+    """Whether float32 can hold all numbers from the lowest to the highest."""
+    most = torch.finfo(torch.float32).max
+    return (low >= -most) & (high <= most)
 
 
 def _each_once(items: Tensor, batch: RankingBatch) -> Check:
@@ -63,6 +91,11 @@ def _again(items: Tensor) -> Tensor:
     return torch.where(ordered[:, 1:] == ordered[:, :-1], ordered[:, 1:], -1)
 
 
+def _holders(rule: str, bad: Tensor, batch: RankingBatch) -> str:
+    """Say which rows do not keep to a rule."""
+    return f"{rule}; {int(bad.sum())} rows hold such values, the first is {_first(bad, batch)}"
+
+
 def _first(bad: Tensor, batch: RankingBatch) -> str:
     """Name the first row where it is true, or its user."""
     first = int(bad.nonzero()[0])
@@ -70,8 +103,15 @@ def _first(bad: Tensor, batch: RankingBatch) -> str:
 
 
 def finite_rows(batch: RankingBatch) -> Tensor:
-    """Which rows hold scores that can be ordered and a finite weight, (rows,) bool; hidden scores count."""
+    """Which rows hold scores that can be ordered, finite grades and a finite weight, (rows,) bool."""
+    sound = _ordered_rows(batch)
+    if (grades := _grades(batch)) is not None:
+        sound = sound & _held(*grades.aminmax(dim=1))
+    return sound if batch.weight is None else sound & batch.weight.isfinite()
+
+
+def _ordered_rows(batch: RankingBatch) -> Tensor:
+    """Which rows hold scores that can be ordered, (rows,) bool; hidden scores count."""
     parts = [batch.scoring.sound(scores) for scores in batch.raw_tiles()] if batch.width else []
     everyone = torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)
-    sound = torch.cat(parts) if parts else everyone
-    return sound if batch.weight is None else sound & batch.weight.isfinite()
+    return torch.cat(parts) if parts else everyone

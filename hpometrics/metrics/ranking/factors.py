@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from .host import on_host
 from .scoring import tiles, wide
+
+_TAKEN = 1 << 20  # numbers of factors of single items that are taken at a time, to stay in the cache
+_TAKEN_ON_DEVICE = 1 << 27
 
 
 class FactorScores:
@@ -53,13 +58,19 @@ class FactorScores:
         part = self._users[start:stop]
         if self._candidates is None:
             return self._noted(torch.mm(part, self._items.T, out=into))
-        near = self._items[self._candidates[start:stop].clamp(min=0)]
-        return self._noted(torch.bmm(near, part.unsqueeze(2)).squeeze(2))  # a tensor of its own in any case
+        near = self._candidates[start:stop].clamp(min=0)
+        scores = part.new_empty(near.shape)  # a tensor of its own in any case
+        for some in self._pieces(near):
+            scores[some] = torch.bmm(self._items[near[some]], part[some].unsqueeze(2)).squeeze(2)
+        return self._noted(scores)
 
     def pairs(self, row: Tensor, column: Tensor) -> Tensor:
         """Multiply pairs of factors."""
         item = column if self._candidates is None else self._candidates[row, column].clamp(min=0)
-        return self._noted((self._users[row] * self._items[item]).sum(1))
+        scores = self._users.new_empty(item.shape)
+        for some in self._pieces(item):
+            scores[some] = (self._users[row[some]] * self._items[item[some]]).sum(1)
+        return self._noted(scores)
 
     def only(self, which: Tensor) -> FactorScores:
         """Return the scores of some rows alone."""
@@ -69,6 +80,13 @@ class FactorScores:
     def of(self, items: Tensor) -> FactorScores:
         """Return the scores of some items of each row."""
         return FactorScores(self._users, self._items, items)
+
+    def _pieces(self, items: Tensor) -> Iterator[slice]:
+        """Cut items, (rows, ...), so that the factors of those of a piece are not many."""
+        most = _TAKEN if on_host(items) else _TAKEN_ON_DEVICE
+        rows = max(1, most // max(1, items.shape[1:].numel() * self._items.shape[1]))
+        for start in range(0, len(items), rows):
+            yield slice(start, start + rows)
 
     def _noted(self, scores: Tensor) -> Tensor:
         """Raise the flag if a product exceeds its type; nobody waits for it."""

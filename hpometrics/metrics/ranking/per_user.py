@@ -189,8 +189,8 @@ def _kept_by(metric: Metric) -> Iterable[Column]:
 
 def _small(numbers: Tensor) -> Tensor:
     """The same in the smallest type that holds them."""
-    kinds = (torch.int8, torch.int16, torch.int32)
-    return numbers.to(next(kind for kind in kinds if int(numbers.abs().amax()) <= torch.iinfo(kind).max))
+    kinds, most = (torch.int8, torch.int16, torch.int32), int(numbers.max()) if len(numbers) else 0
+    return numbers.to(next((kind for kind in kinds if most <= torch.iinfo(kind).max), torch.int64))
 
 
 def _column(statistic: UserValues, cutoff: int | None) -> Column:

@@ -33,6 +33,9 @@ def side_by_side(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Turn pairs into a row for each query, in the order in which queries first come.
 
+    What is given by query, such as weights, is in this order too. A device is waited for: how many queries
+    there are, and how long the longest is, only the pairs tell.
+
     Args:
         scores: (pairs,).
         target: (pairs,) grades.
@@ -61,7 +64,7 @@ def side_by_side(
         raise MetricInputError(
             f"{_listed(told[: len(given)])} have an entry per pair each, got {_listed(shapes)}"
         )
-    names, row, counts = torch.unique(numbers, return_inverse=True, return_counts=True)
+    names, row, counts = _told_apart(numbers)
     order = row.argsort(stable=True)
     start = counts.cumsum(0) - counts
     place = torch.arange(len(row), device=row.device) - start[row[order]]
@@ -71,6 +74,15 @@ def side_by_side(
         return values.new_full(shape, behind).index_put_((row[order], place), values[order])
 
     return wide(scores, -torch.inf), wide(grades, 0), names, None if ids is None else wide(ids, -1)
+
+
+def _told_apart(numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The number of each query, in the order in which they first come; the row and the pairs of each."""
+    names, row, counts = torch.unique(numbers, return_inverse=True, return_counts=True)
+    places = torch.arange(len(row), device=row.device)
+    first = row.new_full(names.shape, len(row)).scatter_reduce_(0, row, places, "amin")
+    order = first.argsort()
+    return names[order], order.argsort()[row], counts[order]
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -63,10 +64,12 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
             "user_factors are (users, d) and item_factors (items, d), got "
             f"{tuple(users.shape)} and {tuple(catalogue.shape)}"
         )
+    if users.is_complex() or catalogue.is_complex():
+        raise MetricInputError(f"factors are real numbers, got {users.dtype} and {catalogue.dtype}")
     if items is None:
         return FactorScores(users, catalogue)
     near = as_tensor(items, "items=").long()
-    return FactorScores(users, catalogue, near.masked_fill(near == len(catalogue), -1))
+    return FactorScores(users, catalogue, near.masked_fill(near >= len(catalogue), -1))
 
 
 def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | None:
@@ -100,14 +103,17 @@ def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> 
             f"{tuple(items.shape)}"
         )
     items = items.long()
-    if items.device.type == "cpu" and items.numel():
+    if not on_host(items):  # see `stray_ids`
+        items = items.clamp(min=-1)
+    elif items.numel():
         low, high = (int(x) for x in items.aminmax())
         if low < -1 or (num_items is not None and high > num_items):
-            raise MetricInputError(
-                f"items lie in 0..{'' if num_items is None else num_items - 1}, or are -1 for none; "
-                f"got values from {low} to {high}"
-            )
-    return items if num_items is None else items.masked_fill(items == num_items, -1)
+            raise MetricInputError(f"{_range_of_items(num_items)}; got values from {low} to {high}")
+    return items if num_items is None else items.masked_fill(items >= num_items, -1)
+
+
+def _range_of_items(num_items: int | None) -> str:
+    return f"items lie in 0..{'' if num_items is None else num_items - 1}, or are -1 for none"
 
 
 def read_target(
@@ -135,6 +141,8 @@ def read_target(
                 f"the target of scores of shape {(rows, width)} has the same shape, or is sparse; "
                 f"got {tuple(dense.shape)}"
             )
+        if dense.is_complex():
+            raise MetricInputError(f"grades of a target are real numbers, got {dense.dtype}")
         if dense.device != scoring.device:
             raise MetricInputError(
                 f"scores are on {scoring.device}, the target on {dense.device}; move one of them"
@@ -174,7 +182,7 @@ def read_users(users: Any, rows: int) -> Tensor:
         MetricInputError: not one whole number per row.
     """
     numbers = as_tensor(users, "users=")
-    if tuple(numbers.shape) != (rows,) or numbers.is_floating_point():
+    if tuple(numbers.shape) != (rows,) or (rows and numbers.is_floating_point()):
         raise MetricInputError(
             f"users are whole numbers, one per row, shape ({rows},); got {numbers.dtype} of "
             f"{tuple(numbers.shape)}"
@@ -202,11 +210,29 @@ def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tenso
     """
     if users is None:
         raise MetricInputError(f"{why} by user; pass users=, the user of each row")
-    if users.device.type == "cpu" and len(users):
+    if on_host(users) and len(users):
         low, high = (int(x) for x in users.aminmax())
         if low < 0 or high >= number:
             raise MetricInputError(f"{name} has users 0..{number - 1}, got users from {low} to {high}")
     return users
+
+
+def stray_ids(
+    items: Any, num_items: int | None, users: Tensor | None, number: int | None
+) -> Iterator[tuple[str, Tensor]]:
+    """What must hold of ids on a device, and whether it does not; those on the host are looked at when read.
+
+    Args:
+        items: what was given as the item of each column.
+        num_items: the size of the catalogue, where it is known.
+        users: the number of the user of each row.
+        number: of how many users it is known what they have seen, where that is masked.
+    """
+    if items is not None and not on_host(near := as_tensor(items, "items=")):
+        most = torch.iinfo(torch.int64).max if num_items is None else num_items
+        yield _range_of_items(num_items), ((near < -1) | (near > most)).any()
+    if number is not None and users is not None and not on_host(users):
+        yield f"seen has users 0..{number - 1}", ((users < 0) | (users >= number)).any()
 
 
 def placed(entries: Interactions, items: Tensor) -> Interactions:

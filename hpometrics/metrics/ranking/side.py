@@ -55,7 +55,8 @@ class SideData:
         if on_host(users):
             return self.seen.rows(users)
         most = self.derived("most seen", lambda own: own.seen.most)
-        return Padded.gathered(self.seen, most, users)
+        known = users.clamp(0, max(0, len(self.seen) - 1))  # of others `stray_ids` tells
+        return Padded.gathered(self.seen, most, known)
 
     @cached_property
     def num_items(self) -> int | None:

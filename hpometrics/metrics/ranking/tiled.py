@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..features import LOGITS, InputType, OutputFeature
 from ..outputs import Outputs
-from .areas import Areas, count_others, ranks_of, right_pairs
+from .areas import Areas, count_others, ranks_of, right_pairs, scores_of
 from .host import on_host
 from .interactions import Interactions
 from .relevance import Relevance
@@ -54,6 +54,11 @@ class TiledBatch(Outputs):
         return self._update.scoring
 
     @property
+    def strays(self) -> tuple[tuple[str, Tensor], ...]:
+        """What must hold of ids on a device, and whether it does not."""
+        return self._update.strays
+
+    @property
     def width(self) -> int:
         """How many columns the scores have: all items, or the candidates."""
         return self.scoring.shape[1]
@@ -91,7 +96,7 @@ class TiledBatch(Outputs):
 
     @property
     def rated(self) -> Areas:
-        """Row, score and grade of each relevant entry, for errors against ratings."""
+        """Row, score and grade of each relevant entry, for errors against ratings; -inf if it is unranked."""
         return self._once("rated", self._rated)
 
     def ranks(self, entries: Interactions) -> Tensor:
@@ -145,5 +150,9 @@ class TiledBatch(Outputs):
 
     def _rated(self) -> Areas:
         entries = self.relevance.entries
-        row, scores = entries.row_of, self.scoring.pairs(entries.row_of, entries.items)
-        return row, entries.real(scores, -torch.inf), entries.sizes
+        row = entries.row_of
+        if self._update.hidden is None:
+            scores = entries.real(self.scoring.pairs(row, entries.items), -torch.inf)
+        else:  # of which some may be among the entries
+            scores = self._measured(scores_of, entries, len(entries.items))
+        return row, scores, entries.sizes

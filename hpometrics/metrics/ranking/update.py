@@ -23,6 +23,7 @@ from .reading import (
     read_seen,
     read_target,
     read_users,
+    stray_ids,
 )
 from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import GivenScores, Scoring
@@ -44,6 +45,7 @@ class Update:
         hidden: the columns of each row that are not to be ranked, or None.
         weight: (rows,) float64, or None.
         extras: whatever else was given.
+        strays: what must hold of ids on a device, and whether it does not.
     """
 
     scoring: Scoring
@@ -56,6 +58,7 @@ class Update:
     hidden: Interactions | None
     weight: Tensor | None
     extras: dict[str, Any]
+    strays: tuple[tuple[str, Tensor], ...] = ()
 
     @classmethod
     def of(
@@ -137,12 +140,13 @@ class Update:
     ) -> Self:
         (rows, width), side = scoring.shape, SideData.of(feature, scoring.device)
         users = None if users is None else read_users(users, rows)
+        masks = feature.seen is not None and items is None  # candidates are the caller's choice
+        strays = tuple(stray_ids(items, size, users, len(side.seen) if masks else None))
         items = None if items is None else read_items(as_tensor(items, "items="), scoring.shape, size)
         relevance, target = read_target(target, scoring, items, feature, size)
-        masks = feature.seen is not None and items is None  # candidates are the caller's choice
         hidden = read_seen(side, users, width) if masks else None
         weight = None if weight is None else as_tensor(weight, "sample_weight=").double()
-        return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras)
+        return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras, strays)
 
     def _sampled(self, num_negatives: int, seed: int) -> Self:
         """Draw candidates by the seed, and score only them."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
+from ..ranking.reading import known_users
 from .cutoffs import AtCutoffs, rankings_in
 from .placed import placed_sums, weighed
 from .statistic import Reduction
@@ -42,7 +43,7 @@ class GroupPairs(AtCutoffs):
         ranked = rankings_in(batch)
         _ = ranked.item_groups, ranked.user_groups
         if self.params["of"] == "seen":
-            _ = ranked.side.seen
+            _ = _known(ranked)
 
     def update(self, batch: Outputs) -> None:
         """Count pairs of groups; what has no known group counts among all."""
@@ -72,10 +73,15 @@ class GroupPairs(AtCutoffs):
 
 
 def _seen(batch: RankingBatch, users: Tensor) -> Tensor:
-    seen = batch.side.seen_by(batch.users)  # type: ignore[arg-type]  # their groups are known
+    seen = batch.side.seen_by(_known(batch))
     row = seen.row_of
     size = (batch.side.num_user_groups + 1) * (batch.side.num_item_groups + 1)
     return tally(_codes(batch, users[row], seen.items), seen.real(batch.weights[row]), size)
+
+
+def _known(batch: RankingBatch) -> Tensor:
+    """The users, of all of whom it is known what they have seen."""
+    return known_users(batch.users, len(batch.side.seen), "seen", "seen items are counted")
 
 
 def _codes(batch: RankingBatch, users: Tensor, items: Tensor) -> Tensor:

@@ -196,3 +196,13 @@ def test_what_is_needed_is_said_before_anything_is_counted():
     output = Ranking(user_groups=[0, 1], item_groups=[0, 1])
     with pytest.raises(MetricNameError, match=r"groups of users are 0..1, groups of items 0..1; got users=2"):
         fed(get_metric("bias_disparity_br(users=2, items=0)@1", output), {**batch, "users": [0]})
+
+
+def test_users_of_whom_nothing_seen_is_known_are_refused():
+    """Also where candidates are given, of which none is masked."""
+    output = Ranking(num_items=3, seen=[[0]], item_groups=[0, 1, 0], user_groups=[0, 1])
+    metric = get_metric("bias_disparity_bs", output)
+    with pytest.raises(MetricInputError, match=r"seen has users 0\.\.0, got users from 0 to 1"):
+        metric.update(
+            torch.rand(2, 2), [[0], [1]], users=torch.tensor([0, 1]), items=torch.tensor([[0, 1], [1, 2]])
+        )

@@ -15,11 +15,10 @@ NAMES = [f"{name}(average={average})" for name in ERRORS for average in ("user",
 @pytest.mark.parametrize("candidates", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_errors_are_those_of_loops(seed, candidates):
-    """A user's error is averaged before users are; a rating whose item has no score is left out."""
+    """A user's error is averaged before users are; a rating whose item is not ranked is left out."""
     case = grouped(seed, candidates)
     gaps = [
-        np.array([score - grade for _, score, grade in case.relevant(row) if score > -np.inf])
-        for row in range(USERS)
+        np.array([score - grade for _, score, grade in case.ranked(row) if grade > 0]) for row in range(USERS)
     ]
     found = measured(NAMES, case)
     for name, error in ERRORS.items():
@@ -62,3 +61,13 @@ def test_nothing_rated_is_undefined():
         metric.update(torch.tensor(scores), torch.tensor([[float(scores[0][0] < 0), 0]]))
         assert metric.compute().isnan()
         assert metric.undefined_reason == "no user has a relevant item that is ranked"
+
+
+@pytest.mark.parametrize("drawn", [None, 1])
+@pytest.mark.parametrize("name", ["mae(average=user)", "mae(average=pooled)", "rmse(average=user)"])
+def test_a_rated_item_that_was_seen_is_not_ranked(name, drawn):
+    """As if its score were -inf, in sampled evaluation too: errors are 1 and 3, not the 4 of item 0."""
+    scores, target = torch.tensor([[9.0, 3.0, 1.0], [2.0, 1.0, 0.0]]), [{0: 5.0, 1: 2.0}, {1: 4.0}]
+    metric = get_metric(name, Ranking(seen=[[0], []], num_negatives=drawn))
+    metric.update(scores, target, users=[0, 1])
+    assert metric.compute().item() == 2

@@ -107,6 +107,15 @@ def test_overlap_ends_at_the_cut_off(k):
     assert together([f"compat@{k}"], perfect)[f"compat@{k}"] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_an_ideal_list_may_end_before_what_is_found(k):
+    """The only candidates are no part of an ideal list of k, as items 7 and 8 are more relevant."""
+    metric = get_metric(f"compat@{k}", Ranking(num_items=9))
+    target = [{0: 1.0, 1: 1.0, 7: 3.0, 8: 2.0}]
+    metric.update(torch.tensor([[0.9, 0.5][:k]]), target, items=torch.tensor([[0, 1][:k]]))
+    assert metric.compute().item() == 0
+
+
 def test_an_average_over_the_whole_ranking_divides_by_all_that_is_relevant():
     """Also by what is no candidate: two of five relevant items are offered, and come first."""
     metric = get_metric("map", Ranking(num_items=9))

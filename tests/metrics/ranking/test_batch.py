@@ -308,3 +308,77 @@ def test_an_item_stands_once_among_the_candidates_of_a_row(users, who):
     with pytest.raises(MetricInputError, match=f"once, -1 where .*; {who} has item 8 twice, keep one"):
         panel.update(**given, items=torch.tensor([[4, 9, 9], [8, 2, 8]]))
     assert panel.compute() == before and panel.rows == 2
+
+
+GRADES = TARGET.float()
+GRADES[7, 2] = torch.nan
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf, 1e300])
+@pytest.mark.parametrize("name", ["recall@3", "ndcg@3", "map", "item_coverage@3"])
+def test_grades_of_a_matrix_are_finite(name, bad):
+    """As those of a sparse target: in float32, naming the user, whatever the metrics read of them."""
+    grades = GRADES.double()
+    grades[7, 2] = bad
+    panel = MetricCollection([name], Ranking())
+    with pytest.raises(NonFiniteError, match=r"grades .* 1 rows hold such values, the first is user 107"):
+        panel.update(scores=SCORES, target=grades, users=torch.arange(100, 112))
+    assert panel.rows == 0
+
+
+@pytest.mark.parametrize("policy", ["propagate", "ignore"])
+def test_other_policies_for_grades_that_are_not_finite(policy):
+    """Every value is nan with the reason, or the row is left out."""
+    panel = MetricCollection(NAMES, Ranking(), non_finite=policy)
+    panel.update(scores=SCORES, target=GRADES)
+    values = {name: value.item() for name, value in panel.compute().items()}
+    if policy == "propagate":
+        assert "the first is row 7" in panel.reasons["recall@3"] and values["recall@3"] != values["recall@3"]
+    else:
+        keep = torch.arange(12) != 7
+        assert values == pytest.approx(measured(scores=SCORES[keep], target=GRADES[keep]))
+        assert panel.rows_left_out == 1
+
+
+def test_what_is_said_of_scores_counts_no_row_of_another_fault():
+    """Rows with a nan score are told apart from those with a nan weight."""
+    scores, weight = SCORES.clone(), torch.ones(12)
+    scores[7, 2], weight[3] = torch.nan, torch.nan
+    with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is row 7"):
+        measured(scores=scores, target=TARGET, sample_weight=weight)
+
+
+def test_a_grade_where_a_place_only_fills_up_is_not_read():
+    """Whatever stands there."""
+    items, target = torch.tensor([[4, 2, -1]]), torch.tensor([[1.0, 0.0, torch.nan]])
+    found = measured(None, ["recall@3"], scores=torch.rand(1, 3), target=target, items=items)
+    assert found["recall@3"] == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{"scores": SCORES[:0]}, {"user_factors": SCORES[:0], "item_factors": torch.eye(30)}]
+)
+def test_an_empty_batch_of_lists(given):
+    """An empty list is one of whole numbers too; it adds nothing."""
+    panel = MetricCollection(["ndcg@3"], Ranking(seen=[[0]]))
+    panel.update(**given, target=[], users=[])
+    assert panel.rows == 0 and panel.compute()["ndcg@3"].isnan()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"scores": torch.rand(1, 2), "target": torch.ones(1, 2) + 1j},
+            "grades .* real numbers, got torch.complex64",
+        ),
+        (
+            {"user_factors": torch.ones(1, 2) + 1j, "item_factors": torch.rand(3, 2), "target": [[0]]},
+            "factors are real numbers, got torch.complex64 and torch.float32",
+        ),
+    ],
+)
+def test_complex_numbers_are_refused(given, text):
+    """By name; torch's own error said nothing of the argument."""
+    with pytest.raises(MetricInputError, match=text):
+        measured(Ranking(), ["ndcg@1"], **given)

@@ -124,3 +124,35 @@ def test_ties_among_drawn_candidates_are_broken_alike_in_any_batch():
         panels[1].update(scores=torch.zeros(1, ITEMS), **given)
     for together, apart in zip(*(panel.compute().values() for panel in panels), strict=True):
         assert together.item() == pytest.approx(apart.item())
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"seen": [[3]]}, r"seen has the items of the same users as target, 2; got 1"),
+        ({"seen": [[3], [4], [5]]}, r"seen has the items of the same users as target, 2; got 3"),
+        ({"users": torch.tensor([5])}, r"users are whole numbers, one per row, shape \(2,\); got .*\(1,\)"),
+        ({"users": [5.5, 5.2]}, r"users are whole numbers, one per row, .* got torch.float64"),
+        ({"num_negatives": -1}, "num_negatives is a whole number from 0, got -1"),
+        ({"num_negatives": 1.5}, "num_negatives is a whole number from 0, got 1.5"),
+        ({"num_items": None}, "num_items is a whole number from 0, got None"),
+    ],
+)
+def test_what_nothing_can_be_drawn_by(given, text):
+    """Seen items of fewer users were those of the first, and users 5.5 and 5.2 the same one."""
+    with pytest.raises(MetricInputError, match=text):
+        sample_candidates(**{"target": [[0], [1, 2]], "num_items": 6, "num_negatives": 2, **given})
+
+
+@pytest.mark.parametrize("form", [list, np.array, torch.tensor])
+def test_users_come_in_any_form(form):
+    """As they do in an update."""
+    given = {"target": [[0], [1, 2]], "num_items": np.int64(6), "num_negatives": 2}
+    found = sample_candidates(**given, users=form([7, 9]))
+    assert torch.equal(found.items, sample_candidates(**given, users=torch.tensor([7, 9])).items)
+
+
+def test_an_entry_that_is_0_was_not_seen():
+    """As a sparse matrix may hold it: only item 2 is left to be drawn."""
+    found = sample_candidates([[0]], 3, 1, seen=[{1: 1.0, 2: 0.0}], shuffle=False)
+    assert found.items.tolist() == [[0, 2]]

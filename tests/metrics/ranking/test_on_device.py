@@ -70,11 +70,24 @@ def _listed_candidates(batch):
     return {**given, "target": [row.nonzero().squeeze(1).tolist() for row in batch["target"]]}
 
 
+def _factors(batch):
+    """Scores that are products, none of them -inf."""
+    others = {name: value for name, value in batch.items() if name != "logits"}
+    scores = batch["logits"].nan_to_num(neginf=-9.0)
+    return {**others, "user_factors": scores, "item_factors": torch.eye(scores.shape[1])}
+
+
+def _candidate_factors(batch):
+    """Those of some items alone."""
+    given = _candidates(batch)
+    return {**_factors(batch), "items": given["items"], "target": given["target"]}
+
+
 def _weights(batch):
     return torch.arange(len(batch["target"])) % 3
 
 
-FORMS = [_dense, _tied, _unranked, _candidates, _listed, _listed_candidates]
+FORMS = [_dense, _tied, _unranked, _candidates, _listed, _listed_candidates, _factors, _candidate_factors]
 
 
 def _value(entry, form):
@@ -170,3 +183,49 @@ def test_packing_undoes_padding():
     packed = Padded.unpacked(entries).packed()
     for name in ("offsets", "items", "grades"):
         assert torch.equal(getattr(packed, name), getattr(entries, name))
+
+
+@pytest.mark.parametrize(("weight", "bad"), [(None, True), ([1.0, 0.0], False), ([0.0, 1.0], True)])
+def test_a_grade_that_is_not_finite_is_flagged(weight, bad, away):
+    """By a look that nobody waits for; a row that was left out weighs nothing."""
+    target = torch.tensor([[0.0, 1.0], [1.0, torch.nan]])
+    given = {"scores": torch.rand(2, 2), "target": target, "sample_weight": weight}
+    batch = RankingBatch(Ranking(), **{name: value for name, value in given.items() if value is not None})
+    away()
+    assert any(check.bad for check in ranking_checks(batch)) is bad
+
+
+ITEMS = [[7, -3, 2, 0], [5, 1, -1, 4]]
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "rules"),
+    [
+        (Ranking(num_items=5), {"items": ITEMS}, ["items lie in 0..4, or are -1 for none"]),
+        (Ranking(), {"items": ITEMS}, ["items lie in 0.., or are -1 for none"]),
+        (Ranking(num_items=8), {"items": [[7, 8, 2, 0], [5, 1, -1, 4]]}, []),
+        (Ranking(seen=[[0], [1]]), {"users": [1, 2]}, ["seen has users 0..1"]),
+        (Ranking(seen=[[0], [1]]), {"users": [-1, 0]}, ["seen has users 0..1"]),
+        (Ranking(seen=[[0], [1]]), {"users": [1, 0]}, []),
+    ],
+)
+def test_ids_that_are_not_known_are_flagged(output, given, rules, away):
+    """Nobody waits for them, and nothing is read beyond its end."""
+    away()
+    told = {name: torch.tensor(value) for name, value in given.items()}
+    batch = RankingBatch(output, scores=torch.rand(2, 4), target=[[0], [1]], **told)
+    assert [check.rule for check in ranking_checks(batch) if check.bad] == rules
+    batch.reach(4)
+    assert int(batch.lists.items.max()) < (output.num_items or 8) and int(batch.lists.items.min()) >= -1
+
+
+def test_candidates_of_factors_that_are_not_known_are_flagged(away):
+    """They have no factors, and are not ranked."""
+    away()
+    given = {"user_factors": torch.rand(2, 3), "item_factors": torch.rand(5, 3), "target": [[0], [1]]}
+    batch = RankingBatch(Ranking(), **given, items=torch.tensor(ITEMS))
+    assert [check.rule for check in ranking_checks(batch) if check.bad] == [
+        "items lie in 0..4, or are -1 for none"
+    ]
+    batch.reach(4)
+    assert batch.lists.lengths.tolist() == [[2], [2]]

@@ -99,6 +99,16 @@ def test_the_mean_is_not_touched():
         assert values.nanmean().item() == pytest.approx(panel.compute()[name].item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["auc", "mae(average=pooled)"])
+def test_a_mean_in_which_users_do_not_count_alike_keeps_none(name):
+    """Its value is not the mean of the users', by which a comparison could turn it around."""
+    panel = fed(drawn(), names=[name, "gauc"])
+    assert list(panel.per_user()) == ["gauc"]
+    plain = get_metric(name, Ranking())
+    plain.update(**drawn())
+    assert panel.compute()[name] == plain.compute()
+
+
 def test_parts_merge_to_the_same_values():
     """Batches, merged shards in any order, saved and loaded states: the same to the last bit."""
     batch = drawn()
@@ -207,3 +217,23 @@ def test_a_formula_at_other_cut_offs_stands_beside():
     names = ["precision@3", "recall@3", "recall_at_precision(min_precision=0.3)@3"]
     alone = fed(drawn(), names=names[2:]).compute()[names[2]]
     torch.testing.assert_close(fed(drawn(), names=names).compute()[names[2]], alone)
+
+
+def test_a_table_of_nobody_is_written_and_read(tmp_path):
+    """Of metrics that have met no user yet, strata included."""
+    output = Ranking(per_user=True, user_groups=[0, 1], item_popularity=[1.0, 2.0])
+    found = MetricCollection(["ndcg@5", "map"], output=output).per_user()
+    for name in ("users.npz", "users.csv"):
+        getattr(found, "to_" + name[-3:])(tmp_path / name)
+        read = PerUser.read(tmp_path / name)
+        assert_same(read, found)
+        assert list(read.strata) == list(found.strata) == ["group"]
+
+
+def test_strata_of_any_number(tmp_path):
+    """Written in as many bytes as the largest needs, -1 for none."""
+    users, values = torch.arange(3), torch.rand(3)
+    for most in (0, 2**7, 2**31, 2**40):
+        strata = {"group": (users, torch.tensor([-1, 0, most]))}
+        PerUser({"ndcg@5": (users, values)}, strata).to_npz(tmp_path / "users.npz")
+        assert PerUser.read(tmp_path / "users.npz").strata["group"][1].tolist() == [-1, 0, most]

@@ -13,9 +13,18 @@ def test_pairs_stand_side_by_side():
         torch.tensor([0.1, 0.2, 0.3]), [1, 0, 2], [7, 4, 7], [5, 6, 8]
     )
     rows = dict(zip(names.tolist(), zip(scores.tolist(), grades.tolist(), strict=True), strict=True))
-    assert items.tolist() == [[6, -1], [5, 8]]
+    assert items.tolist() == [[5, 8], [6, -1]]
     wide = torch.tensor([[0.2, -torch.inf], [0.1, 0.3]]).tolist()
     assert rows == {4: (wide[0], [0, 0]), 7: (wide[1], [1, 2])}
+
+
+def test_queries_are_in_the_order_in_which_they_first_come():
+    """What is given by query, such as a weight, is in this order too: query 7 is right and counts alone."""
+    given = {"scores": torch.tensor([0.9, 0.9, 0.1, 0.1]), "target": [1, 0, 0, 1], "queries": [7, 4, 7, 4]}
+    assert side_by_side(*given.values())[2].tolist() == [7, 4]
+    panel = MetricCollection(["precision@1"], output=Ranking())
+    panel.update(**given, sample_weight=[1.0, 0.0])
+    assert panel.compute()["precision@1"] == 1
 
 
 def test_no_pairs():
