@@ -80,7 +80,8 @@ class WrappedMetric(Wrapped):
     def own_state(self) -> dict[str, Any]:
         """Everything measured here and merged in, a part for each."""
         own = _read(self.inner)
-        return {"parts": [*self._parts, *([own] if own[""]["updates"] else [])]}
+        is_updated = any(read["updates"] for read in own.values())  # a wrapper itself counts none
+        return {"parts": [*self._parts, *([own] if is_updated else [])]}
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
         """Keep the parts of another one beside what is measured here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from torchmetrics.classification import BinaryAUROC
 from torchmetrics.regression import MeanSquaredError
 from torchmetrics.retrieval import RetrievalMRR
+from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MinMaxMetric, MultioutputWrapper, Running
 
 from hpometrics.exceptions import MetricInputError, RegistrationError, StateError
 from hpometrics.metrics.collection import MetricCollection
@@ -51,6 +53,33 @@ def test_a_torchmetrics_metric_gives_its_value():
     batch = chances()
     metric = as_metric(BinaryAUROC(), objective=MAXIMIZE, inputs=PROBABILITIES, output=Binary())
     assert fed(metric, batch).compute().item() == pytest.approx(BinaryAUROC()(*batch).item())
+
+
+@pytest.mark.parametrize(
+    ("inner", "component"),
+    [
+        (MultioutputWrapper(MeanSquaredError(), num_outputs=2), 1),
+        (ClasswiseWrapper(MeanSquaredError(num_outputs=2)), "meansquarederror_1"),
+        (MinMaxMetric(MeanSquaredError(num_outputs=1)), "raw"),
+        (BootStrapper(MeanSquaredError(), num_bootstraps=3, sampling_strategy="multinomial"), "std"),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_a_wrapper_of_torchmetrics_measures(inner, component):
+    """It counts no update itself, as the metrics inside it do; that looked like nothing measured."""
+    columns = torch.stack(numbers(40), dim=1)
+    metric = as_metric(inner, objective=MINIMIZE, inputs=PREDICTIONS, component=component)
+    metric.update(columns, columns * torch.tensor([1.0, 2.0]))
+    value = metric.compute().item()
+    assert math.isfinite(value) and (component == "std" or value > 0)
+    if component in (1, "meansquarederror_1"):
+        assert value == pytest.approx(columns[:, 1].square().mean().item())
+
+
+def test_a_running_metric_is_refused():
+    """It forgets all but the last batches, so that its value depends on how the epoch was cut."""
+    with pytest.raises(RegistrationError, match=r"Running .* last 2 batches .* wrap its MeanSquaredError"):
+        as_metric(Running(MeanSquaredError(), window=2), objective=MINIMIZE, inputs=PREDICTIONS)
 
 
 def test_parts_of_the_data_merge_to_the_whole(make):
