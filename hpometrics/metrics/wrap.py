@@ -43,7 +43,7 @@ def as_metric(
       pooled epoch. Direction and inputs are the scorer's; stating them can only confirm them.
     - a function of `(preds, target)`, two tensors, called once on the pooled epoch. A first parameter named
       `y_true`, `target`, `targets`, `actual` or `labels` says scikit-learn's form: the target comes first,
-      and both are NumPy arrays.
+      and both are NumPy arrays. Texts are lists in either form, and so are their references.
 
     Args:
         source: what measures.
