@@ -350,3 +350,43 @@ def test_a_mask_needs_its_number_of_classes():
     metric = get_metric("mean_iou", Mask(3))
     metric.update(masks, masks)
     assert metric.compute().item() == 1.0
+
+
+def fairness_of(groups, preds=(1, 0, 1, 0), target=(1, 1, 1, 0), **params):
+    """The fairness of four rows, and why it has none."""
+    metric = get_metric(
+        "fairness" if not params else f"fairness({'='.join(map(str, *params.items()))})", "binary"
+    )
+    metric.update(predictions=torch.tensor(preds), target=torch.tensor(target), groups=torch.tensor(groups))
+    return metric.compute().item(), metric.undefined_reason
+
+
+def test_fairness_by_hand():
+    """Half of either group is predicted 1; of rows of class 1, half in the one group and all in the other."""
+    assert fairness_of([0, 0, 1, 1]) == (0.5, None)
+    assert fairness_of([0.0, 0.0, 1.0, 1.0]) == (0.5, None)
+    assert fairness_of([0, 0, 1, 1], task="demographic_parity") == (1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ({"groups": [0, 0, 0, 0]}, "group 1 of 2 has no row"),
+        ({"groups": [0, 0, 2, 2], "num_groups": 3}, "group 1 of 3 has no row"),
+        ({"groups": [0, 0, 0, 1]}, "group 1 of 2 has no row of class 1"),
+        ({"groups": [0, 0, 1, 1], "preds": [0, 0, 0, 0]}, "no row is predicted 1"),
+        ({"groups": [0, 0, 1, 1], "preds": [0, 0, 0, 1]}, "no row of class 1 is predicted 1"),
+    ],
+)
+def test_fairness_between_rates_that_there_are_not_is_undefined(case, reason):
+    """Nothing divided by nothing is 0 in torchmetrics, the worst there is."""
+    value, told = fairness_of(**case)
+    assert math.isnan(value) and told == reason
+
+
+@pytest.mark.parametrize("groups", [[0, 0, 1, 2], [0, 0, 1, -1], [0, 0, 1, 0.5]])
+def test_a_group_that_there_is_not_is_refused(groups):
+    """Not even where torchmetrics would take it for another one, as it does -1."""
+    wanted = r"fairness reads groups= from 0 to 1, whole numbers, got .*; fairness\(num_groups=3\) reads more"
+    with pytest.raises(MetricInputError, match=wanted):
+        fairness_of(groups)

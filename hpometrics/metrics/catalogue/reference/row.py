@@ -26,8 +26,7 @@ from ...features import (
 from .packing import Given
 
 Feed = Callable[[torchmetrics.Metric, Given], None]
-
-Void = Callable[[Given], str | None]
+Void = Callable[[Given, Mapping[str, Any]], str | None]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
 
 SHAPES: Mapping[str, str] = {
@@ -94,8 +93,8 @@ class Row:
         keeps_ignored: the class leaves out the positions of the output's `ignore_index`.
         extras: keyword arguments of `update` that it needs; `optional` those that it can use.
         packages: what must be importable, and `requires` the extra that brings it.
-        sentinel: a value that stands for undefined, and why it comes about; `void` says of all rows why they
-            have no value, where the class has one for them.
+        sentinel: a value that stands for undefined, and why it comes about; `void` says of all rows, by the
+            parameters, why they have no value, where the class has one for them.
         aliases: further names.
     """
 

@@ -188,7 +188,9 @@ class Reference(Metric):
         return inner
 
     def _why_void(self) -> str | None:
-        return None if self.row.void is None else self.row.void(unpack(self.statistic(Kept, "rows").tensors))
+        if self.row.void is None:
+            return None
+        return self.row.void(unpack(self.statistic(Kept, "rows").tensors), self.params)
 
     def _one_of(self, result: Any) -> Tensor:
         """Take the component of a result that is its value.
