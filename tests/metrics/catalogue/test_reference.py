@@ -442,3 +442,16 @@ def test_a_network_that_reads_shares_refuses_whole_numbers():
         MetricInputError, match=r"lpips reads pictures from 0 to 1.0, got .*; divide them by 255"
     ):
         check_range(row, {}, Given(*whole_signals("image"), {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
+@pytest.mark.parametrize("name", ["dice_score", "mean_iou", "hausdorff"])
+def test_a_mask_may_be_of_bytes(name, dtype):
+    """As image files hold it; torchmetrics makes columns of classes from 64 bits only."""
+    preds, target = torch.randint(3, (2, 4, 8, 8), generator=torch.Generator().manual_seed(0))
+    values = []
+    for kind in (dtype, torch.int64):
+        metric = get_metric(name, Mask(num_classes=3))
+        metric.update(preds.to(kind), target.to(kind))
+        values.append(metric.compute().item())
+    assert values[0] == values[1]

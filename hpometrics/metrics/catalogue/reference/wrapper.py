@@ -283,19 +283,27 @@ def check_range(row: Row, params: Mapping[str, Any], given: Given) -> None:
 
 
 def _cast(given: Given, wide: bool, signals: bool) -> Given:
-    """Widen floats to what the class is measured in; of signals, whole numbers too, which wrap around."""
+    """Widen the tensors, which may stand in lists and mappings."""
 
     def cast(value: Any) -> Any:
         if isinstance(value, Tensor):
-            whole = signals and not value.is_floating_point()
-            narrow = whole or value.dtype in (torch.float16, torch.bfloat16)
-            number = whole or value.is_floating_point()
-            return value.double() if wide and number else value.float() if narrow else value
+            return value.to(_widened(value.dtype, wide, signals))
         if isinstance(value, dict):
             return {key: cast(entry) for key, entry in value.items()}
         return [cast(entry) for entry in value] if isinstance(value, list) else value
 
     return Given(cast(given.preds), cast(given.target), {key: cast(x) for key, x in given.extras.items()})
+
+
+def _widened(dtype: torch.dtype, wide: bool, signals: bool) -> torch.dtype:
+    """Give the type to measure in: whole numbers of a signal would wrap around, others are classes."""
+    if dtype.is_complex or (dtype is torch.bool and not signals):
+        return dtype
+    if not (signals or dtype.is_floating_point):
+        return torch.int64
+    if wide:
+        return torch.float64
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def _first_line(err: Exception) -> str:
