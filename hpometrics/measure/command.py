@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from ..exceptions import MetricInputError
@@ -125,7 +126,7 @@ def _fed(
 
 
 def _values(collection: MetricCollection, labels: Labels) -> Iterator[Value]:
-    """Compute; a value per class is named by its label."""
+    """Compute; a value per class is named by its label, a cell of a table by its place."""
     for name, value in collection.compute().items():
         for part, number in _parts(value, labels):
             reason = collection.reasons.get(name) if number != number else None
@@ -136,6 +137,9 @@ def _parts(value: Tensor, labels: Labels) -> Iterator[tuple[str, float]]:
     if value.ndim == 0:
         yield "", float(value)
         return
+    if value.shape == (len(labels.names),):
+        places: Iterable[str] = labels.names
+    else:
+        places = (", ".join(map(str, place)) for place in np.ndindex(value.shape))
     numbers: list[Any] = value.flatten().tolist()
-    named = labels.names if len(labels.names) == len(numbers) else range(len(numbers))
-    yield from ((f"[{name}]", float(number)) for name, number in zip(named, numbers, strict=True))
+    yield from ((f"[{place}]", float(number)) for place, number in zip(places, numbers, strict=True))

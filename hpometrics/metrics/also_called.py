@@ -29,6 +29,9 @@ ALSO_CALLED = {
     "precision_recall_fscore_support": "f1", "homogeneity_completeness_v_measure": "v_measure",
     "pair_confusion_matrix": "rand", "confusion_matrix_at_thresholds": "confusion_matrix",
     "metric_at_thresholds": "best_threshold", "retrieval_average_precision": "map", "pit_permutate": "pit",
+    "kl_div_loss": "kl_divergence", "linear_cross_entropy": "softmax_cross_entropy",
+    "linear_cross_entropy_loss": "softmax_cross_entropy", "adaptive_log_softmax_with_loss": "log_loss",
+    "triplet_margin_with_distance_loss": "triplet_margin",
     "silhouette": "davies_bouldin", "silhouette_score": "davies_bouldin",
     "silhouette_samples": "davies_bouldin",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
 from .also_called import also_called
 from .entry import MetricEntry
-from .features import FEATURES, RANKING, InputType, check_feature_type
+from .features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .groups import group_named, group_names
 from .names import MetricName, Scalar
 from .params import Param
@@ -166,7 +166,7 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     known = {param.name: param for param in entry.params}
     for key in given:
         if key not in known:
-            hint = suggestion(key, known)
+            hint = _of_the_output(key, entry) or suggestion(key, known)
             takes = ", ".join(known) or "no parameters"
             raise MetricNameError(f"{entry} takes no {key!r}; it takes {takes}.{hint}".removesuffix("."))
     values = {key: known[key].check(value, str(entry)) for key, value in given.items()}
@@ -176,10 +176,22 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     return replace(name, params=tuple(kept.items()), k=None if k is None else int(k))
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def _of_the_output(key: str, entry: MetricEntry) -> str:
+    """Say where a threshold is told, which is a fact of the output; empty for another parameter."""
+    decides = entry.feature_type in (BINARY, SET) and entry.inputs is PREDICTIONS
+    told = f"{entry.feature_type}(threshold=0.3)"
+    return f" The threshold is that of the output, as in {told}" if key == "threshold" and decides else ""
+
+
+def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
 
     Of names that differ in case alone the lower one is told.
+
+    Args:
+        word: as it was written.
+        known: the names that there are.
+        likeness: whether a name that only looks like the word may be meant.
     """
     folded = {name.lower().replace("-", "_"): name for name in sorted(known, key=str.islower)}
     plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
@@ -189,7 +201,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     readings = (word.lower(), plain, _ENDS.sub("", plain))
     near = _NEAR if len(plain) >= _SHORTEST else _NEAR_OF_SHORT
     exact = [one for one in readings if one in folded]
-    close = exact or [name for one in readings for name in get_close_matches(one, folded, 1, near)]
+    like = (name for one in readings for name in get_close_matches(one, folded, 1, near))
+    close = exact or (list(like) if likeness else [])
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
 
 
@@ -290,19 +303,15 @@ def _missing(entry: MetricEntry, params: Iterable[Param]) -> str:
 def _unknown(asked: MetricName, feature_type: str | None) -> str:
     where = f" for a {feature_type} output" if feature_type else ""
     elsewhere = [reading.entry.feature_type for reading in _readings(asked, None)]
+    names = metric_names(feature_type)
+    known = [*names, *alias_names(feature_type), *group_names(feature_type)]
     if elsewhere:
-        called = also_called(asked.metric)
-        meant = called and entries_of(called.partition("(")[0], feature_type)
-        hint = f". Did you mean {called!r}?" if meant else ""
-        return (
-            f"{asked.metric!r} does not exist{where}; it is a metric of {', '.join(sorted(elsewhere))}{hint}"
-        )
+        hint = suggestion(asked.metric, known, likeness=False)
+        there = f"it is a metric of {', '.join(sorted(elsewhere))}"
+        return f"{asked.metric!r} does not exist{where}; {there}{hint and f'.{hint}'}"
     if group_named(asked, feature_type):
         return f"{asked.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
-    names = metric_names(feature_type)
-    hint = _told_apart(asked, feature_type) or suggestion(
-        asked.metric, [*names, *alias_names(feature_type), *group_names(feature_type)]
-    )
+    hint = _told_apart(asked, feature_type) or suggestion(asked.metric, known)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
 

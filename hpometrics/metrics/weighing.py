@@ -11,7 +11,7 @@ from ..exceptions import MetricInputError
 from .likeness import FEW
 from .statistics.mean import Sums
 
-Value = Tensor | float | None
+Value = Tensor | float | list[float | None] | None
 Measured = Value | tuple[Value, Any]
 
 
@@ -46,12 +46,11 @@ def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | N
     Raises:
         MetricInputError: the values or weights do not have one entry per row.
     """
-    value, weight = measured if isinstance(measured, tuple) else (measured, None)
+    value, weight = _opened(measured, name)
     rows = target.shape[0] if target.ndim else 0
     if value is None:
         zero = torch.zeros(rows, dtype=torch.float64, device=target.device)
         return RowValues(torch.full_like(zero, torch.nan), zero)
-    value = value if isinstance(value, Tensor) else torch.as_tensor(value)
     if not value.ndim:
         return None
     _check_rows(value, rows, name)
@@ -70,7 +69,7 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
 
     Args:
         measured: a value per row, or one for the batch, which weighs as much as the batch has rows; with it
-            a weight or a mask of those that count. None leaves the batch out.
+            a weight or a mask of those that count. None leaves the batch out, and in a list its row.
         target: that of the batch.
         row_weight: how much each row counts, (N,); None if each counts 1.
         name: whose measurement it is.
@@ -78,11 +77,10 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
     Raises:
         MetricInputError: the values or weights do not have one entry per row.
     """
-    value, weight = measured if isinstance(measured, tuple) else (measured, None)
+    value, weight = _opened(measured, name)
     if value is None:
         zero = torch.zeros((), dtype=torch.float64, device=target.device)
         return zero, zero
-    value = value if isinstance(value, Tensor) else torch.as_tensor(value)
     rows = target.shape[0] if target.ndim else 0
     _check_rows(value, rows, name)
     if weight is None and row_weight is None:
@@ -94,6 +92,28 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
         share = share if row_weight is None else share * _of_rows(value, row_weight, name)
     counted = torch.where(share == 0, 0.0, value.double())
     return (counted * share).sum(), share.sum()
+
+
+def _opened(measured: Measured, name: str) -> tuple[Tensor | None, Any]:
+    """Take values and weights apart; a row whose value is None in a list weighs nothing."""
+    value, weight = measured if isinstance(measured, tuple) else (measured, None)
+    if value is None or isinstance(value, Tensor):
+        return value, weight
+    if not (isinstance(value, list) and any(one is None for one in value)):
+        return _tensor(value, name), weight
+    given = torch.tensor([one is not None for one in value])
+    own = given if weight is None else torch.as_tensor(weight)
+    held = _tensor([0.0 if one is None else one for one in value], name)
+    return held, own * given if own.shape == given.shape else own
+
+
+def _tensor(value: Any, name: str) -> Tensor:
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise MetricInputError(
+            f"{name}: get_current_value gives one value, or one per row, got {str(value)[:80]}"
+        ) from None
 
 
 def _check_rows(value: Tensor, rows: int, name: str) -> None:

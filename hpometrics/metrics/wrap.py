@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torchmetrics
+from torchmetrics.wrappers import Running
 
 from ..exceptions import MetricNameError, ObjectiveError, RegistrationError
 from ..objective import MAXIMIZE, MINIMIZE, Objective
@@ -42,7 +43,7 @@ def as_metric(
       pooled epoch. Direction and inputs are the scorer's; stating them can only confirm them.
     - a function of `(preds, target)`, two tensors, called once on the pooled epoch. A first parameter named
       `y_true`, `target`, `targets`, `actual` or `labels` says scikit-learn's form: the target comes first,
-      and both are NumPy arrays.
+      and both are NumPy arrays. Texts are lists in either form, and so are their references.
 
     Args:
         source: what measures.
@@ -80,7 +81,7 @@ def as_metric(
 
 def _wrapped(source: Any, per_row: bool, facts: dict[str, Any]) -> Metric:
     if _is_torchmetric(source):
-        return WrappedMetric(_instance(source), **facts)
+        return WrappedMetric(_whole_epoch(_instance(source)), **facts)
     if _is_scorer(source):
         return PooledFunction(functools.partial(source._score_func, **source._kwargs), True, **facts)
     return (RowFunction if per_row else PooledFunction)(source, _wants_target_first(source), **facts)
@@ -104,6 +105,16 @@ def _instance(source: Any) -> torchmetrics.Metric:
         raise RegistrationError(
             f"{name} needs arguments; pass an object, as_metric({name}(...)): {err}"
         ) from err
+
+
+def _whole_epoch(inner: torchmetrics.Metric) -> torchmetrics.Metric:
+    if isinstance(inner, Running):
+        name, inside = type(inner).__name__, type(inner.base_metric).__name__
+        raise RegistrationError(
+            f"{name} keeps the last {inner.window} batches only, so that its value depends on how the rows "
+            f"were cut into batches; wrap its {inside}"
+        )
+    return inner
 
 
 def _name_of(source: Any) -> str:

@@ -13,10 +13,11 @@ from ..exceptions import MetricInputError, StateError
 from .metric import Metric
 from .ranks import gathered, world_size
 from .wrapped import Wrapped
+from .wrapped_function import Rows
 
 Part = dict[str, dict[str, Any]]
 
-_REFUSALS = (ValueError, TypeError, RuntimeError, IndexError)
+_REFUSALS = (ValueError, TypeError, RuntimeError, LookupError, AttributeError)
 """What torchmetrics raises for a batch it cannot take."""
 
 
@@ -33,14 +34,14 @@ class WrappedMetric(Wrapped):
             module._to_sync = False  # this metric gathers the parts of all ranks itself
             module.persistent(False)  # and saves them
 
-    def update(self, preds: Tensor, target: Tensor, **extras: Any) -> None:
+    def update(self, preds: Rows, target: Rows, **extras: Any) -> None:
         """Hand over a batch, copied if the wrapped metric keeps rows.
 
         Raises:
             MetricInputError: the wrapped metric refuses it; the state stays as it was.
         """
         if any(isinstance(state, list) for _, m in _metrics_in(self.inner) for state in m._defaults.values()):
-            preds, target = preds.clone(), target.clone()
+            preds, target, extras = _owned(preds), _owned(target), _owned(extras)
         before = self.snapshot()
         try:
             self.inner.update(preds, target, **extras)
@@ -80,7 +81,8 @@ class WrappedMetric(Wrapped):
     def own_state(self) -> dict[str, Any]:
         """Everything measured here and merged in, a part for each."""
         own = _read(self.inner)
-        return {"parts": [*self._parts, *([own] if own[""]["updates"] else [])]}
+        is_updated = any(read["updates"] for read in own.values())  # a wrapper itself counts none
+        return {"parts": [*self._parts, *([own] if is_updated else [])]}
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
         """Keep the parts of another one beside what is measured here."""
@@ -144,6 +146,15 @@ def _write(inner: torchmetrics.Metric, part: Part) -> None:
         module._computed = None
         for name, value in part[path]["states"].items():
             setattr(module, name, value)
+
+
+def _owned(rows: Any) -> Any:
+    """Copy the tensors of a batch, also those in lists and mappings."""
+    if isinstance(rows, Tensor):
+        return rows.clone()
+    if isinstance(rows, Mapping):
+        return {name: _owned(value) for name, value in rows.items()}
+    return [_owned(value) for value in rows] if isinstance(rows, list) else rows
 
 
 def _copied(state: Tensor | list[Tensor]) -> Tensor | list[Tensor]:

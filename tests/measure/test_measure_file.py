@@ -531,6 +531,18 @@ def test_a_value_per_class_is_named_by_its_label(drawn, tmp_path):
     assert "classes    cat = 0, dog = 1, owl = 2" in report(measure_file(Request(path, "category")))
 
 
+def test_a_cell_of_a_table_is_named_by_its_place(tmp_path):
+    """Row and column; three numbers that are no value per class have none of the three labels."""
+    columns = {"target": ["cat", "cat"], "probability_cat": [0.5, 0.2], "probability_dog": [0.3, 0.7]}
+    path = write(tmp_path / "x.csv", {**columns, "probability_owl": [0.2, 0.1]})
+    found = values(path, metrics=("confusion_matrix", "reliability_curve(bins=1)"))
+    matrix = {(t, p): found.pop(f"confusion_matrix[{t}, {p}]") for t in range(3) for p in range(3)}
+    assert {place for place, count in matrix.items() if count} == {(0, 0), (0, 1)}
+    assert found == {
+        f"reliability_curve(bins=1)[{i}, 0]": pytest.approx(v) for i, v in enumerate((0.6, 0.5, 1))
+    }
+
+
 def test_a_file_with_a_head_alone_measures_nothing(tmp_path):
     """Every value is undefined, with its reason."""
     measured = measure_file(Request(write(tmp_path / "x.csv", {"target": [], "prediction": []}), "number"))

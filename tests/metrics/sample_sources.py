@@ -10,6 +10,7 @@ import torchmetrics
 from sklearn.metrics import make_scorer, mean_squared_error, roc_auc_score
 from torch import Tensor
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef
+from torchmetrics.wrappers import LambdaInputTransformer
 
 from hpometrics.metrics.features import PREDICTIONS
 from hpometrics.metrics.metric import Metric
@@ -63,6 +64,13 @@ KINDS = {
     "nested torchmetrics": lambda: as_metric(
         torchmetrics.MeanSquaredError() + torchmetrics.MeanAbsoluteError(),
         objective=MINIMIZE, inputs=PREDICTIONS, name="both",
+    ),
+    "torchmetrics in a wrapper": lambda: as_metric(
+        torchmetrics.MinMaxMetric(MeanSquaredError()), objective=MINIMIZE, inputs=PREDICTIONS, component="raw"
+    ),
+    "torchmetrics with rows in a wrapper": lambda: as_metric(
+        LambdaInputTransformer(torchmetrics.SpearmanCorrCoef(), torch.neg, torch.neg),
+        objective=MAXIMIZE, inputs=PREDICTIONS,
     ),
     "pooled": lambda: as_metric(worst_error, objective=MINIMIZE, inputs=PREDICTIONS),
     "per row": lambda: as_metric(row_errors, objective=MINIMIZE, inputs=PREDICTIONS, per_row=True),

@@ -8,6 +8,7 @@ import re
 
 import pytest
 import sklearn.metrics
+import torch
 import torchmetrics
 import torchmetrics.functional
 
@@ -31,6 +32,8 @@ MEANT = {
     "retrieval_reciprocal_rank": "mean_reciprocal_rank", "rsme": "rmse", "silhouette_score": "davies_bouldin",
     "theils_u_matrix": "theils_u", "word_information_lost": "wil", "word_information_preserved": "wip",
     "Chrf++": "chrf(word_order=2)", "chrf++": "chrf(word_order=2)", "f0.5": "fbeta(beta=0.5)",
+    "KLDivLoss": "kl_divergence", "linear_cross_entropy": "softmax_cross_entropy",
+    "TripletMarginWithDistanceLoss": "triplet_margin", "AdaptiveLogSoftmaxWithLoss": "log_loss",
     "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)", "r^2": "r2", "R²": "r2",
 }  # fmt: skip
 
@@ -54,7 +57,7 @@ MODULES = (
 
 
 def public_names() -> list[str]:
-    """What scikit-learn and torchmetrics call their metrics."""
+    """What scikit-learn and torchmetrics call their metrics, and torch its losses."""
     modules = [importlib.import_module(f"torchmetrics.{name}") for name in MODULES.split()]
     classes = {
         name
@@ -62,7 +65,9 @@ def public_names() -> list[str]:
         for name, thing in vars(module).items()
         if inspect.isclass(thing) and issubclass(thing, torchmetrics.Metric)
     }
-    return sorted({*sklearn.metrics.__all__, *torchmetrics.functional.__all__, *classes})
+    losses = re.findall(r"\b\w*Loss\b", " ".join(dir(torch.nn)))
+    losses += re.findall(r"\b[a-z]\w*(?:_loss|_entropy|_div)\b", " ".join(dir(torch.nn.functional)))
+    return sorted({*sklearn.metrics.__all__, *torchmetrics.functional.__all__, *classes, *losses})
 
 
 def told(written: str) -> str | None:

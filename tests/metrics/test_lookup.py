@@ -301,6 +301,32 @@ def test_what_another_output_has_does_not_hide_what_is_meant():
         find_metric("AP", "binary")
 
 
+@pytest.mark.parametrize(
+    ("written", "feature", "meant"),
+    [
+        ("MSE", "number", "mse"),
+        ("RMSE", "vector", "rmse"),
+        ("F1", "binary", "f1"),
+        ("AUC", "category", "auc"),
+    ],
+)
+def test_capitals_of_a_ranking_do_not_hide_what_is_meant(written, feature, meant):
+    """WarpRec's and RecBole's words for rankings are what anybody may write for metrics of other outputs."""
+    message = rf"{feature} output; it is a metric of ranking. Did you mean '{meant}'\?"
+    with pytest.raises(UnknownMetricError, match=message):
+        find_metric(written, feature)
+
+
+@pytest.mark.parametrize("feature", ["set", "binary"])
+def test_a_threshold_is_that_of_the_output(feature):
+    """It decides for every metric of the output at once, so that none of them has one of its own."""
+    message = rf"takes no 'threshold'; .* that of the output, as in {feature}\(threshold=0.3\)"
+    with pytest.raises(MetricNameError, match=message):
+        find_metric("f1(average=macro, threshold=0.3)", feature)
+    with pytest.raises(MetricNameError, match=r"roc_auc of .* takes average, class, max_fpr$"):
+        find_metric("roc_auc(threshold=0.3)", feature)
+
+
 @pytest.mark.parametrize("feature", ["ranking", None])
 @pytest.mark.parametrize(
     ("written", "canonical"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import pickle
 import re
 from typing import Any
@@ -13,10 +15,12 @@ from torch import Tensor
 from torchmetrics.classification import BinaryAUROC
 from torchmetrics.regression import MeanSquaredError
 from torchmetrics.retrieval import RetrievalMRR
+from torchmetrics.text import ROUGEScore
+from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MinMaxMetric, MultioutputWrapper, Running
 
 from hpometrics.exceptions import MetricInputError, RegistrationError, StateError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES, Binary, Number
+from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES, Binary, Number, Text
 from hpometrics.metrics.wrap import as_metric
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 
@@ -51,6 +55,33 @@ def test_a_torchmetrics_metric_gives_its_value():
     batch = chances()
     metric = as_metric(BinaryAUROC(), objective=MAXIMIZE, inputs=PROBABILITIES, output=Binary())
     assert fed(metric, batch).compute().item() == pytest.approx(BinaryAUROC()(*batch).item())
+
+
+@pytest.mark.parametrize(
+    ("inner", "component"),
+    [
+        (MultioutputWrapper(MeanSquaredError(), num_outputs=2), 1),
+        (ClasswiseWrapper(MeanSquaredError(num_outputs=2)), "meansquarederror_1"),
+        (MinMaxMetric(MeanSquaredError(num_outputs=1)), "raw"),
+        (BootStrapper(MeanSquaredError(), num_bootstraps=3, sampling_strategy="multinomial"), "std"),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_a_wrapper_of_torchmetrics_measures(inner, component):
+    """It counts no update itself, as the metrics inside it do; that looked like nothing measured."""
+    columns = torch.stack(numbers(40), dim=1)
+    metric = as_metric(inner, objective=MINIMIZE, inputs=PREDICTIONS, component=component)
+    metric.update(columns, columns * torch.tensor([1.0, 2.0]))
+    value = metric.compute().item()
+    assert math.isfinite(value) and (component == "std" or value > 0)
+    if component in (1, "meansquarederror_1"):
+        assert value == pytest.approx(columns[:, 1].square().mean().item())
+
+
+def test_a_running_metric_is_refused():
+    """It forgets all but the last batches, so that its value depends on how the epoch was cut."""
+    with pytest.raises(RegistrationError, match=r"Running .* last 2 batches .* wrap its MeanSquaredError"):
+        as_metric(Running(MeanSquaredError(), window=2), objective=MINIMIZE, inputs=PREDICTIONS)
 
 
 def test_parts_of_the_data_merge_to_the_whole(make):
@@ -105,6 +136,78 @@ def test_the_callers_buffers_are_copied(make):
     expected = fed(make(), numbers()).compute()
     preds.zero_(), target.zero_()
     torch.testing.assert_close(metric.compute(), expected)
+
+
+def test_the_callers_extras_are_copied():
+    """The queries of documents are kept as rows are; a caller that reuses their tensor changes nothing."""
+    metric = as_metric(RetrievalMRR(), objective=MAXIMIZE, inputs=LOGITS)
+    queries = torch.tensor([0, 0, 1])
+    metric.update(torch.tensor([0.9, 0.1, 0.4]), torch.tensor([0, 1, 1]), indexes=queries)
+    queries.zero_()
+    assert metric.compute().item() == 0.75
+
+
+def _shared_words(preds: list[str], target: list[str]) -> list[float]:
+    """How many words of the target each text has; of all texts it would be the same list."""
+    pairs = zip(preds, target, strict=True)
+    return [len({*text.split()} & {*right.split()}) / len(right.split()) for text, right in pairs]
+
+
+TEXTS = (["a b", "c"], ["a d", "e\nf"]), (['d "g"'], ["d"])  # shared: 1/2 and 0; 1
+OF_TEXTS = {
+    "torchmetrics with rows": lambda: as_metric(
+        ROUGEScore(rouge_keys="rouge1"),
+        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), component="rouge1_recall",
+    ),
+    "pooled": lambda: as_metric(
+        lambda preds, target: sum(_shared_words(preds, target)) / len(preds),
+        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="shared",
+    ),
+    "target first": lambda: as_metric(
+        lambda y_true, y_pred: sum(_shared_words(y_pred, y_true)) / len(y_true),
+        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="shared",
+    ),
+    "per row": lambda: as_metric(
+        _shared_words,
+        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), per_row=True, name="shared",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OF_TEXTS)
+def test_texts_are_measured(kind):
+    """(1/2 + 0 + 1) / 3, of one pass, of parts that are merged, and of a state that is loaded."""
+    whole, merged, loaded = OF_TEXTS[kind](), OF_TEXTS[kind](), OF_TEXTS[kind]()
+    for preds, target in TEXTS:
+        whole.update(predictions=preds, target=target)
+        shard = OF_TEXTS[kind]()
+        shard.update(predictions=preds, target=target)
+        merged.merge(shard)
+    buffer = io.BytesIO()
+    torch.save(merged.state_dict(), buffer)
+    loaded.load_state_dict(torch.load(io.BytesIO(buffer.getvalue()), weights_only=True))
+    for measured in (whole, merged, loaded):
+        assert measured.compute().item() == pytest.approx(0.5)
+
+
+def test_a_pooled_function_is_given_references():
+    """The right texts of a row come as they were given, several or one."""
+    metric = as_metric(
+        lambda preds, target: float(target == [["a", "b"], ["c"]] and preds == ["a", "c"]),
+        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="as_given",
+    )  # fmt: skip
+    metric.update(predictions=["a"], target=[["a", "b"]])
+    metric.update(predictions=["c"], target=[["c"]])
+    assert metric.compute().item() == 1.0
+
+
+def test_a_function_pools_what_has_no_rows_of_tensors_or_texts():
+    """Boxes are mappings; a function of one row after the other, or a torchmetrics.Metric, may read them."""
+    metric = as_metric(
+        lambda preds, target: len(preds), objective=None, inputs=PREDICTIONS, output="boxes", name="count"
+    )
+    with pytest.raises(MetricInputError, match=r"count pools tensors or texts, got .* a Tensor; .*per_row"):
+        metric.update(predictions=[{"boxes": torch.zeros(1, 4)}], target=[{"boxes": torch.zeros(1, 4)}])
 
 
 def test_forward_gives_the_value_of_the_batch(make):

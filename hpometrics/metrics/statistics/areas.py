@@ -87,18 +87,21 @@ def counted_areas(column: Counted) -> Areas:
 
 
 def weighed_areas(column: Weighed) -> Areas:
-    """The same with running sums of weights in the place of ranks."""
+    """The same with running sums of weights in the place of ranks.
+
+    They run from either end: what lies above a score is no difference, which would lose small weights.
+    """
     every, weight, won = column
+    lost = weight - won
     left, right = (torch.searchsorted(every, every, side=side) for side in ("left", "right"))
-    nothing = weight.new_zeros(1)
-    wins, all_of_it = torch.cat([nothing, won.cumsum(0)]), torch.cat([nothing, weight.cumsum(0)])
-    n_pos, n = wins[-1], all_of_it[-1]
-    if n_pos == 0 or n_pos == n:
+    losses = torch.cat([weight.new_zeros(1), lost.cumsum(0)])
+    wins_above, losses_above = (part.flip(0).cumsum(0).flip(0)[left] for part in (won, lost))
+    n_pos, n_neg = won.sum(), losses[-1]
+    if n_pos == 0 or n_neg == 0:
         return _of_one_class(float(n_pos))
-    losses = all_of_it - wins
     pairs = (won * (losses[left] + losses[right])).sum() / 2
-    precision = (n_pos - wins[left]) / (n - all_of_it[left]).clamp(min=torch.finfo(n.dtype).tiny)
-    return Areas(float(n_pos), float(pairs / (n_pos * (n - n_pos))), float((won * precision).sum() / n_pos))
+    precision = wins_above / (wins_above + losses_above)
+    return Areas(float(n_pos), float(pairs / n_pos / n_neg), float((won * precision).sum() / n_pos))
 
 
 def areas_apart(columns: Apart, n_pos: int, stretches: Iterable[Stretch]) -> Areas:

@@ -31,6 +31,22 @@ def average_precision(target, scores, sample_weight=None):
     return sk.average_precision_score(target, scores, sample_weight=weight) if target @ weight else np.nan
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "weight", "area"),
+    [
+        ("roc_auc", [0, 1, 0], [1e-13, 1e3, 1e-13], 0.5),
+        ("average_precision", [1, 0, 1], [1.0, 1e3, 1e-14], 1 / 1001),
+    ],
+)
+def test_areas_of_weights_of_many_sizes(name, target, weight, area):
+    """A difference of sums loses the small ones among importance weights: 0.47 it gave here, and 5e279."""
+    metric = get_metric(name, "binary")
+    metric.update(
+        logits=torch.arange(3.0), target=torch.tensor(target), sample_weight=torch.tensor(weight).double()
+    )
+    assert metric.compute().item() == pytest.approx(area, rel=1e-12)
+
+
 @pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("average", AVERAGES)

@@ -24,6 +24,8 @@ from hpometrics.metrics import store
 from hpometrics.metrics.catalogue import reference
 from hpometrics.metrics.catalogue.reference import FACADES, ROWS, UNLISTED, Reference, class_of
 from hpometrics.metrics.catalogue.reference.draws import draw_of
+from hpometrics.metrics.catalogue.reference.packing import Given
+from hpometrics.metrics.catalogue.reference.wrapper import check_range
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES, Mask
 from hpometrics.metrics.registry import get_metric
@@ -350,3 +352,106 @@ def test_a_mask_needs_its_number_of_classes():
     metric = get_metric("mean_iou", Mask(3))
     metric.update(masks, masks)
     assert metric.compute().item() == 1.0
+
+
+def fairness_of(groups, preds=(1, 0, 1, 0), target=(1, 1, 1, 0), **params):
+    """The fairness of four rows, and why it has none."""
+    metric = get_metric(
+        "fairness" if not params else f"fairness({'='.join(map(str, *params.items()))})", "binary"
+    )
+    metric.update(predictions=torch.tensor(preds), target=torch.tensor(target), groups=torch.tensor(groups))
+    return metric.compute().item(), metric.undefined_reason
+
+
+def test_fairness_by_hand():
+    """Half of either group is predicted 1; of rows of class 1, half in the one group and all in the other."""
+    assert fairness_of([0, 0, 1, 1]) == (0.5, None)
+    assert fairness_of([0.0, 0.0, 1.0, 1.0]) == (0.5, None)
+    assert fairness_of([0, 0, 1, 1], task="demographic_parity") == (1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ({"groups": [0, 0, 0, 0]}, "group 1 of 2 has no row"),
+        ({"groups": [0, 0, 2, 2], "num_groups": 3}, "group 1 of 3 has no row"),
+        ({"groups": [0, 0, 0, 1]}, "group 1 of 2 has no row of class 1"),
+        ({"groups": [0, 0, 1, 1], "preds": [0, 0, 0, 0]}, "no row is predicted 1"),
+        ({"groups": [0, 0, 1, 1], "preds": [0, 0, 0, 1]}, "no row of class 1 is predicted 1"),
+    ],
+)
+def test_fairness_between_rates_that_there_are_not_is_undefined(case, reason):
+    """Nothing divided by nothing is 0 in torchmetrics, the worst there is."""
+    value, told = fairness_of(**case)
+    assert math.isnan(value) and told == reason
+
+
+@pytest.mark.parametrize("groups", [[0, 0, 1, 2], [0, 0, 1, -1], [0, 0, 1, 0.5]])
+def test_a_group_that_there_is_not_is_refused(groups):
+    """Not even where torchmetrics would take it for another one, as it does -1."""
+    wanted = r"fairness reads groups= from 0 to 1, whole numbers, got .*; fairness\(num_groups=3\) reads more"
+    with pytest.raises(MetricInputError, match=wanted):
+        fairness_of(groups)
+
+
+def whole_signals(feature, channels=3):
+    """Draw two whole-number signals of a kind that files hold: pictures of 8 bits, sounds of 16."""
+    generator = torch.Generator().manual_seed(0)
+    shape, top, dtype = {
+        "image": ((2, channels, 180, 180), 255, torch.uint8), "audio": ((2, 2, 1000), 30000, torch.int16),
+    }[feature]  # fmt: skip
+    target = torch.rand(shape, generator=generator) * top
+    preds = (target + torch.randn(shape, generator=generator) * top / 20).clamp(1, top)
+    return preds.to(dtype), target.clamp(min=1).to(dtype)
+
+
+SIGNALS = [
+    entry for entry in OWN
+    if entry.feature_type in ("image", "audio") and is_here(entry) and not entry.extras
+    and entry.name not in ("procrustes", "c_si_snr")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", SIGNALS, ids=str)
+def test_whole_numbers_are_measured_as_numbers(entry):
+    """Differences of 8 bits wrap around: torchmetrics' PSNR-B and total variation have other values."""
+    ranged = any(param.name == "data_range" for param in entry.params)
+    name = f"{entry.name}(data_range=255)" if ranged else entry.name
+    signals = whole_signals(entry.feature_type, channels=1 if entry.name == "psnrb" else 3)
+    values = []
+    for preds, target in (signals, [signal.double() for signal in signals]):
+        metric = get_metric(name, entry.feature_type)
+        metric.update(preds, target)
+        values.append(metric.compute().item())
+    assert math.isfinite(values[0]) and values[0] == values[1]
+
+
+@pytest.mark.parametrize("name", ["psnr", "ssim", "psnr(data_range=100)"])
+def test_pictures_of_whole_numbers_beyond_the_range_are_refused(name):
+    """They would have a PSNR of -40 decibels; no number up to 1 is one of 8 bits."""
+    with pytest.raises(
+        MetricInputError, match=r"reads pictures from 0 to .*, got whole numbers up to 25\d; .*=255"
+    ):
+        get_metric(name, "image").update(*whole_signals("image"))
+
+
+def test_a_network_that_reads_shares_refuses_whole_numbers():
+    """It would see white pictures; what they are to be divided by is said."""
+    (row,) = [row for row in ROWS if row.name == "lpips"]
+    with pytest.raises(
+        MetricInputError, match=r"lpips reads pictures from 0 to 1.0, got .*; divide them by 255"
+    ):
+        check_range(row, {}, Given(*whole_signals("image"), {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
+@pytest.mark.parametrize("name", ["dice_score", "mean_iou", "hausdorff"])
+def test_a_mask_may_be_of_bytes(name, dtype):
+    """As image files hold it; torchmetrics makes columns of classes from 64 bits only."""
+    preds, target = torch.randint(3, (2, 4, 8, 8), generator=torch.Generator().manual_seed(0))
+    values = []
+    for kind in (dtype, torch.int64):
+        metric = get_metric(name, Mask(num_classes=3))
+        metric.update(preds.to(kind), target.to(kind))
+        values.append(metric.compute().item())
+    assert values[0] == values[1]

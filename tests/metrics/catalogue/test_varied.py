@@ -10,7 +10,7 @@ import torch
 from drawn_texts import SHAPES, draw_texts, value
 
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry import find_metric, get_metric
 from hpometrics.metrics.statistics.words import normalised_words
 
 
@@ -58,3 +58,13 @@ def test_weights():
     metric = get_metric("interdistinct_1", Text())
     metric.update(["x y", "z"], ["", ""], sample_weight=torch.tensor([2.0, 0.0]))
     assert metric.compute() == 0.5
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_weights_below_one_leave_the_range_that_is_told(n):
+    """Half a row adds half of its n-grams, and every different one: the page of the metric says so."""
+    metric = get_metric(f"interdistinct_{n}", Text())
+    metric.update(["x y z"], [""], sample_weight=torch.tensor([0.5]))
+    assert metric.compute() == 2.0
+    (entry,) = find_metric(f"interdistinct_{n}", "text").entries
+    assert "more only where weights are below 1" in entry.value and "A row of weight w" in entry.docs

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 import torchmetrics
+from torch import Tensor
 
+from ....exceptions import MetricInputError
 from ....objective import MAXIMIZE, MINIMIZE
 from ...features import BINARY, CATEGORY, PROBABILITIES, SET
 from .packing import Given
@@ -19,8 +23,34 @@ _BOOKS = "Sokolova & Lapalme 2009, Information Processing & Management 45(4)."
 
 
 def in_groups(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over predictions, target and the group of each row."""
-    inner.update(given.preds, given.target, given.extras["groups"])
+    """Hand over predictions, target and the group of each row, of those that there are."""
+    groups, last = given.extras["groups"], int(inner.num_groups) - 1  # type: ignore[arg-type]  # a number
+    odd = groups if isinstance(groups, list) else groups[(groups < 0) | (groups > last) | (groups % 1 != 0)]
+    if len(odd):
+        first = odd[0].item() if isinstance(odd, Tensor) else odd[0]
+        raise MetricInputError(
+            f"fairness reads groups= from 0 to {last}, whole numbers, got {first!r}; "
+            f"fairness(num_groups={last + 2}) reads more"
+        )
+    inner.update(given.preds, given.target, groups.long())
+
+
+def without_rates(given: Given, params: Mapping[str, Any]) -> str | None:
+    """A group has no rate, or all rates are 0, so that none is a share of another."""
+    groups, count = given.extras["groups"].long(), params["num_groups"]
+    rows = {
+        "demographic_parity": ("", given.target >= 0),
+        "equal_opportunity": (" of class 1", given.target == 1),
+    }
+    for task, (kind, among) in rows.items():
+        if params["task"] not in ("all", task):
+            continue
+        without = torch.bincount(groups[among], minlength=count) == 0
+        if without.any():
+            return f"group {int(without.nonzero()[0])} of {count} has no row{kind}"
+        if not given.preds[among].any():
+            return f"no row{kind} is predicted 1"
+    return None
 
 
 def _counts(name: str, source: str, summary: str, formula: str, **more: Any) -> Row:
@@ -95,8 +125,9 @@ ROWS = [
         "min of least / largest share predicted 1, and of least / largest recall", features=(BINARY,),
         shape="preds, target, `groups=`: (N,) int.",
         params={"num_groups": 2, "task": ("all", "demographic_parity", "equal_opportunity")},
-        feed=in_groups, extras=("groups",), component=("least",), keeps="rows",
-        deviates="torchmetrics says that lower is better; 1 is fair.",
+        feed=in_groups, void=without_rates, extras=("groups",), component=("least",), keeps="rows",
+        value=f"{_SHARE}; nan where a group has no row (of class 1), or none is predicted 1",
+        deviates="torchmetrics says that lower is better; 1 is fair. Where a rate is missing it gives 0.",
     ),
     _scores(
         "roc_auc", "AUROC", "Probability that a row of the class scores above another.",

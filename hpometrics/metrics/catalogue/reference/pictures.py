@@ -18,11 +18,14 @@ _DISTANCE = f"float from 0, no unit, {_ZERO}"
 _MADE = "preds: (N, channels, height, width) float; no target is read."
 _COLOURED = "preds, target: (N, 3, height, width) float in [0, 1]."
 _MADE_COLOURED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
-_VISION: dict[str, Any] = {"packages": ("torchvision",), "requires": "image", "wide": False}
+_VISION: dict[str, Any] = {
+    "packages": ("torchvision",), "requires": "image", "wide": False, "highest": 1.0,
+}  # fmt: skip
 _INCEPTION: dict[str, Any] = {
     "packages": ("torch_fidelity",),
     "requires": "image",
     "wide": False,
+    "highest": 1.0,
     "fixed": {"normalize": True},
 }
 

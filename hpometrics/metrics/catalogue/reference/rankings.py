@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -43,12 +44,12 @@ def averaging(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     return made
 
 
-def nothing_relevant(given: Given) -> str | None:
+def nothing_relevant(given: Given, params: Mapping[str, Any]) -> str | None:
     """No user has a relevant item, which counts 0 for torchmetrics."""
     return None if bool((given.target > 0).any()) else "no user has a relevant item"
 
 
-def nothing_irrelevant(given: Given) -> str | None:
+def nothing_irrelevant(given: Given, params: Mapping[str, Any]) -> str | None:
     """No user has an item that is not relevant."""
     return None if bool((given.target <= 0).any()) else "no user has an item that is not relevant"
 

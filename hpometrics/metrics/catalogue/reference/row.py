@@ -26,8 +26,7 @@ from ...features import (
 from .packing import Given
 
 Feed = Callable[[torchmetrics.Metric, Given], None]
-
-Void = Callable[[Given], str | None]
+Void = Callable[[Given, Mapping[str, Any]], str | None]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
 
 SHAPES: Mapping[str, str] = {
@@ -91,11 +90,12 @@ class Row:
         keeps: `states` adds up what the class keeps; `rows` keeps the inputs, for a class whose states do
             not add up, and measures once.
         wide: whether it is measured in float64.
+        highest: the largest value of a picture, where no `data_range` says it.
         keeps_ignored: the class leaves out the positions of the output's `ignore_index`.
         extras: keyword arguments of `update` that it needs; `optional` those that it can use.
         packages: what must be importable, and `requires` the extra that brings it.
-        sentinel: a value that stands for undefined, and why it comes about; `void` says of all rows why they
-            have no value, where the class has one for them.
+        sentinel: a value that stands for undefined, and why it comes about; `void` says of all rows, by the
+            parameters, why they have no value, where the class has one for them.
         aliases: further names.
     """
 
@@ -119,6 +119,7 @@ class Row:
     make: Make = plainly
     keeps: Literal["states", "rows"] = "states"
     wide: bool = True
+    highest: float | None = None
     keeps_ignored: bool = False
     extras: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -127,6 +128,11 @@ class Row:
     sentinel: tuple[float, str] | None = None
     void: Void | None = None
     aliases: tuple[str, ...] | Mapping[str, str] = ()
+
+    @property
+    def reads_signals(self) -> bool:
+        """Whether whole numbers are values of pixels or samples, not classes."""
+        return not {IMAGE, AUDIO}.isdisjoint(self.features)
 
     @property
     def module(self) -> str:

@@ -1,6 +1,6 @@
 """Unlisted: torchmetrics classes that no name of the reference catalogue reaches, each with the reason.
 
-`as_metric` still takes an object of any of them.
+`as_metric` still takes an object of any of them, but one that forgets all but the last batches.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import torchmetrics
 from torch import Tensor
 
 from ....exceptions import MetricInputError, missing_extra
-from ...features import CATEGORY, CLUSTERS, MASK, OutputFeature
+from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, OutputFeature
 from ...metric import Metric
 from ...outputs import Outputs
 from ...statistics.kept import SUM, Kept, Taken
@@ -123,7 +123,7 @@ class Reference(Metric):
     def _fed(self, given: Given, classes: int | None) -> torchmetrics.Metric:
         """The class, having measured what was given."""
         inner = self._ready(classes, _device_of(given))
-        self.row.feed(inner, _cast(given, self.row.wide))
+        self.row.feed(inner, _cast(given, self.row.wide, self.row.reads_signals))
         return inner
 
     def _given(self, batch: Outputs) -> Given:
@@ -145,6 +145,8 @@ class Reference(Metric):
                 raise MetricInputError(f"{self.name}: the target has {len(batch)} rows, {name} {len(value)}")
             if name in given.extras and isinstance(value, Tensor):
                 check_finite(self, name, value)
+        if batch.feature.type == IMAGE:
+            check_range(self.row, self.params, given)
         return given
 
     def _refusing(self, batch: Outputs) -> torchmetrics.Metric:
@@ -188,7 +190,9 @@ class Reference(Metric):
         return inner
 
     def _why_void(self) -> str | None:
-        return None if self.row.void is None else self.row.void(unpack(self.statistic(Kept, "rows").tensors))
+        if self.row.void is None:
+            return None
+        return self.row.void(unpack(self.statistic(Kept, "rows").tensors), self.params)
 
     def _one_of(self, result: Any) -> Tensor:
         """Take the component of a result that is its value.
@@ -260,18 +264,46 @@ def _device_of(given: Given) -> torch.device:
     return torch.device("cpu") if found is None else found.device
 
 
-def _cast(given: Given, wide: bool) -> Given:
+def check_range(row: Row, params: Mapping[str, Any], given: Given) -> None:
+    """Refuse pictures of whole numbers beyond the largest value that a metric reads.
+
+    Raises:
+        MetricInputError: naming their largest value.
+    """
+    highest = params.get("data_range", row.highest)
+    for pixels in (given.preds, given.target):
+        if highest is None or not isinstance(pixels, Tensor) or pixels.is_floating_point():
+            continue
+        top = pixels.amax().item() if pixels.numel() else 0
+        if top > highest:
+            hint = f"say {row.name}(data_range=255)" if "data_range" in params else "divide them by 255"
+            raise MetricInputError(
+                f"{row.name} reads pictures from 0 to {highest}, got whole numbers up to {top}; {hint}"
+            )
+
+
+def _cast(given: Given, wide: bool, signals: bool) -> Given:
+    """Widen the tensors, which may stand in lists and mappings."""
+
     def cast(value: Any) -> Any:
         if isinstance(value, Tensor):
-            narrow = value.dtype in (torch.float16, torch.bfloat16)
-            return (
-                value.double() if wide and value.is_floating_point() else value.float() if narrow else value
-            )
+            return value.to(_widened(value.dtype, wide, signals))
         if isinstance(value, dict):
             return {key: cast(entry) for key, entry in value.items()}
         return [cast(entry) for entry in value] if isinstance(value, list) else value
 
     return Given(cast(given.preds), cast(given.target), {key: cast(x) for key, x in given.extras.items()})
+
+
+def _widened(dtype: torch.dtype, wide: bool, signals: bool) -> torch.dtype:
+    """Give the type to measure in: whole numbers of a signal would wrap around, others are classes."""
+    if dtype.is_complex or (dtype is torch.bool and not signals):
+        return dtype
+    if not (signals or dtype.is_floating_point):
+        return torch.int64
+    if wide:
+        return torch.float64
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def _first_line(err: Exception) -> str:
