@@ -101,8 +101,8 @@ def attempt(
     if directory is not None:
         write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
-    if isinstance(failure, _EXITS) and record.state is TrialState.FAILED:
-        return record, _exited(failure)
+    if failure is not None and not isinstance(failure, Exception) and record.state is TrialState.FAILED:
+        return record, _passed_on(failure)
     return record, failure or error
 
 
@@ -222,11 +222,17 @@ def _ending(
     return ending
 
 
-def _exited(failure: BaseException) -> RunError:
-    """What a trial has failed by that was ended by an exit, which would end the host's process."""
-    exited = RunError(f"train ended its trial by an exit: {_told(failure)}")
-    exited.__cause__ = failure
-    return exited
+def _passed_on(failure: BaseException) -> RunError:
+    """What a trial has failed by that raised no Exception, which would end the host's process."""
+    what = "a panic of compiled code" if _is_panic(failure) else "an exit"
+    passed_on = RunError(f"train ended its trial by {what}: {_told(failure)}")
+    passed_on.__cause__ = failure
+    return passed_on
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether Rust has panicked; PyO3 makes the class of it anew in each extension module."""
+    return type(error).__module__ == "pyo3_runtime" and not isinstance(error, Exception)
 
 
 def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...]) -> TrialState:
@@ -234,7 +240,9 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    fault = isinstance(error, (Exception, *_EXITS)) and not isinstance(error, DiskError)
+    if isinstance(error, DiskError):
+        return TrialState.INTERRUPTED
+    fault = isinstance(error, (Exception, *_EXITS)) or _is_panic(error)
     return TrialState.FAILED if fault else TrialState.INTERRUPTED
 
 
