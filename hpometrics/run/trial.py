@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -176,10 +176,31 @@ def _trained(
     try:
         run = make_run()
         with run:
-            train(params, run)
+            returned = train(params, run)
+        if returned is not None and not run.history:
+            _refuse(returned, run.spec.name)
     except BaseException as err:  # every end is recorded; the caller decides what goes on
         return run, err
     return run, None
+
+
+def _refuse(returned: Any, metric: str) -> NoReturn:
+    """Say of what train has returned, where it has reported no epoch, that nobody reads it.
+
+    Raises:
+        RunError: always.
+    """
+    if isinstance(returned, (Generator, Coroutine)):
+        what = "a generator" if isinstance(returned, Generator) else "a coroutine"
+        returned.close()
+        raise RunError(
+            f"train is {what}, of which nothing was carried out; "
+            "write train(params, run) without yield or async"
+        )
+    raise RunError(
+        f"train reported no epoch and returned {returned!r:.80}, which nobody reads; {metric} is reported by "
+        "run.log(...) or measured from run.update(...)"
+    )
 
 
 def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseException | None) -> None:
