@@ -15,7 +15,7 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "exceptions lazy",
-            "objective messages redaction versions pages",
+            "objective messages prints redaction versions pages",
             "target",
             "metrics search",
             "logs replayed",

@@ -66,6 +66,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "decimal": (decimal.Decimal("0.3"), "takes one number, got Decimal('0.3') (Decimal)"),
     "function": (len, "takes one number, got <built-in function len> (builtin_function_or_method)"),
 }
+Panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+"""What Rust raises, as in tokenizers: no Exception, and made anew by each extension module."""
+
 RAISED: dict[str, tuple[BaseException, str]] = {
     "exception": (ValueError("shape"), "ValueError: shape"),
     "assertion": (AssertionError(), "AssertionError"),
@@ -74,6 +77,7 @@ RAISED: dict[str, tuple[BaseException, str]] = {
     "stop iteration": (StopIteration(3), "StopIteration: 3"),
     "exit": (SystemExit(3), "SystemExit: 3"),
     "generator exit": (GeneratorExit(), "GeneratorExit"),
+    "panic": (Panic("index out of bounds"), "PanicException: index out of bounds"),
 }
 FAILING = {name: value for name, (value, _) in {**NOT_FINITE, **REFUSED, **RAISED}.items()}
 WHY = {name: text for name, (_, text) in {**NOT_FINITE, **REFUSED, **RAISED}.items()}

@@ -14,6 +14,8 @@ from .search import Finding, Search, Tried
 Found = Iterator[Finding]
 
 _HOUR = 3600.0  # of silence, after which nobody is at work
+_DAY = 24 * _HOUR
+_MANY = 10  # times as long as any trial that ended
 _SHOWN = 8  # names of trials in a line
 _WINS = {Objective.MINIMIZE: -math.inf, Objective.MAXIMIZE: math.inf}
 
@@ -92,14 +94,27 @@ def pruned_unreported(search: Search) -> Found:
 
 
 def left_running(search: Search) -> Found:
-    """Trials without an end, of which nobody has heard for an hour."""
+    """Trials without an end: nobody has heard of them for an hour, or they take far too long.
+
+    The latter shows where others are still at work, and in a copy, whose file is new.
+    """
     open_ones = [one for one in search.trials if one.state is TrialState.RUNNING]
+    longest = max((one.seconds or 0.0 for one in search.trials if one.state.finished), default=0.0)
+    overdue = [one for one in open_ones if longest and (one.seconds or 0.0) > max(_DAY, _MANY * longest)]
     if open_ones and search.silence > _HOUR:
         told = f"{_trials(open_ones)} still running, and nothing was written for {duration(search.silence)}"
-        remedy = (
-            "its process is gone: end it as failed, or samplers that look at running trials keep away from it"
+    elif open_ones := overdue:
+        after = min(one.seconds or 0.0 for one in open_ones)
+        told = (
+            f"{_trials(open_ones)} still running after {duration(after)}, "
+            f"and the longest that ended took {duration(longest)}"
         )
-        yield Finding("left-running", told, remedy, _names(open_ones))
+    else:
+        return
+    remedy = (
+        "its process is gone: end it as failed, or samplers that look at running trials keep away from it"
+    )
+    yield Finding("left-running", told, remedy, _names(open_ones))
 
 
 def duplicates(search: Search) -> Found:
@@ -143,9 +158,10 @@ def failed_best(search: Search) -> Found:
 
 def overshot(search: Search, budget: int | None) -> Found:
     """More trials than were asked for."""
-    if budget is not None and len(search.trials) > budget:
-        beyond = search.trials[budget:]
-        told = f"{len(search.trials)} trials where {budget} were asked for"
+    begun = [one for one in search.trials if one.state is not TrialState.WAITING]
+    if budget is not None and len(begun) > budget:
+        beyond = begun[budget:]
+        told = f"{len(begun)} trials where {budget} were asked for"
         remedy = "count the trials of all workers and restarts together, failed ones too"
         yield Finding("overshot", told, remedy, _names(beyond))
 

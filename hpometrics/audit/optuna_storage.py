@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -159,8 +160,13 @@ def _metric(study: optuna.Study, index: int, several: bool, given: str | None) -
         if isinstance(study.user_attrs.get(key), str):
             return study.user_attrs[key], f"its attribute {key}"
     words = [] if several else re.split(r"[^A-Za-z0-9@]+", study.study_name)
-    named = [word for word in words if len(word) > 2 and known_direction(word) is not None]
+    named = [word for word in words if _may_be_metric(word, words) and known_direction(word) is not None]
     return (named[0], "its study's name") if len(named) == 1 else (None, "")
+
+
+def _may_be_metric(word: str, words: list[str]) -> bool:
+    """Two letters are often something else in the name of a study: `r2` its second round, `l1` a penalty."""
+    return len(word) > 2 or len(words) == 1 or word.lower() == "f1"
 
 
 def _tried(trial: FrozenTrial, index: int, several: bool) -> Tried:
@@ -172,4 +178,12 @@ def _tried(trial: FrozenTrial, index: int, several: bool) -> Tried:
         value=trial.values[index] if complete else None,
         epochs={} if several else dict(trial.intermediate_values),
         infeasible=any(excess > 0 for excess in trial.constraints.values()),
+        seconds=_seconds(trial),
     )
+
+
+def _seconds(trial: FrozenTrial) -> float | None:
+    if trial.datetime_start is None:
+        return None
+    until = trial.datetime_complete or datetime.now(trial.datetime_start.tzinfo)
+    return (until - trial.datetime_start).total_seconds()

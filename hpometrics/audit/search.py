@@ -24,6 +24,7 @@ class Tried:
         epochs: the values of the metric that were reported, by epoch.
         repeated: epochs that were reported more than once.
         infeasible: it breaks a constraint, so that it cannot be the best.
+        seconds: from its beginning to its end, or until now; None where its tool does not keep it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Tried:
     epochs: Mapping[int, float] = field(default_factory=dict)
     repeated: tuple[int, ...] = ()
     infeasible: bool = False
+    seconds: float | None = None
 
     @property
     def last(self) -> float:

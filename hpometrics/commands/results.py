@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -13,6 +15,9 @@ from .completion import METRIC, RUN_DIRECTORY
 from .leaving import NOTHING_FINITE, reported
 from .parameters import AS_JSON, FILE
 from .terminal import terminal_width
+
+Tell = Callable[[str], object]
+TellFacts = Callable[[dict[str, Any]], object]
 
 STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 
@@ -75,29 +80,34 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
     """
     with reported():
         from ..evaluation.replay import BestReplay, best_file
+        from ..prints import aside
 
-        tells = (_tell_beside, _tell_facts) if as_json else (click.echo, None)
         file = best_file(path)
         if evaluation is not None if file is None else (trial, seeds) != (None, None):
             raise click.UsageError("MODULE:EVALUATION is for a best.json, --trial and --seeds for a sweep")
-        if file is None:
-            from ..sweep.replay import replay_trial  # with torch
+        with aside() as stdout:
+            tells = _tells(stdout, as_json)
+            if file is None:
+                from ..sweep.replay import replay_trial  # with torch
 
-            sys.exit(replay_trial(path, trial, seeds or 1, *tells))
-        best = BestReplay.read(file)
-        if evaluation is None and best.stated is not None:
-            from ..sweep.staged import restated  # with torch
+                sys.exit(replay_trial(path, trial, seeds or 1, *tells))
+            best = BestReplay.read(file)
+            if evaluation is None and best.stated is not None:
+                from ..sweep.staged import restated  # with torch
 
-            sys.exit(best.run(*restated(best.stated), *tells))
-        sys.exit(best.run(*best.named(evaluation), *tells))
-
-
-def _tell_beside(text: str) -> None:
-    click.echo(text, err=True)
+                sys.exit(best.run(*restated(best.stated), *tells))
+            sys.exit(best.run(*best.named(evaluation), *tells))
 
 
-def _tell_facts(facts: dict[str, Any]) -> None:
-    click.echo(json.dumps(facts, indent=1, allow_nan=False))
+def _tells(stdout: TextIO, as_json: bool) -> tuple[Tell, TellFacts | None]:
+    """Give what takes the lines of a replay, and its facts where JSON has the output for itself."""
+    if not as_json:
+        return partial(click.echo, file=stdout), None
+
+    def tell_facts(facts: dict[str, Any]) -> None:
+        click.echo(json.dumps(facts, indent=1, allow_nan=False), file=stdout)
+
+    return partial(click.echo, err=True), tell_facts
 
 
 @click.command()

@@ -6,11 +6,13 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
+from ..prints import aside
 from ..target import Kind, import_target
 from .evaluation import Evaluation
 from .evaluator import Tell
@@ -49,8 +51,9 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
         ConfigError, EngineError, EngineParamsError: what was named is something else.
         NoFiniteValueError: no engine params has a finite score.
     """
-    evaluation = import_evaluation(target)
-    params = None if generator is None else import_target(generator, LIST, here())
+    with aside():
+        evaluation = import_evaluation(target)
+        params = None if generator is None else import_target(generator, LIST, here())
     directory = options.directory or evaluation.evaluator.directory or Path("runs", target.partition(":")[2])
     carry_out(
         evaluation,
@@ -77,16 +80,17 @@ def carry_out(
         NoFiniteValueError: no engine params has a finite score.
         EngineError, EngineParamsError: there is no list, or it is none of engine params.
     """
-    result = evaluation.evaluate(
-        params,
-        directory=directory,
-        tell=_tell(options),
-        cache=options.cache,
-        seed=options.seed,
-        workers=options.workers,
-        origins=origins,
-        batch=options.batch,
-    )
+    with aside() as stdout:
+        result = evaluation.evaluate(
+            params,
+            directory=directory,
+            tell=_tell(options, stdout),
+            cache=options.cache,
+            seed=options.seed,
+            workers=options.workers,
+            origins=origins,
+            batch=options.batch,
+        )
     if options.as_json:
         click.echo(json.dumps(result.to_json(), indent=1, allow_nan=False))
         return
@@ -133,11 +137,11 @@ EVALUATION = Kind("evaluation", _is_evaluation)
 LIST = Kind("list of engine params", _may_be_list)
 
 
-def _tell(options: Options) -> Tell:
+def _tell(options: Options, stdout: TextIO) -> Tell:
     """Give what takes the lines: JSON has the output for itself."""
     if options.quiet:
         return lambda line: None
-    return lambda line: click.echo(line, err=options.as_json)
+    return partial(click.echo, file=sys.stderr if options.as_json else stdout)
 
 
 def _name_of(engine: Any, target: str) -> str:

@@ -60,6 +60,7 @@ def _readings(name: str) -> Iterator[str]:
     """Give the whole name, then less and less of its front, in the registry's spelling."""
     last = re.split(r"[/:.]", _CUT.sub("", name))[-1]
     words = _WORD.findall(_HUMP.sub("_", last).lower())
+    humped = [word for word in _WORD.findall(last.lower()) if word not in words]  # as IoU is, one word
     if _TURNED & set(words) or _MINUS.match(last):
         return
     yield "_".join(words)
@@ -67,3 +68,4 @@ def _readings(name: str) -> Iterator[str]:
         words.pop()
     for start in range(len(words)):
         yield "_".join(words[start:])
+    yield from humped[-1:]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -101,8 +101,8 @@ def attempt(
     if directory is not None:
         write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
-    if isinstance(failure, _EXITS) and record.state is TrialState.FAILED:
-        return record, _exited(failure)
+    if failure is not None and not isinstance(failure, Exception) and record.state is TrialState.FAILED:
+        return record, _passed_on(failure)
     return record, failure or error
 
 
@@ -176,10 +176,31 @@ def _trained(
     try:
         run = make_run()
         with run:
-            train(params, run)
+            returned = train(params, run)
+        if returned is not None and not run.history:
+            _refuse(returned, run.spec.name)
     except BaseException as err:  # every end is recorded; the caller decides what goes on
         return run, err
     return run, None
+
+
+def _refuse(returned: Any, metric: str) -> NoReturn:
+    """Say of what train has returned, where it has reported no epoch, that nobody reads it.
+
+    Raises:
+        RunError: always.
+    """
+    if isinstance(returned, (Generator, Coroutine)):
+        what = "a generator" if isinstance(returned, Generator) else "a coroutine"
+        returned.close()
+        raise RunError(
+            f"train is {what}, of which nothing was carried out; "
+            "write train(params, run) without yield or async"
+        )
+    raise RunError(
+        f"train reported no epoch and returned {returned!r:.80}, which nobody reads; {metric} is reported by "
+        "run.log(...) or measured from run.update(...)"
+    )
 
 
 def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseException | None) -> None:
@@ -222,11 +243,17 @@ def _ending(
     return ending
 
 
-def _exited(failure: BaseException) -> RunError:
-    """What a trial has failed by that was ended by an exit, which would end the host's process."""
-    exited = RunError(f"train ended its trial by an exit: {_told(failure)}")
-    exited.__cause__ = failure
-    return exited
+def _passed_on(failure: BaseException) -> RunError:
+    """What a trial has failed by that raised no Exception, which would end the host's process."""
+    what = "a panic of compiled code" if _is_panic(failure) else "an exit"
+    passed_on = RunError(f"train ended its trial by {what}: {_told(failure)}")
+    passed_on.__cause__ = failure
+    return passed_on
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether Rust has panicked; PyO3 makes the class of it anew in each extension module."""
+    return type(error).__module__ == "pyo3_runtime" and not isinstance(error, Exception)
 
 
 def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...]) -> TrialState:
@@ -234,7 +261,9 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    fault = isinstance(error, (Exception, *_EXITS)) and not isinstance(error, DiskError)
+    if isinstance(error, DiskError):
+        return TrialState.INTERRUPTED
+    fault = isinstance(error, (Exception, *_EXITS)) or _is_panic(error)
     return TrialState.FAILED if fault else TrialState.INTERRUPTED
 
 

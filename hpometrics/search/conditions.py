@@ -60,7 +60,8 @@ def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimensi
             try:
                 parent.take(value)
             except SpaceError as err:
-                raise SpaceError(f"space.{name}.when: {other!r} can never be {value!r}: it {err}") from None
+                shown = "null" if value is None else repr(value)
+                raise SpaceError(f"space.{name}.when: {other!r} can never be {shown}: it {err}") from None
 
 
 def parents_first(dimensions: Mapping[str, Dimension]) -> tuple[str, ...]:

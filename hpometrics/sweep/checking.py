@@ -76,9 +76,11 @@ class Check:
 
             sampled = sample(plan, self.sample)
         if self.probe:
+            from ..prints import aside
             from .probing import probe
 
-            probed = probe(plan)
+            with aside():
+                probed = probe(plan)
         return plan, sampled, probed
 
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..messages import printable
+from ..prints import aside
 from ..redaction import redacted
 from ..run.spec import RunSpec
 from ..run.trials import Trials
@@ -55,7 +56,8 @@ def run_command(plan: Plan, options: Options) -> int:
     Raises:
         HpometricsError: something is wrong, found before the first trial.
     """
-    job = make_job(plan, options.extend)
+    with aside():
+        job = make_job(plan, options.extend)
     job.leads = job.gathers = True
     check_published(job, options.fresh)
     with (
@@ -70,7 +72,7 @@ def run_command(plan: Plan, options: Options) -> int:
         job.failed = sum(record.state is TrialState.FAILED for record in earlier)
         progress.say("\n".join([*mended, _opening(job, earlier)]))
         try:
-            with progress.live():
+            with progress.live(), aside():
                 _backend(job, options.verbose)(job)
         except KeyboardInterrupt as interrupt:
             _conclude(job, progress, quiet=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..evaluation.command import Options, carry_out
+from ..prints import aside
 from ..run.spec import RunSpec
 from .engine import check_space, import_engine, settle
 from .job import spec_facts
@@ -26,12 +27,15 @@ def eval_file(file: Path, options: Options) -> None:
         NoFiniteValueError: no engine params has a finite score.
     """
     plan = read_plan(file)
-    engine = import_engine(plan)
-    if not isinstance(engine, StagedEngine):
-        raise _refused(plan, ("engine", "target"), f"is no engine of stages; hpometrics run {file} trains it")
-    plan = settle(plan, engine)
-    _check_listed(plan)
-    check_space(plan, engine, RunSpec(**spec_facts(plan, engine)))
+    with aside():
+        engine = import_engine(plan)
+        if not isinstance(engine, StagedEngine):
+            raise _refused(
+                plan, ("engine", "target"), f"is no engine of stages; hpometrics run {file} trains it"
+            )
+        plan = settle(plan, engine)
+        _check_listed(plan)
+        check_space(plan, engine, RunSpec(**spec_facts(plan, engine)))
     points = plan.points[: plan.trials]
     carry_out(
         engine.train.evaluation,

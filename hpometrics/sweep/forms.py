@@ -81,9 +81,12 @@ def _option(value: Any) -> Any:
 
 
 def _condition(value: Any) -> Any:
-    if value == [] or not isinstance(value, (str, int, float, list)):
+    if value == [] or not isinstance(value, (str, int, float, list, type(None))):
         raise wrong(f"wants a value or a list of values, got {_shown(value)}")
-    return [_scalar(item) for item in value] if isinstance(value, list) else value
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, (dict, list)):
+            raise wrong(f"wants text, a number, true, false or null, got {_shown(item)}")
+    return value
 
 
 def _shown(value: Any) -> str:
@@ -146,7 +149,7 @@ ParamName = Annotated[str, BeforeValidator(_param)]
 Params = dict[ParamName, Any]
 Scalar = Annotated[Any, _read_as(_scalar, PlainScalar)]
 Option = Annotated[Any, _read_as(_option, PlainScalar | None)]
-Condition = Annotated[Any, _read_as(_condition, PlainScalar | list[PlainScalar])]
+Condition = Annotated[Any, _read_as(_condition, PlainScalar | None | list[PlainScalar | None])]
 Duration = Annotated[
     float,
     _read_as(_duration, Annotated[str, _matching(_DURATION)]),

@@ -19,10 +19,12 @@ from ..metrics.names import MetricName
 from ..metrics.registry import find_metric
 from ..run.run import Run
 from ..search.epoch_log import read_trial
+from .printed import lines_of
 
 PARAMS_FILE = "{params_file}"
 """Stands in a command for the path of the params of the trial, as JSON."""
 
+_OUTPUT = "output.txt"
 _MOST = 2**31  # epochs, where the budget says no number: the program ends by itself
 _GRACE = 10.0  # seconds between a request to end and the end
 
@@ -36,7 +38,7 @@ class Program:
     values by name, `null` for one that is undefined, `epoch` (counted from 0) if it likes. What else it
     prints is kept as `output.txt` beside the record of the trial. Where the trial ends first, or its time is
     up in the midst of an epoch, the program and what it started are asked to end, and after ten seconds
-    made to.
+    made to. The trial ends with the program itself, whatever that has left at work.
 
     Args:
         command: the program and its arguments.
@@ -64,23 +66,25 @@ class Program:
                 told none when the time of the trial is up.
             BaseException: the host's stop.
         """
-        with _place(run.directory) as place, (place / "output.txt").open("a", encoding="utf8") as kept:
+        with _place(run.directory) as place, (place / _OUTPUT).open("a", encoding="utf8") as kept:
+            since = kept.tell()  # an earlier attempt may have left its own
             file = place / "params.json"
             file.write_text(json.dumps(params, indent=1, allow_nan=False), encoding="utf8")
             with self._started(file, kept, run.directory) as process, _timed(process, run) as late:
+                lines = lines_of(process)
                 for epoch in run.epochs(run.spec.epochs or _MOST):
-                    told = _next_epoch(process, kept, epoch)
+                    told = _next_epoch(lines, kept, epoch)
                     if told is not None:
                         _record(told, run)
                     elif late.is_set():
                         _end_late(run)
                         break
                     else:
-                        self._check_end(process.wait(), place)
+                        self._check_end(process.wait(), kept, since)
                         break
 
     @contextmanager
-    def _started(self, params: Path, kept: IO[str], home: Path | None) -> Iterator[subprocess.Popen[str]]:
+    def _started(self, params: Path, kept: IO[str], home: Path | None) -> Iterator[subprocess.Popen[bytes]]:
         command = [part.replace(PARAMS_FILE, str(params.absolute())) for part in self.command]
         try:
             process = subprocess.Popen(
@@ -90,8 +94,7 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=kept,
                 env={**os.environ, **_facts(home)},
-                encoding="utf8",
-                errors="replace",
+                bufsize=0,
                 start_new_session=True,
             )
         except OSError as err:
@@ -101,9 +104,11 @@ class Program:
         finally:
             _end(process)
 
-    def _check_end(self, code: int, place: Path) -> None:
+    def _check_end(self, code: int, kept: IO[str], since: int) -> None:
         if code:
-            printed = (place / "output.txt").read_text(encoding="utf8", errors="replace").splitlines()
+            printed = _lines_from(kept, since)  # of its stderr, as lines of its stdout wait in the buffer
+            kept.flush()
+            printed = printed or _lines_from(kept, since)
             last = f": {printed[-1]}" if printed else ""
             raise RunError(f"the program {self.command[0]!r} ended with exit code {code}{last}")
 
@@ -118,6 +123,13 @@ def _place(directory: Path | None) -> Iterator[Path]:
         yield Path(own)
 
 
+def _lines_from(kept: IO[str], since: int) -> list[str]:
+    """Read what is in a file from a place on."""
+    with Path(kept.name).open("rb") as file:
+        file.seek(since)
+        return file.read().decode("utf8", "replace").splitlines()
+
+
 def _facts(home: Path | None) -> dict[str, str]:
     """What the environment of a program says of its trial."""
     record = None if home is None else read_trial(home)
@@ -126,13 +138,13 @@ def _facts(home: Path | None) -> dict[str, str]:
     return {"HPOMETRICS_SEED": str(record.seed), "HPOMETRICS_TRIAL": str(record.number)}
 
 
-def _next_epoch(process: subprocess.Popen[str], kept: IO[str], epoch: int) -> dict[str, Any] | None:
+def _next_epoch(lines: Iterator[str], kept: IO[str], epoch: int) -> dict[str, Any] | None:
     """Read on to the next line that is an epoch, and keep the others; None where there is none.
 
     Raises:
         RunError: the line is of another epoch.
     """
-    for line in process.stdout or ():
+    for line in lines:
         told = _object_in(line)
         if told is None:
             kept.write(line)
@@ -172,13 +184,14 @@ def _called(name: str) -> str:
 
 
 @contextmanager
-def _timed(process: subprocess.Popen[str], run: Run) -> Iterator[Event]:
+def _timed(process: subprocess.Popen[bytes], run: Run) -> Iterator[Event]:
     """Stop the program when the time of its trial is up; the event says that it was."""
     late, left = Event(), run.seconds_left
 
     def stop() -> None:
-        late.set()
-        _stop(process)
+        if process.poll() is None:
+            late.set()
+            _stop(process)
 
     if left is None:
         yield late
@@ -203,13 +216,13 @@ def _end_late(run: Run) -> None:
     run.end_late()
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """End a program that is still at work, with what it has started."""
     with process:
         _stop(process)
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
     with suppress(ProcessLookupError):  # it may end in this very moment

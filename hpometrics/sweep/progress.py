@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ from ..exceptions import NoFiniteValueError
 from ..messages import printable
 from ..search.constraints import Constraint
 from ..search.pareto import front_trials
+from ..search.readings import number_in
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import pick_trial
 from .directory import RunDirectory
@@ -78,10 +80,9 @@ class Progress:
         if self._warned or record.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
             return
         self._warned = True
-        there = record.picked_values
         for text in record.constraints:
             name = Constraint.parse(text).name
-            if name not in there:
+            if not any(math.isfinite(number_in(epoch.values, name)) for epoch in record.epochs):
                 self.say(_missing(text, name, record))
 
     @contextmanager
@@ -151,13 +152,16 @@ class Progress:
 
 
 def _missing(constraint: str, name: str, record: TrialRecord) -> str:
-    there = list(record.picked_values)
+    there = [other for other in record.picked_values if other != name]
     told = ", ".join(map(printable, there[:_SHOWN])) + (" ..." if len(there) > _SHOWN else "")
-    without = (
-        f"trial {record.number} is infeasible, as all others will be that do not report {printable(name)}"
-    )
+    why, meant = f"as all others will be that do not report {printable(name)}", value_meant(name, there)
+    if name in record.picked_values:
+        reason = record.epochs[-1].reasons.get(name)
+        because = f" ({printable(reason)})" if reason else ""
+        why, meant = f"as {printable(name)} is undefined in each of its epochs{because}", ""
     return (
-        f"warning: the constraint {printable(constraint)} has no value: {without}; there are {told}."
-        f"{value_meant(name, there)} Have the engine report it, or change the constraint; "
+        f"warning: the constraint {printable(constraint)} has no value: "
+        f"trial {record.number} is infeasible, {why}; there are {told}."
+        f"{meant} Have the engine report it, or change the constraint; "
         "hpometrics check --probe finds this before a run"
     )

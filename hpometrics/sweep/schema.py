@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..logs.loggers import LOGGERS
 from ..metrics.registry import MetricEntry, all_entries
 from .config import Sweep
 from .descriptions import Described
 from .support import PRUNERS, SAMPLERS
 
 _TITLE = "hpometrics sweep"
+_CLASS = {"type": "string", "pattern": ":"}  # of one's own, module:Class
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -20,8 +22,11 @@ def json_schema() -> dict[str, Any]:
     text["definitions"] = text.pop("$defs")
     _suggest(text["definitions"]["Metrics"]["properties"], ("optimize", "track"), _metric_names())
     _suggest(text["definitions"]["ExampleCounts"]["properties"], ("metric",), _metric_names())
-    _suggest(text["definitions"]["Search"]["properties"], ("sampler",), list(SAMPLERS))
-    _suggest(text["definitions"]["Search"]["properties"], ("pruner",), list(PRUNERS))
+    search, results = (text["definitions"][part]["properties"] for part in ("Search", "Results"))
+    search["sampler"] = _named(search["sampler"], {"anyOf": [{"enum": list(SAMPLERS)}, _CLASS]})
+    search["pruner"] = _named(search["pruner"], {"anyOf": [{"enum": list(PRUNERS)}, _CLASS]})
+    results["loggers"] = _named(results["loggers"], {"enum": list(LOGGERS)})
+    text["definitions"]["Metrics"]["properties"]["constraints"]["items"]["pattern"] = "<=|>="
     return {"$schema": _DIALECT, **text, "title": _TITLE}
 
 
@@ -43,6 +48,19 @@ def _suggest(properties: dict[str, Any], keys: tuple[str, ...], names: list[str]
     """Let every text of the properties be one of the names or any other text: editors offer the names."""
     for key in keys:
         properties[key] = _texts_replaced(properties[key], {"anyOf": [{"enum": names}, {"type": "string"}]})
+
+
+def _named(schema: Any, names: dict[str, Any]) -> Any:
+    """Let every text be one of the names, and every key of what is `{name: {options}}`."""
+    if schema == {"type": "string"}:
+        return names
+    if isinstance(schema, list):
+        return [_named(item, names) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("maxProperties") == 1:
+        return {**schema, "propertyNames": names}
+    return {key: _named(value, names) for key, value in schema.items()}
 
 
 def _texts_replaced(schema: Any, text: dict[str, Any]) -> Any:

@@ -68,6 +68,8 @@ def test_another_metric_for_the_weights_than_for_the_score(tmp_path):
         ("best_val_auroc_mean", "roc_auc", MAXIMIZE),
         ("validation.mean_squared_error", "mse", MINIMIZE),
         ("perplexity", "perplexity", MINIMIZE),
+        ("val/mIoU", "iou", MAXIMIZE),
+        ("IoU", "iou", MAXIMIZE),
     ],
 )
 def test_directions_of_foreign_names(name, metric, objective):

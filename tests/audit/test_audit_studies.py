@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import optuna
@@ -140,6 +141,36 @@ def test_trials_left_running(stored):
     long_ago = time.time() - 7300
     os.utime(path, (long_ago, long_ago))
     assert "left-running: trial 1 is still running, and nothing was written for 2h01m" in audit(path).stdout
+
+
+def test_trials_left_running_in_a_storage_that_was_copied(stored):
+    """Its file is new: what tells is that all trials that ended took minutes, and these began days ago."""
+    begun = [ended(lr, None, [0.5], "RUNNING") for lr in (0.2, 0.3)]
+    trials = [ended(0.1, 0.7, [0.6, 0.7]), *begun]
+    now = datetime.now()
+    trials[0].datetime_start = now - timedelta(days=3, minutes=9)
+    trials[0].datetime_complete = now - timedelta(days=3)
+    trials[1].datetime_start = now - timedelta(days=3)
+    path = stored(trials)
+    told = "left-running: trial 1 is still running after 72h00m, and the longest that ended took 9m00s"
+    assert told in audit(path).stdout
+    assert codes(stored([trials[0], trials[2]], name="t"), "--study", "t") == []
+
+
+def test_trials_that_have_not_begun_overshoot_nothing(stored):
+    """A queue of points is no trial that was run."""
+    trials = [ended(0.1, 0.7, [0.6, 0.7]), ended(0.2, None, state="WAITING")]
+    path = stored(trials)
+    assert codes(path, "--budget", 1) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "judged"), [("f1", True), ("cnn-F1", True), ("r2", True), ("run-r2", False)]
+)
+def test_a_study_may_be_named_by_two_letters(stored, name, judged):
+    """As f1 is; others may be anything, unless they are the whole name."""
+    path = stored([ended(0.1, 0.7, [0.6, 0.7]), ended(0.2, 0.8, [0.6, 0.8])], "minimize", name)
+    assert ("direction" in codes(path)) is judged
 
 
 def test_points_tried_twice(stored):

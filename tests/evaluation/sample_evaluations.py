@@ -152,5 +152,22 @@ class GuessEvaluation(Evaluation):
     engine_params_list = guesses(4.0, "crash")
 
 
+class Loud(Guess):
+    """Prints while it trains."""
+
+    def train(self, prepared: None, name: str, params: Mapping[str, Any]) -> Any:
+        """Say what it does."""
+        print("guessing")
+        return super().train(prepared, name, params)
+
+
+class LoudEvaluation(Evaluation):
+    """The evaluation of an engine that prints."""
+
+    engine_metric = (Loud, "rmse")
+    output = "number"
+    engine_params_list = guesses(4.0)
+
+
 HOPELESS = guesses(math.nan, "crash")
 STOPPED = guesses(4.0, "stop")

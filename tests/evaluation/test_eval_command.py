@@ -76,6 +76,16 @@ def test_json_has_the_output_for_itself(evaluate):
     assert "Iteration 2" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["eval", "replay"])
+def test_what_an_engine_prints_is_no_result(command, evaluate):
+    """It goes to stderr."""
+    result = evaluate("LoudEvaluation", "--json")
+    if command == "replay":
+        result = CliRunner().invoke(main, ["replay", "runs/LoudEvaluation", "--json"])
+    assert result.exit_code == 0, result.output
+    assert "guessing" in result.stderr and json.loads(result.stdout)
+
+
 def test_quiet_prints_the_result_only(evaluate):
     """For scripts."""
     result = evaluate("AccuracyEvaluation", "-q")
@@ -100,7 +110,7 @@ def test_how_it_is_carried_out_changes_no_score(evaluate):
     ("arguments", "message"),
     [
         (["PrecisionEvaluatoin"], "has no 'PrecisionEvaluatoin'; did you mean 'PrecisionEvaluation'?"),
-        (["Xyz"], "has no 'Xyz'; it has PrecisionEvaluation, AccuracyEvaluation, GuessEvaluation\n"),
+        (["Xyz"], "has no 'Xyz'; it has PrecisionEvaluation, AccuracyEvaluation, GuessEvaluation, LoudEval"),
         (["CLASSIFICATION"], "is a Classification, no evaluation; it has PrecisionEvaluation, Accuracy"),
         (["PrecisionEvaluation"], "PrecisionEvaluation has no engine_params_list of its own; give the list"),
         (["PrecisionEvaluation", "POSITIVES"], "is a int, no list of engine params; it has "),

@@ -543,6 +543,34 @@ def test_how_a_trial_ended_is_recorded_with_the_reason(tmp_path, error, state, r
     assert (record.state, record.reason, record.value, len(record.epochs)) == (state, reason, 0.5, 1)
 
 
+def test_what_train_returns_is_no_report():
+    """As an objective of Optuna would return its value: the reason says what to do instead."""
+    record = run_trial(lambda params, run: 0.7, {}, RunSpec(LOSS), ListReporter())
+    assert (record.state, record.reason) == (
+        TrialState.FAILED,
+        "RunError: train reported no epoch and returned 0.7, which nobody reads; loss is reported by "
+        "run.log(...) or measured from run.update(...)",
+    )
+
+
+def test_a_generator_trains_nothing():
+    """It would wait for someone who asks it for its values; so would a coroutine."""
+
+    def generator(params, run):
+        run.log(loss=1.0)
+        yield
+
+    async def coroutine(params, run):
+        run.log(loss=1.0)
+
+    for train, what in ((generator, "a generator"), (coroutine, "a coroutine")):
+        record = run_trial(train, {}, RunSpec(LOSS), ListReporter())
+        assert record.reason == (
+            f"RunError: train is {what}, of which nothing was carried out; write train(params, run) without "
+            "yield or async"
+        )
+
+
 def test_params_that_cannot_be_written_down_are_refused_before_training(tmp_path):
     """A tuple would come back as a list; where nothing is written, anything goes."""
     spec, odd = RunSpec(LOSS), {"layers": (8, 8)}

@@ -85,6 +85,20 @@ def test_a_value_that_no_trial_reports_is_told_after_the_first(sweep):
     assert "warning" not in sweep(text, "--fresh", "--quiet").stderr
 
 
+def test_a_metric_that_is_never_measured_is_told_after_the_first_trial(sweep):
+    """It has a name and a column, but the engine updates nothing that it reads: with the reason, once."""
+    text = bounded("ece <= 0.5").replace("toy_engine:train", "toy_engine:report")
+    text = text.replace("optimize: roc_auc", "optimize: {metric: latency_ms, direction: minimize}")
+    result = sweep(text)
+    assert result.exit_code == 3, result.output
+    [told] = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert told.startswith(
+        "warning: the constraint ece <= 0.5 has no value: trial 0 is infeasible, as ece is undefined in each "
+        "of its epochs (nothing was measured); there are "
+    )
+    assert "Did you mean" not in told
+
+
 def test_a_value_that_breaks_its_bound_is_no_missing_one(sweep):
     """There is nothing to be warned of."""
     assert "warning" not in sweep(bounded("accuracy >= 1.5")).stderr

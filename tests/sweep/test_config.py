@@ -107,6 +107,8 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("log: true", "log: 1", "space.lr.log: wants true or false, got 1"),
         ("log: true", "when: {}", "space.lr.when: must not be empty"),
         ("log: true", "when: {size: tiny}", "space.lr.when: 'size' can never be 'tiny'"),
+        ("log: true", "when: {size: null}", "space.lr.when: 'size' can never be null"),
+        ("log: true", "when: {size: [[]]}", "space.lr.when.size: wants text, a number, true, false or null"),
         ("log: true", "when: {lr: 1}", "space.lr.when: 'lr' is a float"),
         (
             "{float: [1e-4, 1e-1], log: true}",

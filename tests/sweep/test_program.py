@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 from sample_sweeps import plan_of, problems_of
 
 from hpometrics.search.record import TrialState
+from hpometrics.sweep import printed
 from hpometrics.sweep.directory import RunDirectory
 
 PROGRAM = Path(__file__).with_name("toy_program.py")
@@ -77,6 +81,7 @@ def test_a_null_is_undefined_with_its_reason(run):
     ("mode", "message"),
     [
         ("fails", "ended with exit code 1: out of luck"),
+        ("complains", "ended with exit code 1: no such file: data.csv"),
         ("skips", 'the next epoch is 1, but the program tells: {"epoch": 2'),
     ],
 )
@@ -147,6 +152,24 @@ def test_a_program_is_stopped_when_the_time_of_its_trial_is_up(run):
     assert result.exit_code == 0, result.output
     [record] = home.records()
     assert (record.state, len(record.epochs), record.ended_by) == (TrialState.COMPLETE, 2, "trial_time")
+
+
+def test_a_trial_ends_with_its_program_whatever_that_has_left_at_work(run, folder, monkeypatch):
+    """What would sleep for an hour keeps the output of the program open; all its epochs are there."""
+    monkeypatch.setattr(printed, "GRACE", 0.1)
+    result, home = run(told("leaves").replace("epochs: 3", "epochs: 9, trials: 1"))
+    os.kill(int((folder / "left").read_text()), signal.SIGKILL)
+    assert result.exit_code == 0, result.output
+    assert [len(record.epochs) for record in home.records()] == [4]
+
+
+def test_lines_are_read_as_they_come():
+    """Of any length and any bytes, with any end of line; the last one needs none."""
+    script = (
+        "import sys; sys.stdout.buffer.write(b'a\\r\\nb\\rc\\n' + b'x' * 300_000 + b'\\n\\xff\\xc3\\xa9')"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, bufsize=0) as process:
+        assert list(printed.lines_of(process)) == ["a\n", "b\n", "c\n", "x" * 300_000 + "\n", "\ufffdé"]
 
 
 def test_a_program_without_an_epoch_in_its_time_has_failed(run):

@@ -11,6 +11,16 @@ from hpometrics.sweep.sampling import sample
 TPE = changed("{sampler: random, seed: 3}", "{sampler: {tpe: {n_startup_trials: 2}}, seed: 3}")
 
 
+def test_a_param_may_depend_on_the_choice_of_nothing():
+    """Null is an option like any other: alone, and in a list."""
+    space = "  decay: {choice: [null, cosine, step]}\n  cut: {float: [0, 1], when: {decay: %s}}\nmetrics:"
+    for wanted, values in (("null", {None}), ("[null, step]", {None, "step"})):
+        text = changed("metrics:", space % wanted)
+        drawn = sample(plan_of(text.replace("trials: 4", "trials: 20")), 20).params
+        assert {params["decay"] for params in drawn} == {None, "cosine", "step"}
+        assert {params["decay"] for params in drawn if "cut" in params} == values
+
+
 @pytest.mark.parametrize(
     ("search", "count"),
     [

@@ -63,12 +63,25 @@ def test_every_form_is_valid(name, dialect):
         ("{float: [1e-4", "{flaot: [1e-4"),
         ("log: true", "log: 1"),
         ("trials: 4", "time: 10"),
+        ("sampler: random", "sampler: randm"),
+        ("sampler: random", "sampler: {randm: {}}"),
+        ("sampler: random", "pruner: mediann"),
+        ("track: [accuracy]", "constraints: [ece < 0.1]"),
+        ("budget:", "results: {loggers: [csvv]}\nbudget:"),
+        ("budget:", "results: {loggers: [{mlflw: {}}]}\nbudget:"),
     ],
 )
 def test_a_mistake_is_seen_by_the_editor_too(old, new):
-    """Unknown keys, wrong types, a duration without a unit."""
+    """Unknown keys and names, wrong types, a duration without a unit, a bound that is strict."""
     data = parse_document(changed(old, new), "sweep.yaml").data
     assert not any(is_valid(dialect, data) for dialect in DIALECTS)
+
+
+def test_a_class_of_ones_own_is_no_mistake():
+    """A sampler or a pruner may be any, by module and class."""
+    for plugin in ("sampler: my.module:Sampler", "pruner: {my_module:Pruner: {patience: 3}}"):
+        data = parse_document(changed("sampler: random", plugin), "sweep.yaml").data
+        assert all(is_valid(dialect, data) for dialect in DIALECTS)
 
 
 def test_metrics_are_suggested():

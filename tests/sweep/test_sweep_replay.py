@@ -95,6 +95,14 @@ def test_a_script_is_told_what_did_not_come_out(sweep, folder):
     assert told["values"]["roc_auc"]["recorded"] == 0.125 and not told["values"]["roc_auc"]["same"]
 
 
+def test_what_an_engine_prints_is_no_result(sweep):
+    """It goes to stderr."""
+    sweep(changed("toy_engine:train", "toy_engine:shout"))
+    result = replay(HOME, "--trial", "1", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["reproduced"]) == (0, True)
+    assert "training" in result.stderr
+
+
 def test_a_script_is_told_the_values_over_seeds(sweep):
     """With the mean and the deviation that the text tells."""
     sweep(SWEEP)

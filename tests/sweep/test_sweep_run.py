@@ -48,6 +48,17 @@ def test_run_prints_its_results_as_json(sweep, folder):
     assert (failed.exit_code, json.loads(failed.stdout)["best"]) == (3, None)
 
 
+@pytest.mark.parametrize(
+    ("command", "arguments"), [("run", ["--json"]), ("check", ["--probe", "--json"]), ("run", ["-q"])]
+)
+def test_what_an_engine_prints_is_no_result(command, arguments, sweep, folder):
+    """It goes to stderr, so that a script reads the results alone."""
+    result = sweep(changed("toy_engine:train", "toy_engine:shout"), *arguments, command=command)
+    assert result.exit_code == 0, result.output
+    assert "training" in result.stderr and "training" not in result.stdout.replace("of training", "")
+    assert "-q" in arguments or json.loads(result.stdout)
+
+
 def test_the_best_is_the_best_of_the_record(sweep, folder):
     """Metric, objective, value, epoch and trial agree with what was written epoch by epoch."""
     sweep(SWEEP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -15,6 +16,13 @@ def main(params_file: str, mode: str = "well") -> None:
     print("reading", os.environ["HPOMETRICS_TRIAL"], os.environ["HPOMETRICS_SEED"], flush=True)
     if mode == "fails":
         sys.exit("out of luck")
+    if mode == "complains":
+        print("no such file: data.csv")
+        sys.exit(1)
+    if mode == "leaves":
+        left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+        with open("left", "a", encoding="utf8") as file:
+            print(left.pid, file=file)
     for epoch in range(4):
         told = {"epoch": epoch, "log_loss": params["lr"] + 1 / (epoch + 1), "megabytes": 10 * params["lr"]}
         if mode == "skips":

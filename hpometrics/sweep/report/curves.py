@@ -13,7 +13,7 @@ from ...search.picking import ranked_by
 from ...search.record import TrialRecord, TrialState
 from ..resolved import Resolved
 from ..table import word
-from .figure import Figure, drawing
+from .figure import Figure, count_whole, drawing
 
 _MOST_TRIALS = 200
 _MOST_POINTS = 20_000
@@ -29,6 +29,12 @@ class Curve:
     record: TrialRecord
     epochs: Sequence[int]
     values: Sequence[float]
+
+    @property
+    def end(self) -> tuple[int, float]:
+        """Where the line ends: after a divergence, before it."""
+        points = list(zip(self.epochs, self.values, strict=True))
+        return next((point for point in reversed(points) if math.isfinite(point[1])), points[-1])
 
 
 def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Figure:
@@ -47,6 +53,7 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
     curves = [_curve(record, resolved.metric, _stride(shown)) for record in shown]
     figure = go.Figure(list(_traces(curves, best)))
     figure.update_layout(xaxis_title="epoch", yaxis_title=resolved.metric, hovermode="closest")
+    count_whole(figure, max(curve.epochs[-1] for curve in curves) + 1)
     left = f" Of {len(begun)} trials {len(shown)} are drawn." if len(shown) < len(begun) else ""
     caption = f"A line is a trial, x marks the last epoch of one that did not go to its end.{left}"
     return Figure("curves", title, caption, (drawing(figure, 420),))
@@ -103,9 +110,10 @@ def _lines(curves: Sequence[Curve], name: str, line: dict[str, str | int], opaci
 
 
 def _ends(curves: Sequence[Curve], colour: str) -> go.Scatter:
+    ends = [curve.end for curve in curves]
     return go.Scatter(
-        x=[curve.epochs[-1] for curve in curves],
-        y=[curve.values[-1] for curve in curves],
+        x=[epoch for epoch, _ in ends],
+        y=[value for _, value in ends],
         text=[f"trial {curve.record.number} {word(curve.record.state)}" for curve in curves],
         mode="markers",
         marker={"symbol": "x", "size": 6, "color": colour},

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _CLEAR, _GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
+_TICKS = 6
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class Figure:
     drawings: tuple[dict[str, Any], ...] = ()
 
 
+def count_whole(figure: Any, count: int) -> None:
+    """Label an axis of few trials or epochs by whole numbers; of many plotly chooses such itself."""
+    if count <= _TICKS:
+        figure.update_xaxes(tickmode="linear", tick0=0, dtick=1)
+
+
 def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
     """Give a `plotly.graph_objects.Figure` as plain JSON, in the colours and the width of the page."""
     figure.update_layout(
@@ -41,7 +48,7 @@ def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
     )
     figure.update_layout(modebar={"bgcolor": _CLEAR, "color": _GRID, "activecolor": _GRID})
     axis = {"gridcolor": _GRID, "zerolinecolor": _GRID, "automargin": True, "title_font_size": 13}
-    figure.update_xaxes(nticks=6, exponentformat="e", **axis)
-    figure.update_yaxes(nticks=6, exponentformat="e", **axis)
+    figure.update_xaxes(nticks=_TICKS, exponentformat="e", **axis)
+    figure.update_yaxes(nticks=_TICKS, exponentformat="e", **axis)
     plain: dict[str, Any] = json.loads(figure.to_json())
     return plain

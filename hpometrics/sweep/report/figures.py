@@ -15,7 +15,7 @@ from ...objective import Objective
 from ...search.record import TrialRecord
 from ..resolved import Resolved
 from .curves import curves_figure
-from .figure import Figure, drawing
+from .figure import Figure, count_whole, drawing
 from .study import space_of, study_of, study_of_several
 
 _ENOUGH = 30
@@ -123,6 +123,7 @@ def _history(study: optuna.Study, metric: str) -> Figure:
     if not _complete(study):
         return Figure("history", title, "No trial is complete.")
     figure = visualization.plot_optimization_history(study, target_name=metric)
+    count_whole(figure, len(study.trials))
     caption = f"A dot is a complete trial, the line the best value so far.{_greyed(study)}"
     return Figure("history", title, caption, (drawing(figure),))
 
@@ -186,9 +187,18 @@ def _contours(study: optuna.Study, params: Sequence[str], metric: str) -> Figure
     numbers = [name for name in params if _is_number(study, name)]
     if len(numbers) < 2:
         return Figure("contours", title, "Fewer than two numbers vary among the complete trials.")
-    drawn = [_contour(study, list(pair), metric) for pair in combinations(numbers[:_CROSSED], 2)]
+    pairs = [pair for pair in combinations(numbers[:_CROSSED], 2) if _vary_together(study, pair)]
+    if not pairs:
+        return Figure("contours", title, "No two numbers vary together in the complete trials.")
+    drawn = [_contour(study, list(pair), metric) for pair in pairs]
     caption = f"Values of {metric} between the complete trials, which are the dots, by two params at a time."
     return Figure("contours", title, caption, tuple(drawn))
+
+
+def _vary_together(study: optuna.Study, pair: Sequence[str]) -> bool:
+    """Whether each of two params varies among the trials that have both, as conditional ones may not."""
+    both = [trial.params for trial in _complete(study) if all(name in trial.params for name in pair)]
+    return all(len({params[name] for params in both}) > 1 for name in pair)
 
 
 def _is_number(study: optuna.Study, name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FixedTrial, FrozenTrial, TrialState as OptunaState, create_trial
 
 from ...exceptions import SpaceError
@@ -14,6 +15,7 @@ from ...objective import Objective
 from ...search.record import TrialRecord, TrialState
 from ...search.space import Space
 from ..loader import Document
+from ..printing import exact
 from ..resolved import Resolved
 from ..searched import LIST, read_space
 from ..structure import read_config
@@ -78,12 +80,23 @@ def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | No
         drawn = _with_params(record, space)
     except SpaceError:
         return create_trial(state=OptunaState.FAIL)
+    named = {name: _by_name(one) for name, one in drawn.distributions.items()}
+    choices = {name for name, one in named.items() if one is not drawn.distributions[name]}
     return create_trial(
         values=scores,
-        params=drawn.params,
-        distributions=drawn.distributions,
+        params={name: exact(value) if name in choices else value for name, value in drawn.params.items()},
+        distributions=named,
         constraints=dict(record.constraints),
     )
+
+
+def _by_name(distribution: BaseDistribution) -> BaseDistribution:
+    """Write choices as tables do, null and "1" among them; numbers alone stay numbers, in their order."""
+    if not isinstance(distribution, CategoricalDistribution):
+        return distribution
+    if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in distribution.choices):
+        return distribution
+    return CategoricalDistribution([exact(one) for one in distribution.choices])
 
 
 def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:

@@ -61,6 +61,51 @@ def test_choices_are_written_as_in_the_sweep_file():
     assert shown == {"'small'": "small", "'large'": "large"}
 
 
+def test_choices_that_read_alike_are_told_apart():
+    """Null is no None, a number is not its text: on axes and where the mouse is, as in tables."""
+    options = [None, True, 2, "2"]
+    text = changed("metrics:", "  option: {choice: [null, true, 2, '2']}\nmetrics:")
+    records = [trial(number, [number / 50]) for number in range(4)]
+    for record in records:
+        record.params["option"] = options[record.number]
+    drawn = figures(records, resolve(plan_of(text)))
+    axis = drawn["slices"].drawings[2]["layout"]["xaxis"]
+    assert axis["ticktext"] == ["null", "true", "2", '"2"']
+    assert set(drawn["slices"].drawings[2]["data"][0]["x"]) == set(axis["tickvals"])
+    (parallel,) = drawn["parallel"].drawings
+    labels = [note["text"] for note in parallel["layout"]["annotations"] if note["x"] == 2]
+    assert sorted(labels) == sorted(axis["ticktext"])
+
+
+def test_contours_are_drawn_of_what_varies_together():
+    """Not of two conditional params that one trial alone has both of."""
+    text = changed(
+        "metrics:",
+        "  momentum: {float: [0, 1], when: {size: small}}\n  decay: {float: [0, 1]}\nmetrics:",
+    )
+    records = [trial(number, [number / 50], lr=0.01) for number in range(6)]
+    for record in records:
+        record.params["decay"] = record.number / 10 if record.number % 2 else 0.5
+        record.params.update({} if record.number % 2 else {"momentum": record.number / 10})
+    assert figures(records, resolve(plan_of(text)))["contours"].drawings == ()
+
+
+@pytest.mark.parametrize("figure", ["history", "curves"])
+def test_few_trials_and_epochs_are_counted_in_whole_numbers(figure):
+    """There is no trial 0.5; of many, plotly chooses the numbers itself."""
+    assert figures(FOUR)[figure].drawings[0]["layout"]["xaxis"]["dtick"] == 1
+    long = [trial(number, [0.5] * 49 + [number / 50]) for number in range(50)]
+    assert "dtick" not in figures(long)[figure].drawings[0]["layout"]["xaxis"]
+
+
+def test_the_end_of_a_diverged_trial_is_marked_where_its_line_ends():
+    """Its last epochs are nan, which has no place on the page."""
+    diverged = trial(1, [0.5, 0.6, math.nan, math.nan], TrialState.FAILED)
+    (drawn,) = curves_figure([diverged], RESOLVED, best=None).drawings
+    (ends,) = (trace for trace in drawn["data"] if trace.get("marker", {}).get("symbol") == "x")
+    assert (ends["x"], ends["y"]) == ([1], [0.6])
+
+
 def test_few_trials_have_no_importances():
     """The reason is said; from thirty complete trials on they are drawn."""
     few = figures(many(29))["importances"]
