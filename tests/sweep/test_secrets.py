@@ -58,7 +58,7 @@ def test_a_secret_reaches_the_training_function_and_nothing_else(secretive, swee
     """Files hold the name of the variable, tables stars; best.yaml has what `engine.params` takes."""
     result = sweep(TEXT)
     assert result.exit_code == 0, result.stderr
-    assert "trained as {'secret': 'HUB_TOKEN'}" in result.stdout
+    assert "trained as {'secret': 'HUB_TOKEN'}" in result.stderr
     assert "token: ***" in result.stdout
     told = everything_in(secretive) + (result.stdout + result.stderr).encode()
     assert TOKEN.encode() not in told
