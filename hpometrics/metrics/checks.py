@@ -46,6 +46,7 @@ _FACT = {
 _WITH_CLASSES = (CATEGORY, SEQUENCE, TEXT, MASK)
 _OF_LABELS = (*_WITH_CLASSES, BINARY, SET)
 _COUNTED = (CATEGORY, MASK)  # by class taken for class
+_HEAVIEST = 1e100  # what any number of weights, and their products with values, adds up to is finite
 _TARGET_DIMS = {
     BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES: 2, SEQUENCE: 2, TEXT: 2, MASK: 3,
     CLUSTERS: 1,
@@ -128,10 +129,11 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
 
 def weight_checks(batch: Outputs) -> Iterator[Check]:
     """The questions about the weights of the rows, if there are any."""
-    weight, rule = batch.weight, "sample_weight is from 0"
+    weight, rule, most = batch.weight, "sample_weight is from 0", f"sample_weight is at most {_HEAVIEST:.0e}"
     if weight is not None:
         yield _finite(weight, "sample_weight")
         yield Check(read((weight < 0).any()), rule, lambda: f"{rule}, got {weight.min():.3g}")
+        yield Check(read((weight > _HEAVIEST).any()), most, lambda: f"{most}, got {weight.max():.3g}")
 
 
 def labels_of(batch: Outputs, name: str) -> tuple[bool, float]:

@@ -21,7 +21,7 @@ from .ranking.batch import RankingBatch
 from .ranking.blocks import Block, MetricBlock, Tile, blocks_of
 from .ranking.lists import Cut
 from .ranking.per_user import PerUser
-from .ranking.told import arranged, own_value, whereabouts
+from .ranking.told import arranged, own_value, taken, whereabouts
 from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
 from .statistics.user_facts import UserFacts
@@ -55,7 +55,8 @@ class BaseMetric(Metric):
     @classmethod
     def wanted_blocks(cls) -> tuple[Block | str, ...]:
         """The blocks that the class asks for."""
-        return (*cls.blocks, *cls._REQUIRED_COMPONENTS)
+        blocks = (cls.blocks,) if isinstance(cls.blocks, (str, Block)) else cls.blocks
+        return (*blocks, *cls._REQUIRED_COMPONENTS)
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch that has passed the gate."""
@@ -178,11 +179,13 @@ class UserAverageTopKMetric(TopKMetric):
 
     def _of_tile(self, tile: Tile) -> Tensor:
         relevant = tile.block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
-        values = self.compute_scores(tile.preds, tile.target, relevant, **self._told_of(tile))
-        if values.shape != (len(tile.preds),):
+        told = taken(type(self).compute_scores, self._told_of(tile))
+        values: Any = self.compute_scores(tile.preds, tile.target, relevant, **told)
+        if not isinstance(values, Tensor) or values.shape != (len(tile.preds),):
+            given = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise MetricInputError(
-                f"{self.name}: compute_scores gives one value per user, shape ({len(tile.preds)},); "
-                f"got {tuple(values.shape)}"
+                f"{self.name}: compute_scores gives a tensor of one value per user, shape "
+                f"({len(tile.preds)},); got {given}"
             )
         return values
 

@@ -94,6 +94,7 @@ def test_weights_by_hand():
         ([1.0, 2.0], r"an entry per row, shape \(3,\); got \(2,\)"),
         ([1.0, -1.0, 1.0], "sample_weight is from 0, got -1"),
         ([1.0, nan, 1.0], "sample_weight hold 1 values that are nan"),
+        ([1.0, 1e308, 1e308], r"sample_weight is at most 1e\+100, got 1e\+308"),
     ],
 )
 def test_weights_are_checked(weight, says):
@@ -269,7 +270,7 @@ def test_rankings_leave_out_rows_whose_weight_is_not_finite():
     ignoring = panel(["hit_rate@1"], Ranking(), non_finite="ignore")
     assert values(ignoring, {**batch, "sample_weight": [1.0, torch.nan]}) == {"hit_rate@1": 1.0}
     assert ignoring.rows_left_out == 1
-    with pytest.raises(NonFiniteError, match="target: grades are finite numbers"):
+    with pytest.raises(NonFiniteError, match="grades of a target are finite numbers"):
         panel(["ndcg@1"], Ranking()).update(
             scores=torch.eye(2), target=torch.tensor([[1, torch.nan], [1, 0]])
         )

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ..features import LOGITS, InputType, OutputFeature, Ranking
 from .blocks import Tile
+from .host import on_host
 from .interactions import Interactions
 from .lists import Cut, Lists
 from .padded import Padded
@@ -98,7 +99,11 @@ class RankingBatch(TiledBatch):
             MetricInputError: the output has no groups of users, or users are not given or not among them.
         """
         groups = self.side.user_groups
-        return groups[known_users(self.users, len(groups), "user_groups", "groups of users are told")]
+        users = known_users(self.users, len(groups), "user_groups", "groups of users are told")
+        if on_host(users):
+            return groups[users]
+        known = (users >= 0) & (users < len(groups))  # on a device nobody has looked
+        return torch.where(known, groups[users.clamp(0, len(groups) - 1)], -1)
 
     @property
     def catalogue(self) -> int | None:

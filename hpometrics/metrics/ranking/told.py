@@ -64,7 +64,13 @@ def arranged(update: Callable[..., Any], tile: Tile, told: Mapping[str, Any], re
             args.append(given)
         else:
             named[name] = given
-    return args, named if asked.any_name else {name: named[name] for name in asked.by_name & named.keys()}
+    return args, taken(update, named)
+
+
+def taken(function: Callable[..., Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the keyword arguments that the signature of a function names, or all where it takes any."""
+    asked = _asked(function)
+    return dict(named) if asked.any_name else {name: named[name] for name in asked.by_name & named.keys()}
 
 
 def own_value(values: Mapping[str, Any], name: str) -> Any:

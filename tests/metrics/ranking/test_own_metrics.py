@@ -216,6 +216,39 @@ def test_one_value_per_user_is_wanted():
     assert metric.compute().isnan()
 
 
+@pytest.mark.parametrize(("given", "named"), [(None, "NoneType"), ([0.0, 1.0], "list")])
+def test_a_tensor_of_values_is_wanted(given, named):
+    """The message says what came in its place."""
+
+    class Other(Asking):
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            return given
+
+    with pytest.raises(MetricInputError, match=rf"a tensor of one value per user, shape \(2,\); got {named}"):
+        with_output(Other(k=2)).update(SCORES, TARGET)
+
+
+def test_scores_are_computed_of_what_the_signature_names():
+    """As an `update` of one's own, `compute_scores` need not take what it does not read."""
+
+    class Hits(UserAverageTopKMetric):
+        objective = MAXIMIZE
+        blocks = "valid_users"
+
+        def compute_scores(self, preds, target, top_k_rel):
+            return top_k_rel.sum(1)
+
+    class Best(Hits):
+        def compute_scores(self, preds, target, top_k_rel, valid_users, users):
+            assert (valid_users, users) == (2, None)
+            return preds.amax(1)
+
+    for cls, value in ((Hits, 1.0), (Best, 0.85)):
+        metric = with_output(cls(k=2))
+        metric.update(SCORES, TARGET)
+        assert metric.compute().item() == pytest.approx(value)
+
+
 def test_a_metric_of_ones_own_stands_at_several_cut_offs():
     """Unregistered, it is called by its class and k; a name that is set stays."""
 
