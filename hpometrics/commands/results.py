@@ -13,7 +13,7 @@ import click
 
 from .completion import METRIC, RUN_DIRECTORY
 from .leaving import NOTHING_FINITE, reported
-from .parameters import AS_JSON, FILE
+from .parameters import AS_JSON, FILE, INTERVAL
 from .terminal import terminal_width
 
 Tell = Callable[[str], object]
@@ -28,13 +28,7 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 @AS_JSON
 @click.option("--metric", metavar="NAME", type=METRIC, help="Pick by this one instead of the optimized one.")
 @click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
-@click.option(
-    "--interval",
-    "level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    metavar="LEVEL",
-    help="Draw the intervals of winner and runner-up anew, as in 0.95.",
-)
+@INTERVAL
 @click.option(
     "--pick", metavar="RULE|TRIAL", help="Of several objectives: knee, or a trial of the front by its number."
 )
@@ -218,32 +212,3 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
         from ..sweep.epochs import epochs_text
 
         click.echo(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))
-
-
-@click.command()
-@click.argument("directory", type=RUN_DIRECTORY)
-@click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
-@click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
-@click.option(
-    "--metric", "names", multiple=True, metavar="NAME", type=METRIC, help="Only this one, such as ndcg@10."
-)
-@click.option(
-    "--by",
-    type=click.Choice(["group", "popularity"]),
-    help="Compare the users of each group, or of each third by how popular what they like is.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def compare(
-    directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None, as_json: bool
-) -> None:
-    """Compare two trials of a run directory user by user, each at its picked epoch.
-
-    Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
-    that of a paired bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several
-    metrics or strata; the effect is the difference in standard deviations of the users' differences.
-    """
-    with reported():
-        from ..sweep.comparing import compared
-
-        found = compared(directory, first, second, names, by)
-        click.echo(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())

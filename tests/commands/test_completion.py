@@ -60,6 +60,7 @@ def test_run_directories_are_left_to_the_shell(command):
     """It completes directories there, and files where a file is wanted."""
     assert offered(command, "runs/di") == [("dir", "runs/di")]
     assert offered("run", "swe") == [("file", "swe")]
+    assert offered("compare", "runs/a", "runs/di") == [("dir", "runs/di")]
 
 
 def test_the_shell_is_given_its_script():
