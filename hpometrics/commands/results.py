@@ -24,8 +24,17 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY)
-@click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
-@AS_JSON
+@click.option(
+    "-k", "count", type=click.IntRange(min=1), metavar="N", help="The N best trials, feasible first."
+)
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(["text", "yaml", "json", "args"]),
+    help="All facts, or the params alone as --lr 0.014 --width 128.  [text]",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--metric", metavar="NAME", type=METRIC, help="Pick by this one instead of the optimized one.")
 @click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
 @INTERVAL
@@ -33,7 +42,14 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
     "--pick", metavar="RULE|TRIAL", help="Of several objectives: knee, or a trial of the front by its number."
 )
 def best(
-    directory: Path, form: str, metric: str | None, at: str | None, level: float | None, pick: str | None
+    directory: Path,
+    count: int | None,
+    form: str | None,
+    as_json: bool,
+    metric: str | None,
+    at: str | None,
+    level: float | None,
+    pick: str | None,
 ) -> None:
     """Print the optimal engine params of a run directory, from its record; epochs count from 0.
 
@@ -44,20 +60,40 @@ def best(
     mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
     any metric of the rows, and any threshold: f1(threshold=0.3).
 
+    -f args is for a command line: python train.py $(hpometrics best runs/x -f args) where no value has
+    spaces, or pasted; texts as they are, other values as JSON. With -k it is a line for each feasible trial.
+
     Exit code 3: no trial is complete, or none is feasible; --json then names the one that breaks the
     constraints least, with "feasible": false and its violations.
     """
     with reported():
+        form = _form(form, as_json)
+        _check_alone(count, form, level, pick)
         from ..search.picking import read_pick
         from ..sweep.best import NoneFeasible, best_text
 
         rule = None if pick is None else read_pick(pick)
         try:
-            click.echo(best_text(directory, form, metric, at, level, rule))
+            click.echo(best_text(directory, form, metric, at, level, rule, count))
         except NoneFeasible as err:
-            if form != "text":
-                click.echo(err.written(form))
+            if form in ("yaml", "json"):
+                click.echo(err.written(form, listed=count is not None))
             raise
+
+
+def _form(form: str | None, as_json: bool) -> str:
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and -f {form} are two forms; name one")
+    return "json" if as_json else form or "text"
+
+
+def _check_alone(count: int | None, form: str, level: float | None, pick: str | None) -> None:
+    """Refuse what goes with the one pick, where several trials are asked for, or params alone."""
+    if count is not None and pick is not None:
+        raise click.UsageError("-k names several trials, --pick one; leave out either")
+    if level is not None and (count is not None or form == "args"):
+        option = "-f args" if count is None else "-k"
+        raise click.UsageError(f"--interval is of the winner and the runner-up, which {option} does not tell")
 
 
 @click.command()
