@@ -87,7 +87,8 @@ def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     states = {state: sum(record.state is state for record in records) for state in TrialState}
     told = "".join(f"   {word(state)} {count}" for state, count in states.items() if count)
     seconds = duration(sum(record.seconds for record in records))
-    return f"{done} of {resolved.trials or 'any number'} done{told}   {seconds} of training"
+    asked = "" if resolved.trials and done > resolved.trials else f" of {resolved.trials or 'any number'}"
+    return f"{done}{asked} done{told}   {seconds} of training"
 
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
