@@ -47,6 +47,9 @@ def init(directory: Path, source: Path | None) -> None:
 @click.command()
 @click.argument("file", type=FILE)
 @SET
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Trials at the same time.  [as FILE says]"
+)
 @click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
 @click.option("--extend", is_flag=True, help="Go on although the space or the engine has changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would run, as check does.")
@@ -56,6 +59,7 @@ def init(directory: Path, source: Path | None) -> None:
 def run(
     file: Path,
     assignments: tuple[str, ...],
+    workers: int | None,
     fresh: bool,
     extend: bool,
     dry_run: bool,
@@ -66,17 +70,25 @@ def run(
     """Run a sweep, or go on with it, up to the trials of its budget.
 
     Results are printed to stdout and kept in results.dir (runs/NAME, seen from the current directory).
+    --workers 4 is --set backend.optuna.workers=4, or that of ray, whichever the file names.
     """
     with reported(verbose):
+        _check_once(workers, assignments)
         if dry_run:
-            _check(file, assignments, as_json)
+            _check(file, assignments, as_json, workers=workers)
             return
         from ..sweep.plan import read_plan
 
-        plan = read_plan(file, assignments)
+        plan = read_plan(file, assignments, workers)
         from ..sweep.command import Options, run_command  # with torch, once the file is right
 
         sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
+
+
+def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
+    for key in (text.partition("=")[0] for text in assignments):
+        if workers is not None and key in ("backend.optuna.workers", "backend.ray.workers"):
+            raise click.UsageError(f"--workers and --set {key} are one setting; give it once")
 
 
 @click.command()
@@ -97,12 +109,17 @@ def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: b
 
 
 def _check(
-    file: Path, assignments: tuple[str, ...], as_json: bool, sample: int = 0, probe: bool = False
+    file: Path,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    sample: int = 0,
+    probe: bool = False,
+    workers: int | None = None,
 ) -> None:
     with nullcontext() if probe else uncollected():
         from ..sweep.checking import Check
 
-        asked = Check(file, assignments, sample, probe)
+        asked = Check(file, assignments, sample, probe, workers)
         _print_json(asked) if as_json else _print_text(asked)
 
 
