@@ -12,7 +12,7 @@ import click
 
 from ..exceptions import ConfigError
 from .brevity import uncollected
-from .completion import RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
+from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
 
@@ -26,22 +26,30 @@ SET = click.option(
 
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY, default=Path())
+@click.option(
+    "--metric", metavar="NAME", type=METRIC, help="What it optimises, of a binary output.  [roc_auc]"
+)
+@click.option("--backend", type=click.Choice(["optuna", "ray"]), help="Where it runs.  [optuna]")
 @click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
-def init(directory: Path, source: Path | None) -> None:
+def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
     """Write a sweep file to start from, its engine and the schema for editors; check and run take them.
+
+    --metric is to be one of a binary output, which is what the engine to start from predicts.
 
     With --from the sweep of a W&B sweep file, or of the hyperopt section of a Ludwig config; what could not
     be carried over is listed with its line, here and at the head of the file.
     """
     with reported():
         if source is not None:
+            if metric is not None or backend is not None:
+                raise click.UsageError("--from has a metric and a backend of its own")
             from ..importing.reading import write_imported
 
             click.echo(write_imported(source, directory))
             return
         from ..sweep.init import write_starter
 
-        click.echo(write_starter(directory))
+        click.echo(write_starter(directory, metric or "roc_auc", backend or "optuna"))
 
 
 @click.command()

@@ -31,6 +31,8 @@ def test_names_of_metrics_are_offered():
     known = {name for name, _ in (*index(), *index_aliases())}
     assert words("metrics", "show", "f1_m") == sorted(name for name in known if name.startswith("f1_m"))
     assert "f1_macro" in words("metrics", "show", "f1_m")
+    assert "f1_macro" in words("init", "first", "--metric", "f1_m")
+    assert words("init", "--backend", "") == ["optuna", "ray"]
     assert len(words("compare", "runs/x", "3", "7", "--metric", "")) == len(known)
 
 
