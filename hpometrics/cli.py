@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from . import __version__
-from .commands import editors, metrics, results, sweeps
+from .commands import comparisons, editors, metrics, results, sweeps
 from .sections import Sections
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
@@ -19,7 +19,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
         results.best,
         results.trials,
         results.epochs,
-        results.compare,
+        comparisons.compare,
         results.report,
         results.dashboard,
         results.replay,

@@ -175,8 +175,9 @@ def test_a_check_of_a_sweep_that_ran_counts_its_trials(tmp_path, monkeypatch):
 
 
 def test_a_first_sweep_is_laid_down_without_torch_or_a_host(tmp_path):
-    """`init` copies two files, and prints the schema from the model of the file."""
-    assert not loaded("init", str(tmp_path / "digits")) & {*HEAVY, "optuna"}
+    """`init` copies two files, and prints the schema from the model of the file; the index knows metrics."""
+    options = ("--metric", "f1", "--backend", "ray")
+    assert not loaded("init", str(tmp_path / "digits"), *options) & {*HEAVY, "optuna"}
 
 
 def test_what_is_no_run_directory_is_refused_before_a_host_is_loaded(tmp_path):

@@ -13,7 +13,7 @@ import click
 
 from .completion import METRIC, RUN_DIRECTORY
 from .leaving import NOTHING_FINITE, reported
-from .parameters import AS_JSON, FILE
+from .parameters import AS_JSON, FILE, INTERVAL
 from .terminal import terminal_width
 
 Tell = Callable[[str], object]
@@ -24,22 +24,32 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY)
-@click.option("-f", "--format", "form", type=click.Choice(["text", "yaml", "json"]), default="text")
-@AS_JSON
+@click.option(
+    "-k", "count", type=click.IntRange(min=1), metavar="N", help="The N best trials, feasible first."
+)
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(["text", "yaml", "json", "args"]),
+    help="All facts, or the params alone as --lr 0.014 --width 128.  [text]",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--metric", metavar="NAME", type=METRIC, help="Pick by this one instead of the optimized one.")
 @click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
-@click.option(
-    "--interval",
-    "level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    metavar="LEVEL",
-    help="Draw the intervals of winner and runner-up anew, as in 0.95.",
-)
+@INTERVAL
 @click.option(
     "--pick", metavar="RULE|TRIAL", help="Of several objectives: knee, or a trial of the front by its number."
 )
 def best(
-    directory: Path, form: str, metric: str | None, at: str | None, level: float | None, pick: str | None
+    directory: Path,
+    count: int | None,
+    form: str | None,
+    as_json: bool,
+    metric: str | None,
+    at: str | None,
+    level: float | None,
+    pick: str | None,
 ) -> None:
     """Print the optimal engine params of a run directory, from its record; epochs count from 0.
 
@@ -50,20 +60,40 @@ def best(
     mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
     any metric of the rows, and any threshold: f1(threshold=0.3).
 
+    -f args is for a command line: python train.py $(hpometrics best runs/x -f args) where no value has
+    spaces, or pasted; texts as they are, other values as JSON. With -k it is a line for each feasible trial.
+
     Exit code 3: no trial is complete, or none is feasible; --json then names the one that breaks the
     constraints least, with "feasible": false and its violations.
     """
     with reported():
+        form = _form(form, as_json)
+        _check_alone(count, form, level, pick)
         from ..search.picking import read_pick
         from ..sweep.best import NoneFeasible, best_text
 
         rule = None if pick is None else read_pick(pick)
         try:
-            click.echo(best_text(directory, form, metric, at, level, rule))
+            click.echo(best_text(directory, form, metric, at, level, rule, count))
         except NoneFeasible as err:
-            if form != "text":
-                click.echo(err.written(form))
+            if form in ("yaml", "json"):
+                click.echo(err.written(form, listed=count is not None))
             raise
+
+
+def _form(form: str | None, as_json: bool) -> str:
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and -f {form} are two forms; name one")
+    return "json" if as_json else form or "text"
+
+
+def _check_alone(count: int | None, form: str, level: float | None, pick: str | None) -> None:
+    """Refuse what goes with the one pick, where several trials are asked for, or params alone."""
+    if count is not None and pick is not None:
+        raise click.UsageError("-k names several trials, --pick one; leave out either")
+    if level is not None and (count is not None or form == "args"):
+        option = "-f args" if count is None else "-k"
+        raise click.UsageError(f"--interval is of the winner and the runner-up, which {option} does not tell")
 
 
 @click.command()
@@ -218,32 +248,3 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
         from ..sweep.epochs import epochs_text
 
         click.echo(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))
-
-
-@click.command()
-@click.argument("directory", type=RUN_DIRECTORY)
-@click.argument("first", metavar="TRIAL", type=click.IntRange(min=0))
-@click.argument("second", metavar="TRIAL", type=click.IntRange(min=0))
-@click.option(
-    "--metric", "names", multiple=True, metavar="NAME", type=METRIC, help="Only this one, such as ndcg@10."
-)
-@click.option(
-    "--by",
-    type=click.Choice(["group", "popularity"]),
-    help="Compare the users of each group, or of each third by how popular what they like is.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def compare(
-    directory: Path, first: int, second: int, names: tuple[str, ...], by: str | None, as_json: bool
-) -> None:
-    """Compare two trials of a run directory user by user, each at its picked epoch.
-
-    Needs trials whose output keeps values by user, ranking(per_user=true). The interval of the difference is
-    that of a paired bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several
-    metrics or strata; the effect is the difference in standard deviations of the users' differences.
-    """
-    with reported():
-        from ..sweep.comparing import compared
-
-        found = compared(directory, first, second, names, by)
-        click.echo(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())

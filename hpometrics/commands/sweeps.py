@@ -12,7 +12,7 @@ import click
 
 from ..exceptions import ConfigError
 from .brevity import uncollected
-from .completion import RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
+from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
 
@@ -26,27 +26,38 @@ SET = click.option(
 
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY, default=Path())
+@click.option(
+    "--metric", metavar="NAME", type=METRIC, help="What it optimises, of a binary output.  [roc_auc]"
+)
+@click.option("--backend", type=click.Choice(["optuna", "ray"]), help="Where it runs.  [optuna]")
 @click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
-def init(directory: Path, source: Path | None) -> None:
+def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
     """Write a sweep file to start from, its engine and the schema for editors; check and run take them.
+
+    --metric is to be one of a binary output, which is what the engine to start from predicts.
 
     With --from the sweep of a W&B sweep file, or of the hyperopt section of a Ludwig config; what could not
     be carried over is listed with its line, here and at the head of the file.
     """
     with reported():
         if source is not None:
+            if metric is not None or backend is not None:
+                raise click.UsageError("--from has a metric and a backend of its own")
             from ..importing.reading import write_imported
 
             click.echo(write_imported(source, directory))
             return
         from ..sweep.init import write_starter
 
-        click.echo(write_starter(directory))
+        click.echo(write_starter(directory, metric or "roc_auc", backend or "optuna"))
 
 
 @click.command()
 @click.argument("file", type=FILE)
 @SET
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Trials at the same time.  [as FILE says]"
+)
 @click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
 @click.option("--extend", is_flag=True, help="Go on although the space or the engine has changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would run, as check does.")
@@ -56,6 +67,7 @@ def init(directory: Path, source: Path | None) -> None:
 def run(
     file: Path,
     assignments: tuple[str, ...],
+    workers: int | None,
     fresh: bool,
     extend: bool,
     dry_run: bool,
@@ -66,17 +78,25 @@ def run(
     """Run a sweep, or go on with it, up to the trials of its budget.
 
     Results are printed to stdout and kept in results.dir (runs/NAME, seen from the current directory).
+    --workers 4 is --set backend.optuna.workers=4, or that of ray, whichever the file names.
     """
     with reported(verbose):
+        _check_once(workers, assignments)
         if dry_run:
-            _check(file, assignments, as_json)
+            _check(file, assignments, as_json, workers=workers)
             return
         from ..sweep.plan import read_plan
 
-        plan = read_plan(file, assignments)
+        plan = read_plan(file, assignments, workers)
         from ..sweep.command import Options, run_command  # with torch, once the file is right
 
         sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
+
+
+def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
+    for key in (text.partition("=")[0] for text in assignments):
+        if workers is not None and key in ("backend.optuna.workers", "backend.ray.workers"):
+            raise click.UsageError(f"--workers and --set {key} are one setting; give it once")
 
 
 @click.command()
@@ -97,12 +117,17 @@ def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: b
 
 
 def _check(
-    file: Path, assignments: tuple[str, ...], as_json: bool, sample: int = 0, probe: bool = False
+    file: Path,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    sample: int = 0,
+    probe: bool = False,
+    workers: int | None = None,
 ) -> None:
     with nullcontext() if probe else uncollected():
         from ..sweep.checking import Check
 
-        asked = Check(file, assignments, sample, probe)
+        asked = Check(file, assignments, sample, probe, workers)
         _print_json(asked) if as_json else _print_text(asked)
 
 

@@ -75,15 +75,16 @@ class Verdict:
         """Whether another one is about the same trials at the same epochs."""
         return self._picks() == other._picks()
 
-    def lines(self) -> list[str]:
-        """Say it in words, a line each."""
+    def lines(self, places: tuple[str, str] = ("", "")) -> list[str]:
+        """Say it in words, a line each; `places` is what is put before the two trials, if they are apart."""
         if self.winner.interval is None:
             return [f"Verdict: no interval; {self.reason}"]
         how = _HOW[self.drawn or "rows", self.paired]
         told = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
-        told.append(f"  trial {self.winner.trial}: {self.winner.interval}")
+        told.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")
         if self.runner_up is not None and self.runner_up.interval is not None:
-            told.append(f"  trial {self.runner_up.trial}: {self.runner_up.interval}, the runner-up")
+            span = self.runner_up.interval
+            told.append(f"  {places[1]}trial {self.runner_up.trial}: {span}, the runner-up")
         if self.difference is not None:
             sure = "a coin toss between the two" if self.coin_toss else "they differ"
             told.append(f"  difference: {self.difference}; {sure}")

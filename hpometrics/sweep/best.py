@@ -17,6 +17,7 @@ from ..search.verdict import Verdict
 from .directory import RunDirectory
 from .exports import best_facts, best_yaml, least_facts
 from .front import front_facts, front_text
+from .leaders import arguments, leaders_arguments, leaders_facts, leaders_text
 from .picks import by_metric, optimised_at, repicked
 from .printing import number
 from .resolved import Resolved
@@ -27,7 +28,7 @@ from .writer import dump_yaml
 if TYPE_CHECKING:
     from .asking import Asked
 
-FORMS = ("text", "yaml", "json")
+FORMS = ("text", "yaml", "json", "args")
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,9 @@ class NoneFeasible(NoFeasibleTrialError):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.facts)
 
-    def written(self, form: str) -> str:
-        """Give the facts as YAML or JSON."""
-        facts = dict(self.facts)
-        return dump_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
+    def written(self, form: str, listed: bool = False) -> str:
+        """Give the facts as YAML or JSON; `listed` as the only ones of a list."""
+        return _dumped([dict(self.facts)] if listed else dict(self.facts), form)
 
 
 def best_text(
@@ -79,8 +79,11 @@ def best_text(
     at: str | None = None,
     level: float | None = None,
     pick: Pick | None = None,
+    count: int | None = None,
 ) -> str:
     """Say what is best in a run directory: the block that `run` prints, or all facts as YAML or JSON.
+
+    As `args` it is the params alone, on a line for a shell.
 
     Of several objectives it is the front, unless it is said how to pick.
 
@@ -92,6 +95,7 @@ def best_text(
         at: which epoch counts, `best` or `last`; as the sweep says unless given.
         level: of intervals that are drawn of what was kept; unless given they are those of the sweep's end.
         pick: which trial; as the sweep says unless given.
+        count: so many of the best trials, in the order of the table, instead of the one that is picked.
 
     Raises:
         ConfigError: it is no run directory, or the metric cannot pick, or there is no such way to.
@@ -107,6 +111,11 @@ def best_text(
         resolved = resolved.picked_by(pick)
     if resolved.others and level is not None and metric is None:
         raise ConfigError("intervals are of one metric, and several were optimised; name one by --metric")
+    if resolved.others and count is not None and metric is None:
+        raise ConfigError(
+            f"trials of several objectives have no order; hpometrics best {directory} names their front, and "
+            "-k with --metric ranks them by one"
+        )
     if resolved.others and metric is None:
         return _of_several(home, records, resolved if at is None else replace(resolved, at=at), form, at)
     best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
@@ -114,10 +123,30 @@ def best_text(
         chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
     else:
         chosen = _chosen(home, records, resolved, metric, at, level, best)
+    if count is not None:
+        return _many(chosen, resolved, directory, form, count)
+    return _one(chosen, resolved, directory, form)
+
+
+def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
     if form == "text":
         block = optimal(chosen.best, chosen.records, chosen.resolved)
         return "\n".join([block, *verdict_lines(chosen.verdict), *_beside(chosen, resolved)])
     return _written(_facts(chosen, resolved, directory), form)
+
+
+def _many(chosen: Chosen, resolved: Resolved, directory: Path, form: str, count: int) -> str:
+    if form == "text":
+        table = leaders_text(chosen.best, chosen.records, chosen.resolved, count)
+        return "\n".join([table, *_beside(chosen, resolved)])
+    if form == "args":
+        return leaders_arguments(chosen.records, chosen.resolved, count)
+    facts = leaders_facts(chosen.records, chosen.resolved, count, directory)
+    return _dumped(facts, form)
+
+
+def _dumped(facts: Any, form: str) -> str:
+    return dump_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
 
 
 def _of_several(
@@ -131,6 +160,8 @@ def _of_several(
             return "\n".join([optimal(best, records, resolved), *verdict_lines(None)])
         return _written(best_facts(best, record_of(best, records), resolved, home.path), form)
     _best(records, resolved, "knee")  # there is a front
+    if form == "args":
+        raise ConfigError("several objectives were optimised; --pick knee|TRIAL says whose params")
     if form != "text":
         return _written(front_facts(records, resolved), form)
     repeats = resolved.config["budget"]["repeats"] if at is not None else 1
@@ -139,6 +170,8 @@ def _of_several(
 
 
 def _written(facts: dict[str, Any], form: str) -> str:
+    if form == "args":
+        return arguments(facts["params"])
     return best_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
 
 

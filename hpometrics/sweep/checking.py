@@ -30,12 +30,14 @@ class Check:
         assignments: `key=value` texts that change it.
         sample: of so many trials the params are drawn.
         probe: train the first one for an epoch.
+        workers: how many of its backend would be at work, in the place of what it says.
     """
 
     file: Path
     assignments: tuple[str, ...] = ()
     sample: int = 0
     probe: bool = False
+    workers: int | None = None
 
     def text(self) -> tuple[str, ProbeError | None]:
         """Describe what the sweep would do, and say what an epoch of it lacks.
@@ -69,7 +71,7 @@ class Check:
         return told
 
     def _carried_out(self) -> tuple[Plan, Sample | None, Probe | None]:
-        plan = read_plan(self.file, self.assignments)
+        plan = read_plan(self.file, self.assignments, self.workers)
         sampled = probed = None
         if self.sample:
             from .sampling import sample

@@ -136,7 +136,9 @@ def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
 def _opening(job: Job, earlier: list[TrialRecord]) -> str:
     done, total = sum(record.state.finished for record in earlier), job.plan.trials
     head = f"{job.plan.name}  {job.directory.path}"
-    if total is not None and done >= total:
+    if total is not None and done > total:
+        return f"{head}  {done} trials are done, and budget.trials is {total}; raise it above {done} for more"
+    if total is not None and done == total:
         return f"{head}  all {total} trials are done; raise budget.trials for more"
     return f"{head}  going on: {done} of {total or 'any number'} done" if earlier else head
 

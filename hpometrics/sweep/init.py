@@ -8,21 +8,66 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..exceptions import ConfigError
+from ..metrics.features import BINARY
+from ..metrics.lookup import find_metric
+from ..metrics.names import MetricName
+from .forms import Metric
+from .measures import Measure, read_measures
+from .printing import exact
 from .schema import json_schema
 from .writer import write_text
 
 _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
 
 
-def write_starter(directory: Path) -> str:
+_METRICS = ("roc_auc", "accuracy", "log_loss", "ece")
+"""What the starter optimises, or tracks."""
+_WIDTH = 33  # of what stands before a comment
+
+
+def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = "optuna") -> str:
     """Write the files of a first sweep and say how to go on; nothing that is there is touched.
 
+    Args:
+        directory: where they go.
+        metric: that it optimises, one of a binary output.
+        backend: `optuna` or `ray`; its pruner is one of both.
+
     Raises:
-        ConfigError: one of the files is there already.
+        ConfigError: one of the files is there already, or the engine of the starter cannot feed the metric.
+        MetricNameError, UnknownMetricError, MeasureError: see `find_metric` and `read_measures`.
     """
+    measure = _optimised(metric)
     starter = files("hpometrics.sweep.starter")
     texts = {name: starter.joinpath(name).read_text(encoding="utf8") for name in (_SWEEP, _ENGINE)}
+    texts[_SWEEP] = "\n".join(_line(line, measure, backend) for line in texts[_SWEEP].split("\n"))
     return f"{write_first(directory, texts)}\nnext: hpometrics run {directory / _SWEEP}"
+
+
+def _optimised(name: str) -> Measure:
+    parsed = MetricName.parse(name)
+    if parsed != parsed.bare:
+        raise ConfigError(f"{name}: the starter has one output; name the metric alone, as in {parsed.bare}")
+    needs = [extra for entry in find_metric(parsed, BINARY).entries for extra in entry.needs]
+    if needs:
+        told = " and ".join(f"{extra}=" for extra in needs)
+        raise ConfigError(f"{name} also reads {told}, which the engine of the starter does not give")
+    (measure,) = read_measures(Metric(name=name), {None: BINARY}, steers=True)
+    return measure
+
+
+def _line(line: str, measure: Measure, backend: str) -> str:
+    """Give a line of the starter with what was asked for in it, its comment where it was."""
+    values = {
+        "  optimize": exact(measure.name),
+        "  track": f"[{', '.join(name for name in _METRICS if name != measure.name)}]",
+        "backend": backend,
+    }
+    key, _, rest = line.partition(": ")
+    if key not in values:
+        return line
+    comment = rest[rest.index("#") :].replace("maximize", f"{measure.objective}") if "#" in rest else ""
+    return f"{f'{key}: {values[key]}':<{_WIDTH}} {comment}".rstrip()
 
 
 def write_first(directory: Path, texts: Mapping[str, str]) -> str:

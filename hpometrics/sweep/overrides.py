@@ -8,6 +8,8 @@ from typing import Any
 from .loader import Document, parse_value
 from .problems import Mark, Path, Problem, SweepFileError
 
+_EMPLOYERS = ("optuna", "ray")
+"""Backends that have workers."""
 _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
 """Mappings whose keys may hold dots."""
 
@@ -29,6 +31,25 @@ def override(document: Document, assignments: Iterable[str]) -> None:
         _place(document.data, path, parse_value(value, source))
         _mark(document, path, Mark(source, 0, 0))
         document.assignments.append(text)
+
+
+def set_workers(document: Document, workers: int) -> None:
+    """Let so many workers of the document's backend be at work, as `--set backend.optuna.workers=4` does.
+
+    A backend that is none is left as it is; the check of the document says so.
+
+    Raises:
+        SweepFileError: it is a list, which has no workers.
+    """
+    given = document.data.get("backend")
+    backend = given if isinstance(given, dict) else {"optuna" if given is None else str(given): None}
+    if "list" in backend:
+        text = "a list is tried one point after the other; leave --workers out, or sample the space"
+        raise _refusal(f"--workers {workers}", ("backend",), text)
+    name = next((name for name in _EMPLOYERS if name in backend), None)
+    if name is not None:
+        short = f"backend={{{name}: {{workers: {workers}}}}}"
+        override(document, [f"backend.{name}.workers={workers}" if backend is given else short])
 
 
 def _find(data: Any, parts: list[str], path: Path = ()) -> Path | None:

@@ -17,7 +17,7 @@ from .forms import Metric
 from .loader import Document, read_document
 from .measures import OWN, Measure, outputs_of, read_measures
 from .outputs import UNSAID, Outputs, settled_output, types_of
-from .overrides import override
+from .overrides import override, set_workers
 from .population import check_population
 from .problems import Path
 from .searched import Points, first_points, read_space
@@ -92,18 +92,21 @@ class Plan:
         return self.config.search.seed if seed is None else seed
 
 
-def read_plan(file: pathlib.Path, assignments: Iterable[str] = ()) -> Plan:
+def read_plan(file: pathlib.Path, assignments: Iterable[str] = (), workers: int | None = None) -> Plan:
     """Read and check a sweep file.
 
     Args:
         file: the YAML file.
         assignments: `key=value` texts that change it.
+        workers: how many of its backend are at work, in the place of what it says.
 
     Raises:
         SweepFileError: anything is wrong; every problem is in it.
     """
     document = read_document(file)
     override(document, assignments)
+    if workers is not None:
+        set_workers(document, workers)
     return make_plan(document)
 
 

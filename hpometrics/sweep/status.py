@@ -32,7 +32,7 @@ def status_text(directory: Path) -> tuple[str, bool]:
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
     best = _best(records, resolved)
-    lines = [("sweep", f"{resolved.name}   in {directory}"), ("trials", _counts(records, resolved))]
+    lines = [("sweep", f"{resolved.name}   in {directory}"), ("trials", counts(records, resolved))]
     lines += [*_front(records, resolved), ("best", best), *_open(home, records, resolved)]
     width = max(len(head) for head, _ in lines)
     told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
@@ -47,15 +47,8 @@ def status_facts(directory: Path) -> dict[str, Any]:
     """
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
-    told: dict[str, Any] = {
-        "name": resolved.name,
-        "directory": str(directory),
-        "trials": resolved.trials,
-        "done": sum(record.state.finished for record in records),
-        "states": {state.value: sum(record.state is state for record in records) for state in TrialState},
-        "seconds": sum(record.seconds for record in records),
-        "open": [_open_facts(home, record) for record in records if not record.state.finished],
-    }
+    open_now = [_open_facts(home, record) for record in records if not record.state.finished]
+    told: dict[str, Any] = {**counted(records, resolved, directory), "open": open_now}
     try:
         if resolved.others:
             told |= front_facts(records, resolved)
@@ -64,6 +57,18 @@ def status_facts(directory: Path) -> dict[str, Any]:
         return {**told, "best": None, "reason": str(err)}
     verdict = kept_verdict(home, records, resolved)
     return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
+
+
+def counted(records: Sequence[TrialRecord], resolved: Resolved, directory: Path) -> dict[str, Any]:
+    """Say which sweep it is and count its trials, as plain JSON."""
+    return {
+        "name": resolved.name,
+        "directory": str(directory),
+        "trials": resolved.trials,
+        "done": sum(record.state.finished for record in records),
+        "states": {state.value: sum(record.state is state for record in records) for state in TrialState},
+        "seconds": sum(record.seconds for record in records),
+    }
 
 
 def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
@@ -76,12 +81,14 @@ def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
     }
 
 
-def _counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    """Count the trials by state, on one line."""
     done = sum(record.state.finished for record in records)
     states = {state: sum(record.state is state for record in records) for state in TrialState}
     told = "".join(f"   {word(state)} {count}" for state, count in states.items() if count)
     seconds = duration(sum(record.seconds for record in records))
-    return f"{done} of {resolved.trials or 'any number'} done{told}   {seconds} of training"
+    asked = "" if resolved.trials and done > resolved.trials else f" of {resolved.trials or 'any number'}"
+    return f"{done}{asked} done{told}   {seconds} of training"
 
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:

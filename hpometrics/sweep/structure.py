@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -194,10 +195,11 @@ def _as_number(value: Any, kind: str) -> str:
     if kind not in ("int_type", "float_type") or not isinstance(value, str):
         return ""
     try:
-        float(value.replace("_", ""))
+        number = float(value.replace("_", ""))
     except ValueError:
         return ""
-    return "; write it without quotes or underscores"
+    how = "it without quotes or underscores" if math.isfinite(number) else "a finite number"
+    return f"; write {how}"
 
 
 def _unknown_key(path: Path, data: Any) -> str:

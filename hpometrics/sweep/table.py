@@ -80,7 +80,7 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
     params, values = optimal_params(best, resolved), optimal_values(best, resolved)
     lines = [
         evaluated(records),
-        f"Optimal Engine Params: ({_where(best, resolved)}):",
+        f"Optimal Engine Params: ({where(best, resolved)}):",
         *_noted([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
         "Metrics:",
         *_noted([(f"{name}: {value}", note) for name, value, note in values]),
@@ -88,7 +88,7 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
     return "\n".join(lines)
 
 
-def _where(best: Best, resolved: Resolved) -> str:
+def where(best: Best, resolved: Resolved) -> str:
     """Say which trial and epoch it is; of several runs whose, and of several ways to pick by which."""
     run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"

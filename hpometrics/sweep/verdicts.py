@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..exceptions import MetricNameError, NotKeptError, RecordError, UnknownMetricError
@@ -23,6 +23,23 @@ LEVEL = 0.95
 _SEEDS = (0, 1)  # of winner and runner-up; the first for both where their rows are the same
 _NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
 _NOT_DRAWN = "none was drawn of these picks; best --interval 0.95 draws one"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the trials of a sweep have left, to be drawn again.
+
+    Args:
+        home: of the run.
+        records: each at the epoch that counts.
+        resolved: the sweep as if the metric had been optimised.
+        asked: the metric, where it is not the one that the sweep has optimised.
+    """
+
+    home: RunDirectory
+    records: Sequence[TrialRecord]
+    resolved: Resolved
+    asked: Asked | None = None
 
 
 def verdict_lines(verdict: Verdict | None) -> list[str]:
@@ -72,31 +89,30 @@ def draw_verdict(
         level: of the intervals.
         asked: the metric, where it is not the one that the sweep has optimised.
     """
-    verdict = replace(_undrawn(records, resolved), level=level)
+    source = Source(home, records, resolved, asked)
+    return draw_between(replace(_undrawn(records, resolved), level=level), source, source)
+
+
+def draw_between(verdict: Verdict, first: Source, second: Source) -> Verdict:
+    """Draw the intervals of a verdict: its winner is of the first source, the runner-up of the second."""
     try:
-        return _drawn(verdict, home, records, resolved, asked)
+        return _drawn(verdict, first, second)
     except NotKeptError as err:
         return replace(verdict, reason=str(err))
 
 
-def _drawn(
-    verdict: Verdict,
-    home: RunDirectory,
-    records: Sequence[TrialRecord],
-    resolved: Resolved,
-    asked: Asked | None,
-) -> Verdict:
+def _drawn(verdict: Verdict, source: Source, other: Source) -> Verdict:
     from ..run.redrawing import span_of
 
     winner, runner_up, level = verdict.winner, verdict.runner_up, verdict.level
-    first = _redrawn(home, records, resolved, winner, asked)
+    first = _redrawn(source, winner)
     values = first.values(_SEEDS[0])
     winner = replace(winner, interval=span_of(winner.value, values, level))
     verdict = replace(verdict, winner=winner, drawn=first.what)
     if runner_up is None:
         return replace(verdict, reason="no other trial is complete")
     try:
-        second = _redrawn(home, records, resolved, runner_up, asked)
+        second = _redrawn(other, runner_up)
         if second.what != first.what:
             raise NotKeptError(f"it keeps its {second.what}, and trial {winner.trial} its {first.what}")
         paired = first.pairs_with(second)
@@ -108,13 +124,7 @@ def _drawn(
     return replace(verdict, runner_up=replace(runner_up, interval=interval), difference=gap, paired=paired)
 
 
-def _redrawn(
-    home: RunDirectory,
-    records: Sequence[TrialRecord],
-    resolved: Resolved,
-    side: Side,
-    asked: Asked | None,
-) -> Redrawn:
+def _redrawn(source: Source, side: Side) -> Redrawn:
     """What was kept of the picked epoch of a trial, to be drawn again.
 
     Raises:
@@ -124,7 +134,8 @@ def _redrawn(
     from ..run.redrawing import Redrawn
     from .asking import outputs_in
 
-    record = next(record for record in records if record.number == side.trial)
+    resolved, asked = source.resolved, source.asked
+    record = next(record for record in source.records if record.number == side.trial)
     if record.repeats:
         seeds = len(record.repeats)
         raise NotKeptError(f"its value is a mean over {seeds} seeds; their deviation says how sure it is")
@@ -134,7 +145,7 @@ def _redrawn(
         answers = Answers(metric, outputs_in(resolved), threshold)
     except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
         raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
-    return Redrawn(answers, answers.kept_of(home.trial(record.number), picked))
+    return Redrawn(answers, answers.kept_of(source.home.trial(record.number), picked))
 
 
 def _undrawn(records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:

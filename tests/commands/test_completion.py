@@ -31,6 +31,8 @@ def test_names_of_metrics_are_offered():
     known = {name for name, _ in (*index(), *index_aliases())}
     assert words("metrics", "show", "f1_m") == sorted(name for name in known if name.startswith("f1_m"))
     assert "f1_macro" in words("metrics", "show", "f1_m")
+    assert "f1_macro" in words("init", "first", "--metric", "f1_m")
+    assert words("init", "--backend", "") == ["optuna", "ray"]
     assert len(words("compare", "runs/x", "3", "7", "--metric", "")) == len(known)
 
 
@@ -60,6 +62,7 @@ def test_run_directories_are_left_to_the_shell(command):
     """It completes directories there, and files where a file is wanted."""
     assert offered(command, "runs/di") == [("dir", "runs/di")]
     assert offered("run", "swe") == [("file", "swe")]
+    assert offered("compare", "runs/a", "runs/di") == [("dir", "runs/di")]
 
 
 def test_the_shell_is_given_its_script():

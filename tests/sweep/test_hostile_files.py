@@ -121,7 +121,14 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         changed("[1e-4", "['1e-4'"),
         "3:16: space.lr.float[0]: wants a number, got '1e-4' (text); write it without quotes or underscores",
     ),
-    "nan as a word": (changed("1e-1]", "nan]"), "3:22: space.lr.float[1]: wants a number, got 'nan' (text)"),
+    "nan as a word": (
+        changed("1e-1]", "nan]"),
+        "3:22: space.lr.float[1]: wants a number, got 'nan' (text); write a finite number",
+    ),
+    "infinity as a word": (
+        changed("[1e-4", "[-Infinity"),
+        "3:16: space.lr.float[0]: wants a number, got '-Infinity' (text); write a finite number",
+    ),
     "no": (changed("log: true", "log: no"), "3:29: space.lr.log: wants true or false, got 'no' (text)"),
     "on": (changed("log: true", "log: on"), "3:29: space.lr.log: wants true or false, got 'on' (text)"),
     "time of day": (

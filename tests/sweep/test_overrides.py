@@ -4,7 +4,7 @@ import pytest
 from sample_sweeps import SWEEP
 
 from hpometrics.sweep.loader import Document, parse_document
-from hpometrics.sweep.overrides import override
+from hpometrics.sweep.overrides import override, set_workers
 from hpometrics.sweep.plan import make_plan
 from hpometrics.sweep.problems import SweepFileError
 
@@ -55,3 +55,49 @@ def test_an_assignment_has_a_key_and_a_value():
     """Anything else is refused."""
     with pytest.raises(SweepFileError, match=r"^--set budget\.trials: write key=value"):
         overridden("budget.trials")
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ("", {"optuna": {"workers": 4}}),
+        ("backend: optuna\n", {"optuna": {"workers": 4}}),
+        ("backend: ray\n", {"ray": {"workers": 4}}),
+        ("backend: {ray: }\n", {"ray": {"workers": 4}}),
+        (
+            "backend: {ray: {workers: 2, resources: {cpu: 2}}}\n",
+            {"ray": {"workers": 4, "resources": {"cpu": 2}}},
+        ),
+        ("backend: {optuna: {storage: journal}}\n", {"optuna": {"storage": "journal", "workers": 4}}),
+    ],
+)
+def test_workers_are_those_of_the_backend(backend, expected):
+    """Whichever it is, in long or in short; its other settings stay."""
+    document = parse_document(SWEEP + backend, "sweep.yaml")
+    set_workers(document, 4)
+    assert document.data["backend"] == expected
+    again = parse_document(SWEEP + backend, "sweep.yaml")
+    override(again, document.assignments)  # as a sweep that was interrupted is run again
+    assert again.data == document.data
+
+
+def test_a_list_has_no_workers():
+    """It is tried in order."""
+    document = parse_document(f"{SWEEP}backend: {{list: [{{lr: 0.1}}]}}\n", "sweep.yaml")
+    with pytest.raises(
+        SweepFileError, match=r"^--workers 4: backend: a list is tried one point after the other"
+    ):
+        set_workers(document, 4)
+
+
+@pytest.mark.parametrize(
+    "backend", ["backend: optnua\n", "backend: {foo: 3}\n", "backend: 3\n", "backend: [optuna]\n"]
+)
+def test_a_backend_that_is_wrong_is_left_to_the_check(backend):
+    """Which says what is wrong with the file."""
+    document = parse_document(SWEEP + backend, "sweep.yaml")
+    before = dict(document.data)
+    set_workers(document, 4)
+    assert document.data == before
+    with pytest.raises(SweepFileError, match=r"sweep\.yaml:8:.*backend"):
+        make_plan(document)

@@ -1,11 +1,24 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 
+import pytest
 from click.testing import CliRunner, Result
+from sample_sweeps import hpometrics
 
 from hpometrics.cli import main
+from hpometrics.metrics.features import BINARY
+from hpometrics.metrics.store import index
 from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.init import write_starter
+from hpometrics.sweep.plan import read_plan
+
+STEERING = [
+    entry
+    for (_, feature), entry in index().items()
+    if feature == BINARY and entry.objective is not None and not entry.needs
+]
 
 
 def call(*arguments: object) -> Result:
@@ -39,3 +52,73 @@ def test_what_is_there_is_not_touched(folder):
     result = call("init")
     assert result.exit_code == 2 and "training.py: is there already, nothing was written" in result.stderr
     assert not (folder / "sweep.yaml").exists() and (folder / "training.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize("backend", ["optuna", "ray"])
+@pytest.mark.parametrize("entry", STEERING, ids=str)
+def test_whatever_metric_it_optimises_the_starter_checks(entry, backend, tmp_path):
+    """Each that steers and that its engine can feed, on either backend; it is not tracked besides."""
+    write_starter(tmp_path, str(entry.example), backend)
+    plan = read_plan(tmp_path / "sweep.yaml")
+    assert plan.optimize.name == str(entry.example) and plan.optimize.objective is entry.objective
+    names = [measure.name for measure in plan.track]
+    assert set(names) >= {"roc_auc", "accuracy", "log_loss"} - {plan.optimize.name}
+    assert plan.optimize.name not in names and plan.config.backend.name == backend
+    assert f"# to {entry.objective}: the metric says so" in (tmp_path / "sweep.yaml").read_text()
+
+
+def test_a_starter_for_another_metric_runs(folder):
+    """The study goes in its direction."""
+    made = call("init", "first", "--metric", "brier")
+    assert made.exit_code == 0, made.output
+    assert call("check", "first/sweep.yaml").exit_code == 0
+    ran = call("run", "first/sweep.yaml", "--set", "budget.trials=2", "--set", "budget.epochs=2")
+    assert ran.exit_code == 0, ran.output
+    resolved = RunDirectory(folder / "runs" / "sweep").read()
+    assert (resolved.metric, resolved.objective) == ("brier", "minimize")
+
+
+@pytest.mark.ray
+def test_a_starter_on_ray_runs(folder):
+    """Its pruner is one that Ray has too."""
+    assert call("init", "first", "--backend", "ray", "--metric", "f1").exit_code == 0
+    small = ("--set", "budget.trials=2", "--set", "budget.epochs=2", "--workers", "1")
+    process = hpometrics("run", "first/sweep.yaml", *small)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    home = RunDirectory(folder / "runs" / "sweep")
+    assert home.read().metric == "f1" and len(home.records()) == 2
+
+
+def test_unless_it_is_asked_otherwise_the_starter_is_the_shipped_one(folder):
+    """To the letter; the defaults may be said too."""
+    call("init", "first")
+    call("init", "second", "--metric", "roc_auc", "--backend", "optuna")
+    shipped = files("hpometrics.sweep.starter").joinpath("sweep.yaml").read_text()
+    assert (folder / "first/sweep.yaml").read_text() == shipped
+    assert (folder / "second/sweep.yaml").read_text() == shipped
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--metric", "f1_marco"), "no metric 'f1_marco' for a binary output. Did you mean 'f1_macro'?"),
+        (("--metric", "ndcg@10"), "'ndcg' does not exist for a binary output; it is a metric of ranking"),
+        (("--metric", "confusion_matrix"), "confusion_matrix has no direction of its own"),
+        (
+            ("--metric", "fairness"),
+            "fairness also reads groups=, which the engine of the starter does not give",
+        ),
+        (("--metric", "test:f1"), "test:f1: the starter has one output; name the metric alone, as in f1"),
+        (("--metric", "default"), "'default' is a group of metrics"),
+        (("--backend", "list"), "'list' is not one of"),
+        (("--from", "wandb.yaml", "--backend", "ray"), "--from has a metric and a backend of its own"),
+        (("--from", "wandb.yaml", "--metric", "f1"), "--from has a metric and a backend of its own"),
+    ],
+)
+def test_what_a_starter_cannot_be_is_refused(folder, options, message):
+    """Nothing is written."""
+    before = set(folder.iterdir())
+    result = call("init", "first", *options)
+    assert result.exit_code == 2 and message in " ".join(result.stderr.split())
+    assert set(folder.iterdir()) == before

@@ -28,6 +28,12 @@ def test_how_far_a_sweep_is_and_what_is_best(tmp_path):
     assert running.endswith("s ago   lr=0.01 depth=3 width=32")
 
 
+def test_more_trials_than_the_budget_asks_for_are_not_so_many_of_it(tmp_path):
+    """As where it was lowered."""
+    home = written(tmp_path / "run", [trial(number, [0.5]) for number in range(5)])
+    assert "trials  5 done   ok 5" in status(home).stdout
+
+
 def test_without_a_complete_trial_the_exit_code_says_so(tmp_path):
     """A script can wait for it; no run directory is another code."""
     result = status(written(tmp_path / "run", FOUR[2:]))

@@ -93,6 +93,15 @@ def test_running_twice_does_nothing_the_second_time(sweep, folder):
     }
 
 
+def test_a_budget_below_what_is_done_is_said_as_it_is(sweep, folder):
+    """The trials that are there are counted, not those that the file asks for."""
+    first = sweep(SWEEP)
+    second = sweep(SWEEP, "--set", "budget.trials=2")
+    assert (second.exit_code, second.stdout) == (0, first.stdout)
+    told = "sweep  runs/sweep  4 trials are done, and budget.trials is 2; raise it above 4 for more\n"
+    assert second.stderr == told
+
+
 def test_trials_is_a_total(sweep, folder):
     """Raised, the sweep goes on from where it was."""
     sweep(SWEEP, "--set", "budget.trials=2")

@@ -46,6 +46,45 @@ def test_three_workers_do_what_one_does(sweep, folder):
     assert [told(record) for record in shared] == [told(record) for record in alone]
 
 
+def test_the_command_says_how_many_workers(sweep, folder):
+    """As the file would; `check` shows the plan of it, and the trials are those of one process."""
+    planned = sweep(f"{MANY}backend: optuna\n", "--workers", "3", "--dry-run")
+    assert "optuna   storage sqlite, 3 workers" in planned.stdout
+    result = sweep(f"{MANY}backend: optuna\n", "--workers", "3")
+    assert result.exit_code == 0, result.output
+    home = RunDirectory(folder / "runs/sweep")
+    assert home.read().config["backend"]["optuna"]["workers"] == 3
+    assert [record.number for record in home.records()] == list(range(12))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (
+            "backend: {list: [{lr: 0.1}]}\n",
+            ("--workers", "2"),
+            "--workers 2: backend: a list is tried one point after the other; leave --workers out",
+        ),
+        (
+            "",
+            ("--workers", "2", "--set", "backend.optuna.workers=3"),
+            "--workers and --set backend.optuna.workers are one setting",
+        ),
+        ("", ("--workers", "0"), "x>=1"),
+        (
+            "backend: {optuna: {storage: memory}}\n",
+            ("--workers", "2"),
+            "workers share a storage; memory is one process's own",
+        ),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(sweep, folder, text, options, message):
+    """Before anything is run."""
+    result = sweep(f"{SWEEP}{text}", *options)
+    assert result.exit_code == 2 and message in " ".join(result.stderr.split())
+    assert not (folder / "runs").exists()
+
+
 def test_workers_share_a_sweep_that_only_time_or_target_ends(folder):
     """A run and its worker are at a trial each, at the same time; what the engine prints is no trial."""
     os.mkfifo("meeting")
