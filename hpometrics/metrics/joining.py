@@ -19,7 +19,7 @@ from .ranking.lists import Lists
 from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
 
-_MOST = 1 << 18  # places of lists that wait at most; to measure them takes some tens of bytes a place
+_MOST = 1 << 19  # places of lists that wait at most: 8 MiB, and some times as much to measure them
 
 Kind = tuple[int, int | None, bool]
 
@@ -27,9 +27,10 @@ Kind = tuple[int, int | None, bool]
 class Joining:
     """What stands between ranked lists and the statistics that read nothing else of a batch.
 
-    The first batch of a kind is measured at once, so that it may be refused. Of those that follow the lists
-    are kept and measured together, at the latest before anyone reads the statistics. Lists with grades do not
-    wait, as only their target tells their ideal order, nor do those on a device.
+    Lists are kept and measured together, at the latest before anyone reads the statistics. With the first
+    batch of a kind the statistics are asked whether they can measure it, by one without rows: they may lack
+    side data. Lists with grades do not wait, as only their target tells their ideal order, nor do those on a
+    device.
     """
 
     def __init__(self, statistics: Iterable[Statistic]) -> None:
@@ -39,7 +40,7 @@ class Joining:
     def forget(self) -> None:
         """Drop what waits: the statistics are about to be reset."""
         self._kind: Kind | None = None
-        self._empty: RankingBatch | None = None  # a batch of the kind, without rows
+        self._empty: RankingBatch | None = None
         self._waiting: list[tuple[Lists, Tensor | None]] = []
         self._places = 0
 
@@ -49,21 +50,24 @@ class Joining:
         Raises:
             MetricInputError: it does not fit; nothing has been counted.
         """
-        if not self.statistics or (self._kind is not None and _kind_of(rankings_in(batch)) == self._kind):
+        if not self.statistics:
+            return
+        ranked = rankings_in(batch)
+        kind = _kind_of(ranked)
+        if kind is not None and kind == self._kind:
             return
         self.settle()
+        asked = ranked if kind is None else _without_rows(ranked)
         for statistic in self.statistics:
-            statistic.check(batch)
+            statistic.check(asked)
+        self._kind, self._empty = kind, None if kind is None else asked
 
     def add(self, batch: Outputs) -> None:
         """Add a batch that the statistics have agreed to."""
         if not self.statistics:
             return
         ranked = rankings_in(batch)
-        if self._kind is None:
-            self._count(ranked)
-            self._begin(ranked)
-        elif ranked.lists.items.numel() > _MOST // 2:  # not worth a copy
+        if self._kind is None or ranked.lists.items.numel() > _MOST // 2:  # of so many not worth a copy
             self._count(ranked)
         else:
             self._keep(ranked)
@@ -72,12 +76,6 @@ class Joining:
         """Measure what waits; whoever reads, moves or merges the statistics calls this first."""
         self._count_waiting()
         self.forget()  # what the statistics hold may change before the next batch
-
-    def _begin(self, batch: RankingBatch) -> None:
-        """Note what the batches to be joined are like; nothing of this one stays alive."""
-        self._kind = _kind_of(batch)
-        if self._kind is not None:
-            self._empty = batch.with_lists(Lists.joined([batch.lists.part(0, 0)]))
 
     def _keep(self, batch: RankingBatch) -> None:
         lists = batch.lists.alone()
@@ -106,3 +104,9 @@ def _kind_of(batch: RankingBatch) -> Kind | None:
     if batch.relevance.graded or not on_host(batch.target):
         return None
     return batch.lists.depth, batch.catalogue, batch.weight is not None
+
+
+def _without_rows(batch: RankingBatch) -> RankingBatch:
+    """Return a batch of the same kind with no rows, which holds nothing of what was handed in."""
+    weight = None if batch.weight is None else batch.weight.new_empty(0)
+    return batch.with_lists(Lists.joined([batch.lists.part(0, 0)]), weight)

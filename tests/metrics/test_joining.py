@@ -64,11 +64,11 @@ def same(values, expected):
 
 
 def test_lists_of_a_kind_are_measured_together(measured):
-    """The first batch at once, so that it may be refused, those that follow when somebody reads."""
+    """They wait until somebody reads."""
     panel = given(["ndcg@5"], 10)
-    assert measured == [10]
+    assert measured == []
     panel.compute()
-    assert measured == [10, 50]
+    assert measured == [60]
 
 
 @pytest.mark.parametrize("weight", [None, torch.arange(ROWS) % 4 * 0.5], ids=["plain", "weighted"])
@@ -82,17 +82,19 @@ def test_what_waits_is_bounded(measured, monkeypatch):
     """Lists are measured before their places exceed the most; a batch of more than half of it at once."""
     monkeypatch.setattr(joining, "_MOST", 25 * 5)
     given(["ndcg@5"], 10)
-    assert measured == [10, 20, 20]
+    assert measured == [20, 20]
     measured.clear()
     given(["ndcg@5"], 15)
     assert measured == [15] * 4
 
 
-def test_a_batch_of_another_kind_is_measured_at_once(measured):
+def test_a_batch_of_another_kind_does_not_join(measured):
     """Rows that are weighed are no kind of those that are not; what waited is measured first."""
     panel, (scores, target) = given(["mrr@5"], 20), rankings()
     panel.update(scores=scores, target=target, sample_weight=torch.ones(ROWS))
-    assert measured == [20, 40, 60]
+    assert measured == [60]
+    panel.compute()
+    assert measured == [60, 60]
 
 
 def test_lists_with_grades_do_not_wait(measured):
@@ -153,9 +155,8 @@ def test_a_metric_on_its_own_joins_too(measured):
     scores, target = rankings()
     for start in range(0, ROWS, 20):
         metric.update(scores=scores[start : start + 20], target=target[start : start + 20])
-    assert measured == [20]
     assert metric.compute().item() == pytest.approx(given(["map@5"], ROWS).compute()["map@5"].item())
-    assert measured[:2] == [20, 40]
+    assert measured[0] == 60
 
 
 def test_inference_mode_does_not_matter():
@@ -185,3 +186,14 @@ def test_a_formula_of_ones_own_is_measured_with_each_batch(measured):
         panel.update(scores=scores[:10], target=target[:10])
     panel.update(scores=scores[:5], target=target[:5])
     assert (measured, panel.rows) == ([20, 5], 25)
+
+
+def test_what_is_missing_is_told_by_the_first_batch():
+    """Nothing waits of it, and a metric that can do without measures what follows."""
+    panel, (scores, target) = (
+        MetricCollection(["ndcg@5", "arp@5"], output=Ranking(num_items=ITEMS)),
+        rankings(),
+    )
+    with pytest.raises(MetricInputError, match="item_popularity"):
+        panel.update(scores=scores, target=target)
+    assert panel.rows == 0 and panel.compute()["ndcg@5"].isnan()

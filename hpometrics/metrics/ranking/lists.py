@@ -48,9 +48,14 @@ class Lists:
     @classmethod
     def joined(cls, parts: Sequence[Lists]) -> Lists:
         """Put the lists of several batches, of one depth and without grades, one below the other."""
-        own = [torch.cat(tensors) for tensors in zip(*(part._own for part in parts), strict=True)]
-        best = partial(of_lengths, own[-1], parts[0].depth)
-        return cls(*own, best=best, graded=False)
+        values, columns, grades, relevant = (
+            torch.cat([getattr(part, name) for part in parts])
+            for name in ("values", "columns", "grades", "relevant")
+        )
+        full = all(part.items is part.columns for part in parts)
+        items = columns if full else torch.cat([part.items for part in parts])
+        best = partial(of_lengths, relevant, parts[0].depth)
+        return cls(values, columns, items, grades, relevant, best=best, graded=False)
 
     def __len__(self) -> int:
         return len(self.values)
