@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from .devices import number, sent
 from .likeness import FEW
 from .statistics.mean import Sums
 
@@ -32,7 +33,7 @@ def of_known(measured: Measured, known: Tensor | None) -> Measured:
     value, weight = measured if isinstance(measured, tuple) else (measured, None)
     if known is None or not isinstance(value, Tensor) or value.shape != known.shape:
         return measured
-    return value, known if weight is None else known * torch.as_tensor(weight, device=known.device)
+    return value, known if weight is None else known * sent(torch.as_tensor(weight), known.device)
 
 
 def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | None:
@@ -58,7 +59,7 @@ def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | N
     if weight is None:
         share = torch.ones_like(value)
     else:
-        share = _checked(torch.as_tensor(weight, device=value.device), value, name)
+        share = _checked(sent(torch.as_tensor(weight), value.device), value, name)
     counted = torch.where(share == 0, 0.0, value) * share
     total = share.reshape(rows, -1).sum(1)
     return RowValues(counted.reshape(rows, -1).sum(1) / total, total)
@@ -88,7 +89,7 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
     if weight is None:
         share = _of_rows(value, row_weight, name)
     else:
-        share = _checked(torch.as_tensor(weight, device=value.device), value, name)
+        share = _checked(sent(torch.as_tensor(weight), value.device), value, name)
         share = share if row_weight is None else share * _of_rows(value, row_weight, name)
     counted = torch.where(share == 0, 0.0, value.double())
     return (counted * share).sum(), share.sum()
@@ -127,7 +128,7 @@ def _check_rows(value: Tensor, rows: int, name: str) -> None:
 def _counted(value: Tensor, rows: int) -> Sums:
     """The sum and the number of values that weigh 1 each; a few numbers are added up faster as a list."""
     if not value.is_cpu:
-        count = torch.tensor(value.numel() if value.ndim else rows, dtype=torch.float64, device=value.device)
+        count = number(value.numel() if value.ndim else rows, value, torch.float64)
         return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
     if not value.ndim:
         return float(value.item()) * rows, float(rows)

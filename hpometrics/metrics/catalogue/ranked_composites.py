@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MAXIMIZE, MINIMIZE
+from ..devices import sent
 from ..features import RANKING
 from ..names import MetricName, split_names
 from ..ranking.batch import RankingBatch
@@ -50,6 +51,11 @@ class Composite(ListMetric):
             part.output = self.output
         measured = (part.of_batch(batch, cutoffs) for part in self._parts)
         return self.combined(torch.stack([one[0] if isinstance(one, tuple) else one for one in measured]))
+
+
+def _per_part(numbers: Sequence[float], values: Tensor) -> Tensor:
+    """A number for each part, to be combined with values (parts, users, cut-offs)."""
+    return sent(torch.tensor(numbers, dtype=values.dtype), values.device).view(-1, 1, 1)
 
 
 def _part(name: str, k: int) -> ListMetric:
@@ -154,7 +160,7 @@ class EuclideanDistance(Composite):
 
     def combined(self, values: Tensor) -> Tensor:
         """Measure the distance."""
-        return (values - values.new_tensor(self._utopia).view(-1, 1, 1)).square().sum(0).sqrt()
+        return (values - _per_part(self._utopia, values)).square().sum(0).sqrt()
 
 
 @register_metric("hypervolume", [RANKING], aliases=["Hypervolume"])
@@ -199,5 +205,5 @@ class Hypervolume(Composite):
     def combined(self, values: Tensor) -> Tensor:
         """Multiply what each metric is beyond its nadir."""
         signs = [1.0 if part.objective is MAXIMIZE else -1.0 for part in self._parts]
-        beyond = values - values.new_tensor(self._nadir).view(-1, 1, 1)
-        return (beyond * values.new_tensor(signs).view(-1, 1, 1)).clamp(min=0).prod(0)
+        beyond = values - _per_part(self._nadir, values)
+        return (beyond * _per_part(signs, values)).clamp(min=0).prod(0)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ...objective import MAXIMIZE, MINIMIZE
+from ..devices import on_host
 from ..features import RANKING
 from ..metric import Metric
 from ..ranking.batch import RankingBatch
-from ..ranking.host import on_host
 from ..ranking.lists import Cut
 from ..ranking_metric import ListMetric, TopKMetric
 from ..registry import register_metric

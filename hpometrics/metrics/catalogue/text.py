@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...objective import MAXIMIZE
+from ..devices import sent
 from ..features import PREDICTIONS, TEXT, OutputFeature
 from ..metric import MeanMetric
 from ..outputs import Outputs
@@ -78,7 +79,7 @@ def draw_texts(rows: int, noise: float, random: torch.Generator) -> dict[str, An
 
 def per_row(values: NDArray[Any], batch: Outputs) -> Tensor:
     """Values of rows as a tensor beside the batch's target."""
-    return torch.from_numpy(values.astype(np.float64)).to(batch.target.device)
+    return sent(torch.from_numpy(values.astype(np.float64)), batch.target.device)
 
 
 def compared(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .host import on_host
+from ..devices import on_host
 from .interactions import Interactions
 
 _COMPARED = 1 << 22  # scores compared at once, where items are tied

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import on_host
 from ..features import LOGITS, InputType, OutputFeature, Ranking
 from .blocks import Tile
-from .host import on_host
 from .interactions import Interactions
 from .lists import Cut, Lists
 from .padded import Padded

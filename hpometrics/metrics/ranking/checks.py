@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ...exceptions import NonFiniteError
 from ..checks import Check, read, weight_checks
+from ..devices import on_host
 from .batch import RankingBatch
-from .host import on_host
 
 
 def ranking_checks(batch: RankingBatch) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from .host import on_host
+from ..devices import on_host
 from .scoring import tiles, wide
 
 _TAKEN = 1 << 20  # numbers of factors of single items that are taken at a time, to stay in the cache

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, NonFiniteError
+from ..devices import on_host, sent
 from ..outputs import as_tensor
-from .host import on_host
 
 _FORMS = (
     "a matrix of rows x items (dense, torch.sparse or scipy.sparse), a list with the item ids of each row "
@@ -151,8 +151,8 @@ class Interactions:
 
     def to(self, device: torch.device | str) -> Interactions:
         """Return the same on a device."""
-        grades = None if self.grades is None else self.grades.to(device)
-        return Interactions(self.offsets.to(device), self.items.to(device), grades)
+        grades = None if self.grades is None else sent(self.grades, device)
+        return Interactions(sent(self.offsets, device), sent(self.items, device), grades)
 
     def _check(self, name: str, num_items: int | None) -> None:
         if self.offsets.ndim != 1 or self.items.ndim != 1 or len(self.offsets) < 1:

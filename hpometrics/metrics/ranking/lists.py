@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .host import on_host
+from ..devices import on_host, sent
 
 
 class Lists:
@@ -175,7 +175,7 @@ class Cut:
 
     def __init__(self, lists: Lists, cutoffs: tuple[int, ...]) -> None:
         self.lists = lists
-        each = torch.tensor(cutoffs, device=lists.values.device)
+        each = _each(cutoffs, lists.values.device)
         self.k = each.double()
         """Each k, (cutoffs,) float64."""
         self._last, self._within = lists.ends(each), lists.within(self.k).double()
@@ -229,6 +229,12 @@ class Cut:
     def last(self, values: Tensor) -> Tensor:
         """Take what a running value, (rows, depth), is at each k."""
         return values.T.index_select(0, self._last).T
+
+
+@lru_cache(maxsize=32)
+def _each(cutoffs: tuple[int, ...], device: torch.device) -> Tensor:
+    """Each k as a tensor, (cutoffs,) int64, sent once."""
+    return sent(torch.tensor(cutoffs), device)
 
 
 def of_each_length(depth: int, device: torch.device) -> Tensor:

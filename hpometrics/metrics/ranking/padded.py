@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..devices import on_host, sent
 from .interactions import Interactions
 
 
@@ -17,6 +18,7 @@ class Padded(Interactions):
         table: (rows, most) int64, the items of each row.
         held: (rows, most) bool, which places have an item.
         grades: (rows, most) the grade of each; None where each counts 1.
+        source: the same on the host, where it came from there.
 
     >>> few = Padded.unpacked(Interactions.of([[2, 5], [], [7]], "target"))
     >>> few.items.tolist(), few.counts.tolist()
@@ -25,18 +27,22 @@ class Padded(Interactions):
 
     held: Tensor
 
-    def __init__(self, table: Tensor, held: Tensor, grades: Tensor | None = None) -> None:
+    def __init__(
+        self, table: Tensor, held: Tensor, grades: Tensor | None = None, source: Interactions | None = None
+    ) -> None:
         offsets = torch.arange(len(table) + 1, device=table.device) * table.shape[1]
         if grades is not None:
             grades = torch.where(held, grades.float(), 0.0).reshape(-1)
         super().__init__(offsets, torch.where(held, table, 0).reshape(-1), grades)
-        self.held = held
+        self.held, self._source = held, source
 
     @classmethod
     def unpacked(cls, entries: Interactions) -> Padded:
         """Put packed entries side by side."""
         rows = torch.arange(len(entries), device=entries.offsets.device)
-        return cls.gathered(entries, entries.most, rows)
+        made = cls.gathered(entries, entries.most, rows)
+        made._source = entries if on_host(rows) else None
+        return made
 
     @classmethod
     def gathered(cls, entries: Interactions, most: int, which: Tensor) -> Padded:
@@ -108,11 +114,14 @@ class Padded(Interactions):
     def to(self, device: torch.device | str) -> Padded:
         """Return the same on a device."""
         grades = self._table_of(self.grades)
-        table = self.items.view(self.held.shape).to(device)
-        return Padded(table, self.held.to(device), None if grades is None else grades.to(device))
+        table = sent(self.items.view(self.held.shape), device)
+        grades = None if grades is None else sent(grades, device)
+        return Padded(table, sent(self.held, device), grades, self._source)
 
     def packed(self) -> Interactions:
-        """Return the same one behind the other, on the host, which waits for it."""
+        """Return the same one behind the other, on the host, which waits for it unless it came from there."""
+        if self._source is not None:
+            return self._source
         held = self.held.cpu()
         offsets = torch.cat([torch.zeros(1, dtype=torch.int64), held.sum(1).cumsum(0)])
         grades = None if self.grades is None else self.grades.cpu()[held.view(-1)]

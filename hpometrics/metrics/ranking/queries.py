@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import sent
 from ..features import Ranking
 from ..outputs import as_tensor
 
@@ -33,8 +34,8 @@ def side_by_side(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Turn pairs into a row for each query, in the order in which queries first come.
 
-    What is given by query, such as weights, is in this order too. A device is waited for: how many queries
-    there are, and how long the longest is, only the pairs tell.
+    What is given by query, such as weights, is in this order too. How many queries there are, and how long
+    the longest is, only `queries` tell: on the host nobody waits for it, on a device they are waited for.
 
     Args:
         scores: (pairs,).
@@ -65,13 +66,12 @@ def side_by_side(
             f"{_listed(told[: len(given)])} have an entry per pair each, got {_listed(shapes)}"
         )
     names, row, counts = _told_apart(numbers)
-    order = row.argsort(stable=True)
-    start = counts.cumsum(0) - counts
-    place = torch.arange(len(row), device=row.device) - start[row[order]]
     shape = len(names), int(counts.max()) if len(counts) else 0
+    places = sent(row * shape[1] + _places_in_rows(row, counts), scores.device)
 
     def wide(values: Tensor, behind: float) -> Tensor:
-        return values.new_full(shape, behind).index_put_((row[order], place), values[order])
+        values = sent(values, scores.device)
+        return values.new_full(shape, behind).view(-1).index_copy_(0, places, values).view(shape)
 
     return wide(scores, -torch.inf), wide(grades, 0), names, None if ids is None else wide(ids, -1)
 
@@ -83,6 +83,14 @@ def _told_apart(numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     first = row.new_full(names.shape, len(row)).scatter_reduce_(0, row, places, "amin")
     order = first.argsort()
     return names[order], order.argsort()[row], counts[order]
+
+
+def _places_in_rows(row: Tensor, counts: Tensor) -> Tensor:
+    """How many pairs of its row stand before each pair, (pairs,) int64."""
+    order = row.argsort(stable=True)
+    first = counts.cumsum(0) - counts
+    inside = torch.arange(len(row), device=row.device) - first[row[order]]
+    return torch.empty_like(row).index_copy_(0, order, inside)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import on_host, sent
 from ..features import Ranking
 from ..outputs import as_tensor
 from .factors import FactorScores
-from .host import on_host
 from .interactions import Interactions
 from .padded import Padded
 from .relevance import DenseRelevance, Relevance, SparseRelevance
@@ -68,7 +69,7 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
         raise MetricInputError(f"factors are real numbers, got {users.dtype} and {catalogue.dtype}")
     if items is None:
         return FactorScores(users, catalogue)
-    near = as_tensor(items, "items=").long()
+    near = sent(as_tensor(items, "items="), users.device).long()
     return FactorScores(users, catalogue, near.masked_fill(near >= len(catalogue), -1))
 
 
@@ -154,23 +155,41 @@ def read_target(
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
     zeros = torch.zeros(rows, device=scoring.device)
-    if not on_host(zeros):  # counted where it lies, and moved as a table of a known size
-        entries = Padded.unpacked(entries).to(scoring.device)
-    wanted = torch.ones_like(entries.items, dtype=torch.bool)
-    if entries.grades is not None:
-        wanted = entries.grades > threshold
-    others, unjudged = ~wanted, None
-    if void is not None:
-        left = entries.sizes == void
-        others, unjudged = others & ~left, _sparse(entries.where(left), items, width)
-    refused = _sparse(entries.where(others), items, width)
-    entries = entries.where(wanted) if entries.grades is not None else entries
-    return _sparse(entries, items, width, refused=refused, unjudged=unjudged), zeros
+    return _of_entries(
+        entries, partial(_sparse, items=items, width=width, like=zeros), threshold, void
+    ), zeros
+
+
+def _of_entries(
+    entries: Interactions, sparse: Callable[..., SparseRelevance], threshold: float, void: float | None
+) -> SparseRelevance:
+    """Tell entries apart by their grades; what few metrics ask for is looked for when they do."""
+    wanted = torch.ones(1, dtype=torch.bool) if entries.grades is None else entries.grades > threshold
+
+    left = None if void is None else entries.sizes == void
+
+    def refused() -> SparseRelevance:
+        others = ~wanted if left is None else ~wanted & ~left
+        return sparse(entries.where(others.expand(len(entries.items))))
+
+    unjudged = None if left is None else lambda: sparse(entries.where(left))
+    relevant = entries if entries.grades is None else entries.where(wanted)
+    return sparse(relevant, refused=refused, unjudged=unjudged)
+
+
+def beside(entries: Interactions, like: Tensor) -> Interactions:
+    """Return entries where a tensor is: to a device they go as a table, counted before they leave."""
+    return entries if on_host(like) else Padded.unpacked(entries).to(like.device)
 
 
 def _sparse(
-    entries: Interactions, items: Tensor | None, width: int, **others: SparseRelevance | None
+    entries: Interactions,
+    items: Tensor | None,
+    width: int,
+    like: Tensor,
+    **others: Callable[[], SparseRelevance] | None,
 ) -> SparseRelevance:
+    entries = beside(entries, like)
     own = entries if items is None else placed(entries, items)
     return SparseRelevance(own, width, entries.counts, named=entries, **others)
 

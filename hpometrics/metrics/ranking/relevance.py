@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .host import on_host
+from ..devices import on_host
 from .interactions import Interactions
 from .lists import of_each_length, of_lengths
 from .padded import Padded
@@ -90,6 +90,8 @@ class DenseRelevance:
 
     def ideal(self, k: int) -> Tensor:
         """The k largest grades of each row; on a device, where entries are not counted, by `torch.topk`."""
+        if not self.graded:
+            return _of_counts(self.counts, k)
         if on_host(self._target):
             return _ideal(self.entries, k)
         width = min(k, self._target.shape[1])
@@ -127,7 +129,8 @@ class DenseRelevance:
 class SparseRelevance:
     """Relevance given as entries; `counts` may exceed them, where relevant items have no column.
 
-    `named` are the ids and grades of all of them, where columns are not items.
+    `named` are the ids and grades of all of them, where columns are not items. What was judged otherwise is
+    made when it is asked for.
 
     A buffer holds the grades of some rows over all columns: entries are written into it, read at the columns
     asked for, and taken out again, so that nobody pays for the columns in between.
@@ -140,12 +143,22 @@ class SparseRelevance:
         counts: Tensor,
         *,
         named: Interactions | None = None,
-        refused: SparseRelevance | None = None,
-        unjudged: SparseRelevance | None = None,
+        refused: Callable[[], SparseRelevance] | None = None,
+        unjudged: Callable[[], SparseRelevance] | None = None,
     ) -> None:
         self.entries, self.counts, self._width = entries, counts, width
         self.named = entries if named is None else named
-        self.refused, self.unjudged = refused, unjudged
+        self._refused, self._unjudged = refused, unjudged
+
+    @cached_property
+    def refused(self) -> SparseRelevance | None:
+        """What is judged and found not relevant."""
+        return None if self._refused is None else self._refused()
+
+    @cached_property
+    def unjudged(self) -> SparseRelevance | None:
+        """What was to be judged and was not."""
+        return None if self._unjudged is None else self._unjudged()
 
     @property
     def graded(self) -> bool:
@@ -201,7 +214,8 @@ class SparseRelevance:
     def only(self, which: Tensor) -> SparseRelevance:
         """Return the relevance of some rows alone."""
         refused, unjudged = (
-            None if others is None else others.only(which) for others in (self.refused, self.unjudged)
+            None if others is None else lambda others=others: others().only(which)
+            for others in (self._refused, self._unjudged)
         )
         return SparseRelevance(
             self.entries.rows(which), self._width, self.counts[which], named=self.named.rows(which),
@@ -221,14 +235,16 @@ def _blocks(rows: int, height: int) -> Iterator[tuple[int, int]]:
         yield start, min(rows, start + height)
 
 
+def _of_counts(counts: Tensor, k: int) -> Tensor:
+    """The k largest grades of rows with so many relevant items, none more so than others."""
+    if len(counts) <= k:
+        return of_lengths(counts, k)
+    return of_each_length(k, counts.device).index_select(0, counts.clamp(max=k))
+
+
 def _ideal(entries: Interactions, k: int, counts: Tensor | None = None) -> Tensor:
     """The k largest grades of each row; a relevant item that is no entry counts 1."""
-    own = entries.counts
-    counts = own if counts is None else counts
-    if len(counts) > k:
-        best = of_each_length(k, own.device).index_select(0, counts.clamp(max=k))
-    else:
-        best = of_lengths(counts, k)
+    best = _of_counts(entries.counts if counts is None else counts, k)
     if entries.grades is None or not len(entries.items):
         return best
     if isinstance(entries, Padded):

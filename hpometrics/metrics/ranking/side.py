@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import on_host, sent
 from ..features import Ranking
 from ..outputs import as_tensor
-from .host import on_host
 from .interactions import Interactions
 from .padded import Padded
 
@@ -52,10 +52,11 @@ class SideData:
 
     def seen_by(self, users: Tensor) -> Interactions:
         """The seen items of some users; on a device as many places for each as anyone needs."""
-        if on_host(users):
-            return self.seen.rows(users)
+        own = sent(users, self._device)
+        if on_host(own):
+            return self.seen.rows(own)
         most = self.derived("most seen", lambda own: own.seen.most)
-        known = users.clamp(0, max(0, len(self.seen) - 1))  # of others `stray_ids` tells
+        known = own.clamp(0, max(0, len(self.seen) - 1))  # of others `stray_ids` tells
         return Padded.gathered(self.seen, most, known)
 
     @cached_property
@@ -75,7 +76,7 @@ class SideData:
     def item_popularity(self) -> Tensor:
         """How often each item was interacted with, (items,) float64; counted from `seen` where not given."""
         if self._away:
-            return self._host.item_popularity.to(self._device)
+            return sent(self._host.item_popularity, self._device)
         if self._output.item_popularity is None and self._output.seen is not None:
             return torch.bincount(self.seen.items, minlength=self.num_items or 0).double()
         return self._given("item_popularity", lambda given: self._per_item(given, "item_popularity").double())
@@ -152,12 +153,14 @@ class SideData:
         return SideData.of(self._output) if self._away else self
 
     def _moved(self, made: Any) -> Any:
-        return made.to(self._device) if isinstance(made, Tensor) else made
+        if isinstance(made, Interactions):
+            return made.to(self._device)
+        return sent(made, self._device) if isinstance(made, Tensor) else made
 
     def _given(self, name: str, read: Callable[[Any], G]) -> G:
         if self._away:
-            found: G = getattr(self._host, name)
-            return found.to(self._device)
+            found: G = self._moved(getattr(self._host, name))
+            return found
         given = getattr(self._output, name)
         if given is None:
             raise MetricInputError(

@@ -8,10 +8,10 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
+from ..devices import on_host
 from ..features import LOGITS, InputType, OutputFeature
 from ..outputs import Outputs
 from .areas import Areas, count_others, ranks_of, right_pairs, scores_of
-from .host import on_host
 from .interactions import Interactions
 from .relevance import Relevance
 from .scoring import GivenScores, Scoring, tiles

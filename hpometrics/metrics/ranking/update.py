@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import sent
 from ..features import OutputFeature, Ranking
 from ..outputs import as_tensor, rows_of
 from .candidates import sample_candidates
 from .interactions import Interactions
 from .queries import check_queries, side_by_side
 from .reading import (
+    beside,
     placed,
     read_items,
     read_num_items,
@@ -97,7 +99,7 @@ class Update:
         made = cls._read(feature, scoring, size, target, items, users, sample_weight, extras)
         if feature.num_negatives is None or made.items is not None:
             return made
-        return made._sampled(feature.num_negatives, feature.seed)
+        return made._sampled(feature, feature.num_negatives, users)
 
     def only(self, which: Tensor) -> Update:
         """Return the rows of these numbers."""
@@ -138,25 +140,29 @@ class Update:
         weight: Any,
         extras: dict[str, Any],
     ) -> Self:
-        (rows, width), side = scoring.shape, SideData.of(feature, scoring.device)
+        (rows, width), device = scoring.shape, scoring.device
+        side = SideData.of(feature, device)
         users = None if users is None else read_users(users, rows)
         masks = feature.seen is not None and items is None  # candidates are the caller's choice
         strays = tuple(stray_ids(items, size, users, len(side.seen) if masks else None))
-        items = None if items is None else read_items(as_tensor(items, "items="), scoring.shape, size)
+        if items is not None:
+            items = sent(read_items(as_tensor(items, "items="), scoring.shape, size), device)
         relevance, target = read_target(target, scoring, items, feature, size)
         hidden = read_seen(side, users, width) if masks else None
-        weight = None if weight is None else as_tensor(weight, "sample_weight=").double()
+        users = None if users is None else sent(users, device)
+        weight = None if weight is None else sent(as_tensor(weight, "sample_weight="), device).double()
         return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras, strays)
 
-    def _sampled(self, num_negatives: int, seed: int) -> Self:
-        """Draw candidates by the seed, and score only them."""
-        device, hidden = self.scoring.device, self.hidden
+    def _sampled(self, feature: Ranking, num_negatives: int, users: Any) -> Self:
+        """Draw candidates on the host, and score only them; what of it lies on a device is waited for."""
+        device, width = self.scoring.device, self.scoring.shape[1]
+        numbers = None if users is None else read_users(users, len(self.target)).cpu()
+        seen = None if self.hidden is None else read_seen(SideData.of(feature), numbers, width).packed()
         drawn = sample_candidates(
-            self.relevance.entries.packed(), self.scoring.shape[1], num_negatives,
-            seen=None if hidden is None else hidden.packed(), users=self.users, seed=seed,
-        )  # fmt: skip
-        items, target = drawn.items.to(device), drawn.target.to(device)
-        if hidden is not None:  # a relevant item may have been seen
-            hidden = placed(hidden.packed(), drawn.items).to(device)
+            self.relevance.entries.packed(), width, num_negatives, seen=seen, users=numbers, seed=feature.seed
+        )
+        items, target = sent(drawn.items, device), sent(drawn.target, device)
+        # a relevant item may have been seen
+        hidden = None if seen is None else beside(placed(seen, drawn.items), items)
         relevance, scoring = DenseRelevance(target, 0.0), self.scoring.of(items)
         return replace(self, scoring=scoring, relevance=relevance, target=target, items=items, hidden=hidden)

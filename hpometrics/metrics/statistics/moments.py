@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import number
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 
@@ -40,9 +41,7 @@ def check_width(batch: Outputs, held: Tensor | None) -> None:
 
 def _rows(batch: Outputs) -> Tensor:
     """How many rows a batch has, or what they weigh."""
-    return (
-        torch.tensor(len(batch), device=batch.target.device) if batch.weight is None else batch.weight.sum()
-    )
+    return number(len(batch), batch.target, torch.int64) if batch.weight is None else batch.weight.sum()
 
 
 def _over_rows(values: Tensor, weight: Tensor | None) -> Tensor:

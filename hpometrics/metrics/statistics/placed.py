@@ -7,6 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from ..devices import sent
 from .tally import tally
 
 
@@ -36,17 +37,17 @@ def placed_between(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ..
     """
     deepest = cutoffs[-1]
     width = size + 1  # the first of each part is for what counts for nothing
-    codes = numbers[:, :deepest] + _beginnings(cutoffs, width).to(numbers.device)
+    codes = numbers[:, :deepest] + _beginnings(cutoffs, width, numbers.device)
     each = None if worth is None else worth[:, :deepest].reshape(-1)
     sums = tally(codes.view(-1), each, len(cutoffs) * width)
     return sums.view(len(cutoffs), width)[:, 1:]
 
 
 @lru_cache(maxsize=8)
-def _beginnings(cutoffs: tuple[int, ...], width: int) -> Tensor:
+def _beginnings(cutoffs: tuple[int, ...], width: int, device: torch.device) -> Tensor:
     """Where number 0 stands among the sums, for each place of a list, (depth,) int64."""
     part = torch.bucketize(torch.arange(1, cutoffs[-1] + 1), torch.tensor(cutoffs))
-    return part * width + 1
+    return sent(part * width + 1, device)
 
 
 def weighed(worth: Tensor, weight: Tensor | None) -> Tensor:

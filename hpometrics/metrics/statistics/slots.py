@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import sent
 from ..outputs import Outputs
 from .totals import RowTotals
 
@@ -73,4 +74,4 @@ class SlotCounts(RowTotals):
             )
             for slots, right in zip(*states(batch), strict=True)
         ]
-        return torch.from_numpy(np.array(counts, np.float64)).to(batch.target.device)
+        return sent(torch.from_numpy(np.array(counts, np.float64)), batch.target.device)

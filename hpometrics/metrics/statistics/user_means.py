@@ -10,9 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from ..devices import on_host
 from ..outputs import Outputs
 from ..ranking.batch import RankingBatch
-from ..ranking.host import on_host
 from ..weighing import RowValues
 from .cutoffs import FormulaMeans, rankings_in
 

@@ -16,6 +16,7 @@ import torchmetrics
 from torch import Tensor
 
 from ....exceptions import MetricInputError, missing_extra
+from ...devices import number
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, OutputFeature
 from ...metric import Metric
 from ...outputs import Outputs
@@ -116,7 +117,7 @@ class Reference(Metric):
             self._inner = [(classes, self.build(classes))]
         inner = self._inner[0][1]
         if inner.device != device:
-            inner.to(device)
+            inner.to(device, non_blocking=True)
         inner.reset()
         return inner
 
@@ -169,12 +170,12 @@ class Reference(Metric):
 
     def _tried(self, batch: Outputs) -> Taken:
         self._refusing(batch)
-        return {f"{SUM}rows": torch.tensor(len(batch), device=batch.target.device)}
+        return {f"{SUM}rows": number(len(batch), batch.target, torch.int64)}
 
     def _states_of(self, batch: Outputs) -> Taken:
         inner = self._refusing(batch)
         classes = self._inner[0][0]
-        shown = {} if classes is None else {"classes": torch.tensor([classes], device=batch.target.device)}
+        shown = {} if classes is None else {"classes": number(classes, batch.target, torch.int64).view(1)}
         return {**shown, **read_states(inner, self.row.wide)}
 
     def _measured(self) -> torchmetrics.Metric:
