@@ -14,14 +14,13 @@ from torch import Tensor
 from .autograd import without_autograd
 from .outputs import Outputs
 from .ranking.batch import RankingBatch
-from .ranking.host import on_host
 from .ranking.lists import Lists
 from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
 
 _MOST = 1 << 19  # places of lists that wait at most: 8 MiB, and some times as much to measure them
 
-Kind = tuple[int, int | None, bool]
+Kind = tuple[int, int | None, bool, torch.device]
 
 
 class Joining:
@@ -29,8 +28,7 @@ class Joining:
 
     Lists are kept and measured together, at the latest before anyone reads the statistics. With the first
     batch of a kind the statistics are asked whether they can measure it, by one without rows: they may lack
-    side data. Lists with grades do not wait, as only their target tells their ideal order, nor do those on a
-    device.
+    side data. Lists with grades do not wait, as only their target tells their ideal order.
     """
 
     def __init__(self, statistics: Iterable[Statistic]) -> None:
@@ -101,9 +99,9 @@ class Joining:
 
 def _kind_of(batch: RankingBatch) -> Kind | None:
     """What two batches have in common whose lists may be joined; None of one whose lists may not."""
-    if batch.relevance.graded or not on_host(batch.target):
+    if batch.relevance.graded:
         return None
-    return batch.lists.depth, batch.catalogue, batch.weight is not None
+    return batch.lists.depth, batch.catalogue, batch.weight is not None, batch.target.device
 
 
 def _without_rows(batch: RankingBatch) -> RankingBatch:
