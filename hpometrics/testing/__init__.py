@@ -35,12 +35,14 @@ from .laws import (
     check_single,
     check_soft_labels,
     check_state_dict,
+    check_sync_free,
     check_weightless,
     check_weights,
 )
 from .ordinary import ORDINARY, ordinary
 from .subjects import Subject, all_subjects, subjects_of
 from .symmetry import exchanged, is_kept, renamed
+from .waits import away, waits_of
 
 __all__ = [
     "LAWS",
@@ -52,6 +54,7 @@ __all__ = [
     "MetricLaws",
     "Subject",
     "all_subjects",
+    "away",
     "check_buffer",
     "check_company",
     "check_device",
@@ -76,6 +79,7 @@ __all__ = [
     "check_single",
     "check_soft_labels",
     "check_state_dict",
+    "check_sync_free",
     "check_weightless",
     "check_weights",
     "cut",
@@ -87,4 +91,5 @@ __all__ = [
     "rows_of",
     "size_of",
     "subjects_of",
+    "waits_of",
 ]

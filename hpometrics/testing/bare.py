@@ -75,6 +75,11 @@ class Bare:
         self._row, self._params, self._output, self._inner = row, params, output, inner
         self.undefined_reason: str | None = None
 
+    def to(self, device: torch.device | str) -> Bare:
+        """Move the state to a device."""
+        self._inner.to(device)
+        return self
+
     def update(self, **batch: Any) -> None:
         """Hand over a batch."""
         self._feed(self._inner, batch)

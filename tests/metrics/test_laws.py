@@ -50,6 +50,7 @@ from hpometrics.testing import (
     check_shapes,
     check_single,
     check_state_dict,
+    check_sync_free,
     draw,
     subjects_of,
 )
@@ -274,6 +275,13 @@ class DeafToPolicy(Gap):
     non_finite = "error"
 
 
+class CopiesNumbers(Gap):
+    """Makes a tensor of numbers for each batch."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs() * torch.tensor([2.0], device=preds.device)
+
+
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
@@ -308,6 +316,8 @@ class SpoilsBlocks(MeanMetric):
         (LetsLabelsIn, check_ignored),
         (OpenDoor, check_shapes),
         (DeafToPolicy, check_policy),
+        (HiddenState, check_sync_free),
+        (CopiesNumbers, check_sync_free),
     ],
     ids=lambda thing: thing.__name__,
 )

@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 from ..subjects import Subject
 from .edges import check_ignored, check_labels, check_policy, check_shapes, check_single
-from .inputs import check_buffer, check_device, check_forms, check_half, check_inputs, check_refusal
+from .inputs import (
+    check_buffer,
+    check_device,
+    check_forms,
+    check_half,
+    check_inputs,
+    check_refusal,
+    check_sync_free,
+)
 from .rows import (
     check_direction,
     check_partition,
@@ -55,6 +63,7 @@ __all__ = [
     "check_single",
     "check_soft_labels",
     "check_state_dict",
+    "check_sync_free",
     "check_weightless",
     "check_weights",
 ]
@@ -85,5 +94,6 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_shapes,
     check_ignored,
     check_policy,
+    check_sync_free,
     check_device,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from ...metrics.batches import batch_of
 from ...metrics.draws import cut
 from ...metrics.features import RANKING
 from ..subjects import Subject, fed, value_of
+from ..waits import away, waits_of
 from .forms import MODEL_OUTPUTS, cast, has_floats, over_tensors, spoiled
 from .verdict import LawBroken, require_same, require_undefined
 
@@ -103,6 +105,14 @@ def check_inputs(subject: Subject) -> None:
         f"{subject.entry.inputs} in the place of logits",
         1e-9,
     )
+
+
+def check_sync_free(subject: Subject) -> None:
+    """An update on a device makes the host wait for nothing: no value is read, no copy is waited for."""
+    metric = subject.make().to("meta")
+    for seed in (0, 1):
+        if waits := waits_of(partial(metric.update, **away(subject.draw(40, seed=seed)))):
+            raise LawBroken(f"{subject}: an update on a device is waited for: {waits[0]}")
 
 
 def check_device(subject: Subject) -> None:

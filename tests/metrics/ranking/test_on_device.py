@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from hpometrics import Ranking
+from hpometrics import MetricCollection, Ranking
 from hpometrics.metrics.features import RANKING
 from hpometrics.metrics.ranking.areas import ranks_of
 from hpometrics.metrics.ranking.batch import RankingBatch
@@ -15,13 +17,13 @@ from hpometrics.metrics.ranking.checks import ranking_checks
 from hpometrics.metrics.ranking.interactions import Interactions
 from hpometrics.metrics.ranking.padded import Padded
 from hpometrics.metrics.registry import all_entries
-from hpometrics.testing import subjects_of
+from hpometrics.testing import away, subjects_of, waits_of
 
 ENTRIES = [entry for entry in all_entries(RANKING) if "reference" not in entry.path]
 
 
 @pytest.fixture
-def away(monkeypatch):
+def elsewhere(monkeypatch):
     """Call it, and every tensor is taken for one on a device, where nothing may be counted."""
 
     def leave():
@@ -100,79 +102,164 @@ def _value(entry, form):
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 @pytest.mark.parametrize("entry", ENTRIES, ids=str)
-def test_a_value_is_the_same(entry, form, away):
+def test_a_value_is_the_same(entry, form, elsewhere):
     """Seen items, groups and popularity included, whether rows are packed or padded."""
     here = _value(entry, form)
-    away()
+    elsewhere()
     torch.testing.assert_close(_value(entry, form), here, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
 @pytest.mark.parametrize("form", FORMS[1:], ids=lambda form: form.__name__)
 @pytest.mark.parametrize("entry", ENTRIES, ids=str)
-def test_an_update_reads_nothing(entry, form):
-    """Tensors without values are enough for every form; lists of ids lie on the host and are read there."""
+def test_an_update_is_not_waited_for(entry, form):
+    """Whatever the form: no value is read, and what lies on the host, as lists of ids, is sent."""
     subject = subjects_of(entry)[0]
     metric = subject.make()
-    for name, value in (batch := form(subject.draw(20))).items():
-        if isinstance(value, torch.Tensor):
-            batch[name] = value.to("meta")
-    metric.update(**batch)
-    assert metric.update_count == 1
+    for seed in (0, 1):
+        assert waits_of(partial(metric.update, **away(form(subject.draw(20, seed=seed))))) == []
+    assert metric.update_count == 2
+
+
+class TopK(TorchDispatchMode):
+    """Counts what is ranked."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten.topk.default
+        return func(*args, **(kwargs or {}))
+
+
+NAMES = (
+    "ndcg@10",
+    "ndcg@3",
+    "precision@5",
+    "recall@10",
+    "map@10",
+    "mrr@5",
+    "hit_rate@1",
+    "auc",
+    "arp@10",
+    "gini@10",
+)
+SEEN = [[0, 1], [2], [3, 4, 5], []]
+RELEVANT = [[7], [8, 9], [], [19]]
+
+
+def _scored(**others):
+    return {"scores": torch.rand(4, 20), "users": torch.arange(4), **others}
+
+
+@pytest.mark.parametrize(
+    ("given", "ranked"),
+    [
+        (_scored(target=RELEVANT), 1),
+        (_scored(target=torch.eye(4, 20, dtype=torch.bool)), 1),
+        (_scored(target=RELEVANT, sample_weight=[1.0, 2.0, 0.0, 1.0]), 1),
+        (_scored(target=(torch.tensor([0, 1, 3, 3, 4]), torch.tensor([7, 8, 9, 19]))), 1),
+        (_scored(target=[{item: 2.0 for item in row} for row in RELEVANT]), 2),  # grades for the ideal list
+        (_scored(target=torch.eye(4, 20)), 2),
+    ],
+)
+def test_a_batch_is_ranked_once(given, ranked):
+    """Forty values take one top-k of the scores, and nobody waits; grades are ranked for the ideal list."""
+    metrics = MetricCollection(NAMES, Ranking(20, seen=SEEN, item_popularity=list(range(1, 21))))
+    for _ in range(2):
+        with TopK() as counted:
+            assert waits_of(partial(metrics.update, **away(given))) == []
+        assert counted.count == ranked
+
+
+HOST = torch.tensor([0, 0, 1, 1, 1, 2])
+PAIRS = {"scores": torch.rand(6).to("meta"), "target": torch.ones(6).to("meta")}
+
+
+@pytest.mark.parametrize("here", [(), ("users",), ("sample_weight",), ("items",)])
+def test_what_goes_with_scores_may_stay_on_the_host(here):
+    """Users, weights and candidates are sent."""
+    given = _scored(target=RELEVANT, sample_weight=torch.ones(4), items=torch.arange(20).expand(4, 20))
+    metrics = MetricCollection(["ndcg@3", "auc"], Ranking(20))
+    assert waits_of(partial(metrics.update, **{**away(given), **{name: given[name] for name in here}})) == []
+
+
+def test_queries_of_the_host_are_not_waited_for():
+    """They say how many rows there are and how long the longest is; on a device that is read, once."""
+    metrics = MetricCollection(["ndcg@3", "auc", "mrr"], Ranking())
+    assert waits_of(partial(metrics.update, **PAIRS, queries=HOST, sample_weight=[1.0, 2.0, 0.0])) == []
+    (told,) = waits_of(partial(metrics.update, **PAIRS, queries=HOST.to("meta")))
+    assert "unique" in told
+
+
+@pytest.mark.parametrize("target", [RELEVANT, [{7: 1.0}, {8: 2.0, 9: 0.0}, {}, {}]])
+@pytest.mark.parametrize("factors", [False, True])
+def test_drawn_candidates_are_not_waited_for(target, factors):
+    """They are drawn on the host, of what lies there, and sent."""
+    metrics = MetricCollection(["ndcg@3", "auc", "mrr"], Ranking(20, seen=SEEN, num_negatives=4))
+    scores = {"user_factors": torch.rand(4, 3), "item_factors": torch.rand(20, 3)}
+    given = away(scores if factors else {"scores": torch.rand(4, 20)})
+    assert waits_of(partial(metrics.update, **given, target=target, users=torch.arange(4))) == []
+
+
+def test_what_they_are_drawn_of_is_waited_for():
+    """A matrix on a device has to come to the host first."""
+    metrics = MetricCollection(["ndcg@3"], Ranking(20, num_negatives=4))
+    given = away({"scores": torch.rand(4, 20), "target": torch.eye(4, 20)})
+    assert waits_of(partial(metrics.update, **given))
 
 
 @pytest.mark.parametrize(("items", "bad"), [([[1, 0, -1, -1]], False), ([[3, 0, 1, 3]], True)])
-def test_an_item_that_stands_twice_is_flagged(items, bad, away):
+def test_an_item_that_stands_twice_is_flagged(items, bad, elsewhere):
     """By a sort that nobody waits for."""
     batch = RankingBatch(Ranking(), scores=torch.rand(1, 4), target=[[0]], items=torch.tensor(items))
-    away()
+    elsewhere()
     assert [check.bad for check in ranking_checks(batch)] == [False, bad]
 
 
-def test_each_user_that_has_seen_something_is_masked(away):
+def test_each_user_that_has_seen_something_is_masked(elsewhere):
     """Users in any order, one of them twice, one that has seen nothing."""
     seen, users = [[0, 2], [], [1]], torch.tensor([2, 0, 1, 0])
     output = Ranking(seen=seen)
-    away()
+    elsewhere()
     batch = RankingBatch(output, scores=torch.zeros(4, 3), target=torch.ones(4, 3), users=users)
     shown = (batch.logits == 0).int().tolist()
     assert shown == [[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 1, 0]]
 
 
-def test_nobody_has_seen_anything(away):
+def test_nobody_has_seen_anything(elsewhere):
     """A table without places hides nothing."""
-    away()
+    elsewhere()
     batch = RankingBatch(
         Ranking(seen=[[], []]), scores=torch.zeros(2, 2), target=[[], []], users=torch.tensor([0, 1])
     )
     assert batch.logits.tolist() == [[0, 0], [0, 0]] and batch.relevance.counts.tolist() == [0, 0]
 
 
-def test_drawn_candidates_are_the_same(away):
+def test_drawn_candidates_are_the_same(elsewhere):
     """The draw is made on the host, of what is packed there."""
     given = {"scores": torch.rand(3, 30), "target": torch.eye(3, 30), "users": torch.tensor([0, 1, 2])}
     output = Ranking(seen=[[4], [5, 6], []], num_negatives=5)
     here = RankingBatch(output, **given)
-    away()
+    elsewhere()
     there = RankingBatch(output, **given)
     assert torch.equal(there.items, here.items) and torch.equal(there.target, here.target)
 
 
 @pytest.mark.parametrize("keep", [[True, False, True], [False, True, False]])
-def test_rows_are_chosen(keep, away):
+def test_rows_are_chosen(keep, elsewhere):
     """Rows keep their seen and their relevant items."""
     given = {"scores": torch.rand(3, 4), "target": [[0], [1, 2], []], "users": torch.tensor([0, 1, 2])}
     output = Ranking(seen=[[3], [], [0, 1]])
     here = RankingBatch(output, **given).rows(torch.tensor(keep))
-    away()
+    elsewhere()
     there = RankingBatch(output, **given).rows(torch.tensor(keep))
     assert torch.equal(there.logits, here.logits) and torch.equal(there.answer, here.answer)
 
 
-def test_ranks_of_tied_scores_follow_columns(away):
+def test_ranks_of_tied_scores_follow_columns(elsewhere):
     """-0.0 is 0.0, and what is not ranked has no rank."""
     scores = torch.tensor([[0.0, -0.0, 1.0, -torch.inf], [2.0, 2.0, 2.0, 2.0]])
     entries = Interactions.of([[1, 3], [3, 0]], "target")
-    away()
+    elsewhere()
     found = ranks_of(scores, Padded.unpacked(entries))
     assert found.tolist() == [3, torch.inf, 4, 1]
 
@@ -180,18 +267,18 @@ def test_ranks_of_tied_scores_follow_columns(away):
 def test_packing_undoes_padding():
     """The same items and grades, in the same order."""
     entries = Interactions.of([{2: 1.0, 0: 3.0}, {}, {1: 2.0}], "target")
-    packed = Padded.unpacked(entries).packed()
+    packed = Padded.unpacked(entries).rows(torch.arange(3)).packed()  # what is chosen came from nowhere
     for name in ("offsets", "items", "grades"):
         assert torch.equal(getattr(packed, name), getattr(entries, name))
 
 
 @pytest.mark.parametrize(("weight", "bad"), [(None, True), ([1.0, 0.0], False), ([0.0, 1.0], True)])
-def test_a_grade_that_is_not_finite_is_flagged(weight, bad, away):
+def test_a_grade_that_is_not_finite_is_flagged(weight, bad, elsewhere):
     """By a look that nobody waits for; a row that was left out weighs nothing."""
     target = torch.tensor([[0.0, 1.0], [1.0, torch.nan]])
     given = {"scores": torch.rand(2, 2), "target": target, "sample_weight": weight}
     batch = RankingBatch(Ranking(), **{name: value for name, value in given.items() if value is not None})
-    away()
+    elsewhere()
     assert any(check.bad for check in ranking_checks(batch)) is bad
 
 
@@ -209,9 +296,9 @@ ITEMS = [[7, -3, 2, 0], [5, 1, -1, 4]]
         (Ranking(seen=[[0], [1]]), {"users": [1, 0]}, []),
     ],
 )
-def test_ids_that_are_not_known_are_flagged(output, given, rules, away):
+def test_ids_that_are_not_known_are_flagged(output, given, rules, elsewhere):
     """Nobody waits for them, and nothing is read beyond its end."""
-    away()
+    elsewhere()
     told = {name: torch.tensor(value) for name, value in given.items()}
     batch = RankingBatch(output, scores=torch.rand(2, 4), target=[[0], [1]], **told)
     assert [check.rule for check in ranking_checks(batch) if check.bad] == rules
@@ -219,9 +306,9 @@ def test_ids_that_are_not_known_are_flagged(output, given, rules, away):
     assert int(batch.lists.items.max()) < (output.num_items or 8) and int(batch.lists.items.min()) >= -1
 
 
-def test_candidates_of_factors_that_are_not_known_are_flagged(away):
+def test_candidates_of_factors_that_are_not_known_are_flagged(elsewhere):
     """They have no factors, and are not ranked."""
-    away()
+    elsewhere()
     given = {"user_factors": torch.rand(2, 3), "item_factors": torch.rand(5, 3), "target": [[0], [1]]}
     batch = RankingBatch(Ranking(), **given, items=torch.tensor(ITEMS))
     assert [check.rule for check in ranking_checks(batch) if check.bad] == [

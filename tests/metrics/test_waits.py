@@ -1,0 +1,97 @@
+"""What makes the host wait for a device is told with its line of code, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hpometrics.metrics.devices import number, sent
+from hpometrics.metrics.statistics.tally import tally
+from hpometrics.testing import away, waits_of
+
+SCORES = torch.rand(5, 4, device="meta")
+PLACES = torch.zeros(5, dtype=torch.long, device="meta")
+MASK = SCORES > 0
+
+WAITS = {
+    "item": lambda: SCORES.max().item(),
+    "if": lambda: bool(SCORES.max() > 0),
+    "a list": SCORES.tolist,
+    "to the host": SCORES.cpu,
+    "an array": SCORES.numpy,
+    "rows of a mask": lambda: SCORES[MASK],
+    "places of a mask": lambda: torch.where(MASK),
+    "values put in the places of a mask": lambda: SCORES.clone().index_put_((MASK,), SCORES.view(-1)),
+    "distinct numbers": PLACES.unique,
+    "counts": PLACES.bincount,
+    "repeated": lambda: SCORES.repeat_interleave(PLACES, 0),
+    "members": lambda: torch.isin(PLACES, PLACES),
+    "an inverse": lambda: torch.linalg.inv(SCORES[:4]),
+    "eigenvalues": lambda: torch.linalg.eigh(SCORES[:4]),
+    "numbers made there": lambda: torch.tensor([1.0], device="meta"),
+    "numbers made like others": lambda: SCORES.new_tensor([1.0]),
+    "an array sent": lambda: torch.as_tensor(np.ones(3), device="meta"),
+    "a tensor of the host": lambda: torch.ones(3).to("meta"),
+    "an index of the host": lambda: SCORES[torch.tensor([0, 1])],
+    "a list as index": lambda: SCORES[:, [0, 1]],
+    "an array as index": lambda: SCORES.clone().__setitem__(np.array([0, 1]), 0.0),
+}
+
+FREE = {
+    "the best": lambda: SCORES.topk(2, dim=1),
+    "an index of the device": lambda: SCORES[PLACES],
+    "a slice": lambda: SCORES[1:3, 0],
+    "one number in the places of a mask": lambda: SCORES.clone().masked_fill_(MASK, 0.0),
+    "the same by index": lambda: SCORES.clone().__setitem__(MASK, 0.0),
+    "counts by index": lambda: tally(PLACES, None, 9),
+    "a number filled in": lambda: number(3, SCORES, torch.float64) + SCORES,
+    "a number of the host": lambda: SCORES + torch.tensor(1.0),
+    "what is sent": lambda: sent(torch.ones(3), "meta"),
+    "work on the host": lambda: torch.ones(3).unique().tolist(),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_a_wait_is_told(what):
+    """Whatever reads a value, is sized by one, or copies between the two."""
+    (told,) = waits_of(WAITS[what])
+    assert told.startswith("a value is read: ") or f"{Path(__file__).name}:" in told
+
+
+@pytest.mark.parametrize("what", FREE)
+def test_nothing_else_is(what):
+    """What the device can do later, and what stays on the host."""
+    assert waits_of(FREE[what]) == []
+
+
+def test_every_wait_is_told():
+    """Copies do not end a step; a value that is read does."""
+    assert len(waits_of(lambda: (WAITS["an array sent"](), WAITS["a list as index"](), WAITS["item"]()))) == 3
+
+
+def test_another_error_is_raised():
+    """A mistake is no wait: neither the step's own, nor a device that is mixed with another."""
+    with pytest.raises(ZeroDivisionError):
+        waits_of(lambda: 1 / 0)
+    with pytest.raises(RuntimeError, match="not on the expected device"):
+        waits_of(lambda: SCORES + torch.ones(4))
+
+
+def test_a_batch_goes_away():
+    """Tensors do; texts and lists stay."""
+    batch = away({"target": torch.ones(2), "texts": ["a"]})
+    assert batch["target"].device.type == "meta" and batch["texts"] == ["a"]
+
+
+def test_what_is_sent_starts_in_pinned_memory(monkeypatch):
+    """From pageable memory a copy is waited for; what is on a device already is left there."""
+    pinned = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor) or tensor)
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: (device.type, how))
+    ones = torch.ones(2)
+    assert sent(ones, "cuda") == ("cuda", {"non_blocking": True}) and pinned == [ones]
+    assert sent(ones, "mps") == ("mps", {"non_blocking": True}) and len(pinned) == 1
+    assert sent(ones, "cpu") == ("cpu", {}) and sent(SCORES, "cuda") == ("cuda", {}) and len(pinned) == 1
