@@ -28,6 +28,7 @@ from .derivations import (
     underivable,
     widen,
 )
+from .devices import sent
 from .features import (
     LOGITS,
     PREDICTIONS,
@@ -89,9 +90,11 @@ class Outputs:
         }
         soft, weight = target_probabilities, sample_weight
         self.soft: Tensor | None = None if soft is None else as_tensor(soft, "target_probabilities=")
-        self.weight: Tensor | None = None if weight is None else as_tensor(weight, "sample_weight=").double()
         self.extras: Mapping[str, Any] = extras
         self.target: Tensor = self._target_of(target)
+        self.weight: Tensor | None = None
+        if weight is not None:  # a loader may have left them on the host
+            self.weight = sent(as_tensor(weight, "sample_weight="), self.target.device).double()
         self._blocks: dict[Hashable, Any] = {}
         self._kind: Kind | Literal[False] | None = None
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from hpometrics import Category, MetricCollection
 from hpometrics.metrics.devices import number, sent
 from hpometrics.metrics.statistics.tally import tally
 from hpometrics.testing import away, waits_of
@@ -70,6 +71,14 @@ def test_nothing_else_is(what):
 def test_every_wait_is_told():
     """Copies do not end a step; a value that is read does."""
     assert len(waits_of(lambda: (WAITS["an array sent"](), WAITS["a list as index"](), WAITS["item"]()))) == 3
+
+
+@pytest.mark.parametrize("weight", [[1.0, 0.0, 2.0], torch.ones(3)])
+def test_weights_may_stay_on_the_host(weight):
+    """A list, or what a loader leaves there, is sent to where the outputs are."""
+    metrics = MetricCollection(["accuracy", "log_loss", "roc_auc"], Category(4))
+    given = away({"logits": torch.rand(3, 4), "target": torch.tensor([0, 3, 1])})
+    assert waits_of(lambda: metrics.update(**given, sample_weight=weight)) == []
 
 
 def test_another_error_is_raised():
