@@ -34,6 +34,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/ranking_memory.py
+	$(BIN)/python benchmarks/ranking_device.py
 	$(BIN)/python benchmarks/sync.py
 	$(BIN)/python benchmarks/adapter_overhead.py
 	$(BIN)/python benchmarks/sweep_overhead.py
