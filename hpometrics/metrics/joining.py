@@ -7,6 +7,7 @@ users then pays for finding its lists and for little else.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,12 +36,12 @@ class Joining:
 
     def __init__(self, statistics: Iterable[Statistic]) -> None:
         self.statistics = list(statistics)
+        self._empty: tuple[Kind, RankingBatch] | None = None
         self.forget()
 
     def forget(self) -> None:
         """Drop what waits: the statistics are about to be reset."""
         self._kind: Kind | None = None
-        self._empty: RankingBatch | None = None
         self._waiting: list[tuple[Lists, Tensor | None]] = []
         self._places = 0
 
@@ -57,10 +58,10 @@ class Joining:
         if kind is not None and kind == self._kind:
             return
         self.settle()
-        asked = ranked if kind is None else _without_rows(ranked)
+        asked = ranked if kind is None else self._empty_like(ranked, kind)
         for statistic in self.statistics:
             statistic.check(asked)
-        self._kind, self._empty = kind, None if kind is None else asked
+        self._kind = kind
 
     def add(self, batch: Outputs) -> None:
         """Add a batch that the statistics have agreed to."""
@@ -77,6 +78,17 @@ class Joining:
         self._count_waiting()
         self.forget()  # what the statistics hold may change before the next batch
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy starts from: nothing that waits, and no batch."""
+        self.settle()
+        return {**self.__dict__, "_empty": None}
+
+    def _empty_like(self, batch: RankingBatch, kind: Kind) -> RankingBatch:
+        """Return a batch of a kind without rows, the last one where it is of this kind: it was measured."""
+        if self._empty is None or self._empty[0] != kind:
+            self._empty = kind, _without_rows(batch)
+        return self._empty[1]
+
     def _keep(self, batch: RankingBatch) -> None:
         lists = batch.lists.alone()
         if self._places + lists.items.numel() > _MOST:
@@ -92,7 +104,7 @@ class Joining:
         weights = [weight for _, weight in waiting if weight is not None]
         with without_autograd():
             lists = Lists.joined([lists for lists, _ in waiting])
-            self._count(self._empty.with_lists(lists, torch.cat(weights) if weights else None))
+            self._count(self._empty[1].with_lists(lists, torch.cat(weights) if weights else None))
 
     def _count(self, batch: RankingBatch) -> None:
         for statistic in self.statistics:
