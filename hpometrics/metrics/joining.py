@@ -75,6 +75,8 @@ class Joining:
 
     def settle(self) -> None:
         """Measure what waits; whoever reads, moves or merges the statistics calls this first."""
+        if self._kind is None:
+            return
         self._count_waiting()
         self.forget()  # what the statistics hold may change before the next batch
 
