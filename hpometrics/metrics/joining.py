@@ -100,13 +100,14 @@ class Joining:
         self._places += lists.items.numel()
 
     def _count_waiting(self) -> None:
-        waiting, self._waiting, self._places = self._waiting, [], 0
-        if not waiting or self._empty is None:
+        if not self._waiting or self._empty is None:
             return
-        weights = [weight for _, weight in waiting if weight is not None]
         with without_autograd():
-            lists = Lists.joined([lists for lists, _ in waiting])
-            self._count(self._empty[1].with_lists(lists, torch.cat(weights) if weights else None))
+            weights = [weight for _, weight in self._waiting if weight is not None]
+            weight = torch.cat(weights) if weights else None
+            lists = Lists.joined([lists for lists, _ in self._waiting])
+            self._waiting, self._places = [], 0  # formulas find room where they were
+            self._count(self._empty[1].with_lists(lists, weight))
 
     def _count(self, batch: RankingBatch) -> None:
         for statistic in self.statistics:
