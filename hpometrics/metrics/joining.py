@@ -30,8 +30,8 @@ class Joining:
 
     Lists are kept and measured together, at the latest before anyone reads the statistics. With the first
     batch of a kind the statistics are asked whether they can measure it, by one without rows: they may lack
-    side data. Lists with grades do not wait, as only their target tells their ideal order, nor do those on a
-    device.
+    side data. Lists with grades other than 0 and 1 do not wait, as only their target tells their ideal order,
+    nor do those on a device.
     """
 
     def __init__(self, statistics: Iterable[Statistic]) -> None:

@@ -101,8 +101,20 @@ def test_lists_with_grades_do_not_wait(measured):
     """Their ideal order is the target's, which is the caller's own and may change."""
     panel, (scores, _) = MetricCollection(["ndcg@5"], output=OUTPUT), rankings()
     for _ in range(3):
-        panel.update(scores=scores, target=torch.ones(ROWS, ITEMS))
+        panel.update(scores=scores, target=torch.full((ROWS, ITEMS), 2.0))
     assert measured == [ROWS] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str)
+def test_grades_of_0_and_1_are_none(measured, dtype):
+    """Whatever the type of a dense target, its lists wait as those of flags do, for the same values."""
+    scores, flags = rankings()[0], torch.rand(ROWS, ITEMS, generator=torch.Generator().manual_seed(1)) < 0.2
+    panels = [MetricCollection(NAMES, output=OUTPUT) for _ in range(2)]
+    for panel, target in zip(panels, (flags, flags.to(dtype)), strict=True):
+        for start in range(0, ROWS, 20):
+            panel.update(scores=scores[start : start + 20], target=target[start : start + 20])
+    assert measured == []
+    assert panels[0].compute() == panels[1].compute()
 
 
 def test_nothing_of_a_batch_stays_alive():
