@@ -22,7 +22,7 @@ from .statistics.statistic import Statistic
 
 _MOST = 1 << 19  # places of lists that wait at most: 8 MiB, and some times as much to measure them
 
-Kind = tuple[int, int | None, bool]
+Kind = tuple[int, int | None, bool, bool]
 
 
 class Joining:
@@ -118,7 +118,7 @@ def _kind_of(batch: RankingBatch) -> Kind | None:
     """What two batches have in common whose lists may be joined; None of one whose lists may not."""
     if batch.relevance.graded or not on_host(batch.target):
         return None
-    return batch.lists.depth, batch.catalogue, batch.weight is not None
+    return batch.lists.depth, batch.catalogue, batch.numbered, batch.weight is not None
 
 
 def _without_rows(batch: RankingBatch) -> RankingBatch:

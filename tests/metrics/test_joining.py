@@ -97,6 +97,15 @@ def test_a_batch_of_another_kind_does_not_join(measured):
     assert measured == [60, 60]
 
 
+def test_a_refusal_is_that_of_the_batch():
+    """A batch without rows stands for one of candidates too, of a catalogue of unknown size."""
+    panel = MetricCollection(["item_coverage@2"], output=Ranking())
+    with pytest.raises(MetricInputError, match=r"give Ranking\(num_items=...\)"):
+        panel.update(scores=torch.rand(1, 2), target=[[0]], items=torch.tensor([[3, 0]]))
+    with pytest.raises(MetricInputError, match="queries= alone do not tell"):
+        panel.update(scores=torch.rand(2), target=torch.ones(2), queries=torch.tensor([0, 0]))
+
+
 def test_lists_with_grades_do_not_wait(measured):
     """Their ideal order is the target's, which is the caller's own and may change."""
     panel, (scores, _) = MetricCollection(["ndcg@5"], output=OUTPUT), rankings()
