@@ -69,9 +69,11 @@ class MetricCollection:
         members = self._metrics.values()
         self._statistics, self._gathering = _share(members)
         self._alone = [m for m in members if overrides_update(m)]
+        self._resetting = [m for m in members if overrides_update(m) or m.resets_itself]
         self._preparing = [m for m in members if type(m).prepare is not Metric.prepare]
         self._gate = Gate(non_finite)
         self._readable: set[frozenset[str]] = set()
+        self._found: tuple[dict[str, Tensor], dict[str, str]] | None = None
         self.rows = 0
         self.reasons: dict[str, str] = {}
 
@@ -184,12 +186,14 @@ class MetricCollection:
 
     def reset(self) -> None:
         """Forget everything measured."""
+        noted = self._gathering.noted
         self._gathering.forget()
         for statistic in self._statistics.values():
             statistic.reset()
-        for metric in self._metrics.values():
+        for metric in self._metrics.values() if noted else self._resetting:
             metric.reset_member()
         self._gate.reset()
+        self._found = None
         self.rows = 0
         self.reasons = {}
 
@@ -228,6 +232,7 @@ class MetricCollection:
             statistic.merge_state(state["statistics"][name])
         for name, metric in self._metrics.items():
             metric.merge_own(state["metrics"][name], state["updates"])
+        self._found = None
         self.rows += state["rows"]
         self._gate.recall(state["complaint"], state.get("left_out", 0))
 
@@ -269,6 +274,7 @@ class MetricCollection:
             statistic.to(device)
         for metric in self._metrics.values():
             metric.to(device)
+        self._found = None
         return self
 
     def _take(self, batch: Outputs) -> None:
@@ -286,8 +292,11 @@ class MetricCollection:
             self._gate.refuse(err)
 
     def _count(self, rows: int) -> None:
-        for metric in self._metrics.values():
-            metric.count()
+        """Note that rows were added: no value computed before holds."""
+        if self._gathering.noted:  # to visit forty metrics takes longer than to measure some of them
+            for metric in self._metrics.values():
+                metric.count(0)
+        self._found = None
         self.rows += rows
 
     def _observe(self, batch: Outputs) -> None:
@@ -329,16 +338,21 @@ class MetricCollection:
 
     def _compute_here(self) -> dict[str, Tensor]:
         complaint = self._gate.verdict()
+        if self._found is None or complaint or self._gathering.noted:
+            self._found = self._find(complaint)
+        values, reasons = self._found
+        self.reasons = dict(reasons)
+        return dict(values)
+
+    def _find(self, complaint: str | None) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Compute the value of each metric, and say why those that are nan are."""
         with without_autograd():  # once for all
             values = {
-                name: torch.as_tensor(metric.undefined(complaint) if complaint else metric.compute()).double()
+                name: _double(metric.undefined(complaint) if complaint else metric.compute_member())
                 for name, metric in self._metrics.items()
             }
-        self.reasons = {}
-        for name, value in values.items():
-            if value.ndim == 0 and math.isnan(value):
-                self.reasons[name] = self._metrics[name].undefined_reason or "the metric gave nan"
-        return values
+        nan = [name for name, value in values.items() if value.ndim == 0 and math.isnan(value)]
+        return values, {name: self._metrics[name].undefined_reason or "the metric gave nan" for name in nan}
 
     def _over_all_ranks(self) -> Self:
         merged = self.fresh()
@@ -375,6 +389,12 @@ def _reads(metric: Metric, given: Outputs, counted: Outputs | None) -> bool:
     except MetricInputError:
         return False
     return True
+
+
+def _double(value: Any) -> Tensor:
+    if isinstance(value, Tensor) and value.dtype is torch.float64:
+        return value
+    return torch.as_tensor(value).double()
 
 
 def metric_of(metric: Named, output: OutputFeature | None) -> Metric:

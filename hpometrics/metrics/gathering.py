@@ -35,6 +35,10 @@ class Gathering:
     at the latest before anyone reads the statistics. A gathered batch has passed every check, so that to
     count it later cannot fail. On a device, where rows are counted without waiting for them, nothing is
     gathered. Of rankings the lists wait, see `Joining`.
+
+    Attributes:
+        batches: how many were added since the last reset, for all members of a collection.
+        noted: whether a member of a collection has noted anything itself since then, such as a value.
     """
 
     def __init__(self, statistics: Iterable[Statistic]) -> None:
@@ -46,6 +50,7 @@ class Gathering:
 
     def forget(self) -> None:
         """Drop what is gathered: the statistics are about to be reset."""
+        self.batches, self.noted = 0, False
         self._joining.forget()
         self._forget_rows()
 
@@ -78,6 +83,7 @@ class Gathering:
         elif self._regrouped:
             self._count_kept()
             self._count_made(first.of(likeness.tensors_of(named)))
+        self.batches += 1
         return rows
 
     def alike(self, named: Mapping[str, Any]) -> bool:
@@ -120,6 +126,7 @@ class Gathering:
         else:
             self._count_kept()
             self._count(batch)
+        self.batches += 1
 
     def settle(self) -> None:
         """Count what is gathered; whoever reads, moves or merges the statistics calls this first."""

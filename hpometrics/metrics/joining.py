@@ -7,6 +7,7 @@ users then pays for finding its lists and for little else.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from .statistics.statistic import Statistic
 
 _MOST = 1 << 19  # places of lists that wait at most: 8 MiB, and some times as much to measure them
 
-Kind = tuple[int, int | None, bool, torch.device]
+Kind = tuple[int, int | None, bool, bool, torch.device]
 
 
 class Joining:
@@ -28,17 +29,17 @@ class Joining:
 
     Lists are kept and measured together, at the latest before anyone reads the statistics. With the first
     batch of a kind the statistics are asked whether they can measure it, by one without rows: they may lack
-    side data. Lists with grades do not wait, as only their target tells their ideal order.
+    side data. Lists with grades other than 0 and 1 do not wait, as only their target tells their ideal order.
     """
 
     def __init__(self, statistics: Iterable[Statistic]) -> None:
         self.statistics = list(statistics)
+        self._empty: tuple[Kind, RankingBatch] | None = None
         self.forget()
 
     def forget(self) -> None:
         """Drop what waits: the statistics are about to be reset."""
         self._kind: Kind | None = None
-        self._empty: RankingBatch | None = None
         self._waiting: list[tuple[Lists, Tensor | None]] = []
         self._places = 0
 
@@ -55,10 +56,10 @@ class Joining:
         if kind is not None and kind == self._kind:
             return
         self.settle()
-        asked = ranked if kind is None else _without_rows(ranked)
+        asked = ranked if kind is None else self._empty_like(ranked, kind)
         for statistic in self.statistics:
             statistic.check(asked)
-        self._kind, self._empty = kind, None if kind is None else asked
+        self._kind = kind
 
     def add(self, batch: Outputs) -> None:
         """Add a batch that the statistics have agreed to."""
@@ -72,8 +73,21 @@ class Joining:
 
     def settle(self) -> None:
         """Measure what waits; whoever reads, moves or merges the statistics calls this first."""
+        if self._kind is None:
+            return
         self._count_waiting()
         self.forget()  # what the statistics hold may change before the next batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy starts from: nothing that waits, and no batch."""
+        self.settle()
+        return {**self.__dict__, "_empty": None}
+
+    def _empty_like(self, batch: RankingBatch, kind: Kind) -> RankingBatch:
+        """Return a batch of a kind without rows, the last one where it is of this kind: it was measured."""
+        if self._empty is None or self._empty[0] != kind:
+            self._empty = kind, _without_rows(batch)
+        return self._empty[1]
 
     def _keep(self, batch: RankingBatch) -> None:
         lists = batch.lists.alone()
@@ -84,13 +98,14 @@ class Joining:
         self._places += lists.items.numel()
 
     def _count_waiting(self) -> None:
-        waiting, self._waiting, self._places = self._waiting, [], 0
-        if not waiting or self._empty is None:
+        if not self._waiting or self._empty is None:
             return
-        weights = [weight for _, weight in waiting if weight is not None]
         with without_autograd():
-            lists = Lists.joined([lists for lists, _ in waiting])
-            self._count(self._empty.with_lists(lists, torch.cat(weights) if weights else None))
+            weights = [weight for _, weight in self._waiting if weight is not None]
+            weight = torch.cat(weights) if weights else None
+            lists = Lists.joined([lists for lists, _ in self._waiting])
+            self._waiting, self._places = [], 0  # formulas find room where they were
+            self._count(self._empty[1].with_lists(lists, weight))
 
     def _count(self, batch: RankingBatch) -> None:
         for statistic in self.statistics:
@@ -101,7 +116,8 @@ def _kind_of(batch: RankingBatch) -> Kind | None:
     """What two batches have in common whose lists may be joined; None of one whose lists may not."""
     if batch.relevance.graded:
         return None
-    return batch.lists.depth, batch.catalogue, batch.weight is not None, batch.target.device
+    weighs = batch.weight is not None
+    return batch.lists.depth, batch.catalogue, batch.numbered, weighs, batch.target.device
 
 
 def _without_rows(batch: RankingBatch) -> RankingBatch:

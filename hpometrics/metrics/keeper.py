@@ -50,6 +50,18 @@ class Keeper(torchmetrics.Metric):
         return {}
 
     @property
+    def update_count(self) -> int:
+        """How many batches were added; those of a collection are counted once for all its members."""
+        shared = self._gathering.batches if self.kept_by_others and self._gathering is not None else 0
+        own: int = self._update_count
+        return own + shared
+
+    @property
+    def update_called(self) -> bool:
+        """Whether a batch was added."""
+        return self.update_count > 0
+
+    @property
     def kept(self) -> dict[str, Statistic]:
         """Its statistics, of all rows so far: its own, or those that its collection shares among members."""
         if self._gathering is not None:
@@ -108,6 +120,13 @@ class Keeper(torchmetrics.Metric):
         own = self.__dict__  # a module's __setattr__ would cost more than many an update
         own["_update_count"] += updates
         own["_computed"] = None
+        if own["kept_by_others"]:
+            self._note()
+
+    def _note(self) -> None:
+        """Let the collection know that there is something to forget here."""
+        if self.kept_by_others and self._gathering is not None:
+            self._gathering.noted = True
 
     def snapshot(self) -> dict[str, Any]:
         """Its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
@@ -132,12 +151,18 @@ class Keeper(torchmetrics.Metric):
         for statistic in (self._kept or {}).values():
             statistic.reset()
         self.forget()
+        self.count(-self.update_count)  # a member without statistics may be reset by itself
 
     def reset_member(self) -> None:
         """Reset a member of a collection by the `reset` of its class, but not the statistics it shares."""
-        if self._defaults or type(self).reset is not Keeper.reset:
+        if self.resets_itself:
             self._reset_own()
         self.forget()
+
+    @property
+    def resets_itself(self) -> bool:
+        """Whether there is more to reset than statistics: states, or what a `reset` of its class forgets."""
+        return bool(self._defaults) or type(self).reset is not Keeper.reset
 
     def _reset_own(self) -> None:
         """Call `reset` while the shared statistics are out of its reach."""
@@ -182,7 +207,7 @@ class Keeper(torchmetrics.Metric):
         """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
         self.own_state()  # which refuses state that nothing here can save
         return {
-            "updates": self._update_count,
+            "updates": self.update_count,
             "complaint": self._gate.verdict(),
             "statistics": {k: s.state() for k, s in self.kept.items()},
         }
@@ -201,8 +226,7 @@ class Keeper(torchmetrics.Metric):
             statistic.load_state(state["statistics"][name])
         self._gate.reset()
         self._gate.recall(state.get("complaint"))
-        self._update_count = state["updates"]
-        self._computed = None
+        self.count(state["updates"] - self.update_count)
 
     def add_state(self, *args: Any, **kwargs: Any) -> None:
         """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.

@@ -254,6 +254,7 @@ class Metric(Keeper):
     def undefined(self, reason: str) -> Tensor:
         """Return nan, and keep why in `undefined_reason`."""
         self.undefined_reason = reason
+        self._note()
         return torch.tensor(torch.nan, dtype=torch.float64)
 
     def merge(self, other: Metric) -> None:
@@ -338,18 +339,23 @@ class Metric(Keeper):
             if self._computed is None:
                 with without_autograd(), self._over_all_ranks():
                     self.__dict__["_computed"] = self._compute_defined(compute)
+                self._note()
             return self._computed
 
         return wrapped
 
+    def compute_member(self) -> Any:
+        """Compute as a member of a collection, which keeps the value and has left autograd."""
+        return self._compute_defined(functools.partial(type(self).compute, self))
+
     def _compute_defined(self, compute: Callable[[], Any]) -> Any:
         """Compute, unless the answer is known to be undefined."""
-        self.undefined_reason = self._gate.verdict()
-        kept = self.kept
-        if self.undefined_reason is None and kept and all(s.empty for s in kept.values()):
-            self.undefined_reason = "nothing was measured"
-        if self.undefined_reason is not None:
-            return self.undefined(self.undefined_reason)
+        reason, kept = self._gate.verdict(), self.kept
+        if reason is None and kept and all([statistic.empty for statistic in kept.values()]):
+            reason = "nothing was measured"
+        if reason is not None:
+            return self.undefined(reason)
+        self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more
         return compute()
 
 

@@ -97,12 +97,33 @@ def test_a_batch_of_another_kind_does_not_join(measured):
     assert measured == [60, 60]
 
 
+def test_a_refusal_is_that_of_the_batch():
+    """A batch without rows stands for one of candidates too, of a catalogue of unknown size."""
+    panel = MetricCollection(["item_coverage@2"], output=Ranking())
+    with pytest.raises(MetricInputError, match=r"give Ranking\(num_items=...\)"):
+        panel.update(scores=torch.rand(1, 2), target=[[0]], items=torch.tensor([[3, 0]]))
+    with pytest.raises(MetricInputError, match="queries= alone do not tell"):
+        panel.update(scores=torch.rand(2), target=torch.ones(2), queries=torch.tensor([0, 0]))
+
+
 def test_lists_with_grades_do_not_wait(measured):
     """Their ideal order is the target's, which is the caller's own and may change."""
     panel, (scores, _) = MetricCollection(["ndcg@5"], output=OUTPUT), rankings()
     for _ in range(3):
-        panel.update(scores=scores, target=torch.ones(ROWS, ITEMS))
+        panel.update(scores=scores, target=torch.full((ROWS, ITEMS), 2.0))
     assert measured == [ROWS] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str)
+def test_grades_of_0_and_1_are_none(measured, dtype):
+    """Whatever the type of a dense target, its lists wait as those of flags do, for the same values."""
+    scores, flags = rankings()[0], torch.rand(ROWS, ITEMS, generator=torch.Generator().manual_seed(1)) < 0.2
+    panels = [MetricCollection(NAMES, output=OUTPUT) for _ in range(2)]
+    for panel, target in zip(panels, (flags, flags.to(dtype)), strict=True):
+        for start in range(0, ROWS, 20):
+            panel.update(scores=scores[start : start + 20], target=target[start : start + 20])
+    assert measured == []
+    assert panels[0].compute() == panels[1].compute()
 
 
 def test_nothing_of_a_batch_stays_alive():

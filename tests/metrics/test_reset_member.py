@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from hpometrics import MetricCollection
+from hpometrics import MAXIMIZE, PROBABILITIES, Metric, MetricCollection
+from hpometrics.metrics.catalogue.calibration import BinaryBrier
 from hpometrics.metrics.features import Binary
 from hpometrics.metrics.keeper import Keeper
 
@@ -20,3 +22,85 @@ def test_a_member_without_a_state_of_its_own_forgets_without_a_reset_of_its_own(
     assert not calls
     assert panel["brier"].update_count == 0
     assert panel.compute()["brier"].isnan()
+
+
+def measured():
+    """A collection that has measured two of three rows right."""
+    panel = MetricCollection(["accuracy", "brier"], output=Binary())
+    panel.update(probabilities=torch.tensor([0.9, 0.2, 0.8]), target=torch.tensor([1, 1, 1]))
+    return panel
+
+
+def test_members_are_not_visited_with_each_batch(monkeypatch):
+    """What a collection adds is counted once for all of them, whether or not it was computed before."""
+    calls = []
+    monkeypatch.setattr(Keeper, "count", lambda self, updates=1: calls.append(self.name))
+    monkeypatch.setattr(Keeper, "forget", lambda self: calls.append(self.name))
+    panel = measured()
+    panel.compute()
+    panel.update(probabilities=torch.tensor([0.9]), target=torch.tensor([1]))
+    assert panel["brier"].update_count == 2 and panel["brier"].update_called
+    panel.reset()
+    assert panel["brier"].update_count == 0
+    assert not calls
+
+
+def test_a_member_that_was_read_by_itself_gives_no_old_value():
+    """Neither after another batch of its collection nor after its reset."""
+    panel = measured()
+    accuracy = panel["accuracy"]
+    assert accuracy.compute().item() == pytest.approx(2 / 3)
+    panel.update(probabilities=torch.tensor([0.9]), target=torch.tensor([1]))
+    assert accuracy.compute().item() == 0.75
+    panel.reset()
+    assert accuracy.compute().isnan()
+    assert accuracy.undefined_reason == "nothing was measured"
+
+
+def test_a_reset_forgets_why_a_member_had_no_value():
+    """The reason belongs to what was measured."""
+    panel = MetricCollection(["roc_auc"], output=Binary())
+    panel.update(probabilities=torch.tensor([0.9, 0.2]), target=torch.tensor([1, 1]))
+    panel.compute()
+    assert panel["roc_auc"].undefined_reason
+    panel.reset()
+    assert panel["roc_auc"].undefined_reason is None
+
+
+def test_a_value_is_computed_once(monkeypatch):
+    """A collection keeps its values until the next batch; what it gives is the caller's dict."""
+    panel, calls = measured(), []
+    compute = BinaryBrier.compute
+    monkeypatch.setattr(BinaryBrier, "compute", lambda self: (calls.append(1), compute(self))[1])
+    panel.compute().clear()
+    assert list(panel.compute()) == ["accuracy", "brier"]
+    assert len(calls) == 1
+
+
+def test_a_member_with_a_state_of_its_own_may_be_reset_by_itself():
+    """Its collection then finds nothing measured there, and other members as they were."""
+    panel = MetricCollection([Rows(), "accuracy"], output=Binary())
+    panel.update(probabilities=torch.tensor([0.9, 0.2]), target=torch.tensor([1, 1]))
+    assert panel.compute()["Rows"] == 2
+    panel["Rows"].reset()
+    assert panel["Rows"].update_count == 0
+    assert panel.compute()["Rows"] == 0 and panel.compute()["accuracy"] == 0.5
+
+
+class Rows(Metric):
+    """How many rows there were, kept without statistics."""
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+
+    def __init__(self):
+        super().__init__()
+        self.add_state("rows", torch.zeros(()), dist_reduce_fx="sum")
+
+    def update(self, preds, target):
+        """Count rows."""
+        self.rows += len(preds)
+
+    def compute(self):
+        """Give their number."""
+        return self.rows

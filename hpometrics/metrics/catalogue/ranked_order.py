@@ -49,7 +49,7 @@ class MeanReciprocalRank(ListMetric):
 
     def values(self, cut: Cut) -> Tensor:
         """Take the place of the first hit alone, where it lies within k."""
-        first = (cut.lists.marks * cut.lists.places.reciprocal()).amax(1, keepdim=True)
+        first = cut.lists.product(cut.lists.marks, cut.lists.places.reciprocal()).amax(1, keepdim=True)
         return first * (first >= cut.k.reciprocal())
 
 
@@ -94,7 +94,7 @@ class MeanAveragePrecision(ListMetric):
     def values(self, cut: Cut) -> Tensor:
         """Add up precision at the hits."""
         lists = cut.lists
-        total = cut.sum(lists.marks * lists.found, lists.places.reciprocal())
+        total = cut.sum(lists.product(lists.marks, lists.found), lists.places.reciprocal())
         if self.norm == "hits":
             return total / cut.found.clamp(min=1)
         return total / (cut.relevant if self.norm == "n" else cut.best_found)

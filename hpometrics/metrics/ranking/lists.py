@@ -110,6 +110,14 @@ class Lists:
         return on_host(self.items) and bool(self.items.numpy()[:, -1].min(initial=0) >= 0)
 
     @cached_property
+    def _room(self) -> Tensor:
+        return torch.empty(self.items.shape, dtype=torch.float64, device=self.items.device)
+
+    def product(self, values: Tensor, weights: Tensor) -> Tensor:
+        """Multiply what belongs to each place, (rows, depth) float64; it holds until the next product."""
+        return torch.mul(values, weights, out=self._room)
+
+    @cached_property
     def places(self) -> Tensor:
         """The ranks 1, 2, ... depth, float64."""
         return _ranks(self.depth, self.values.device)

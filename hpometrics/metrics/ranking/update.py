@@ -124,8 +124,8 @@ class Update:
         none = Interactions(torch.zeros(rows + 1, dtype=torch.int64, device=device), counts[:0])
         return replace(
             self, scoring=GivenScores(torch.empty(rows, 0, device=device)), weight=weight,
-            relevance=SparseRelevance(none, 0, counts), target=counts, items=None, users=None, hidden=None,
-            extras={},
+            relevance=SparseRelevance(none, 0, counts), target=counts, users=None, hidden=None, extras={},
+            items=None if self.items is None else self.items.new_empty(rows, 0),
         )  # fmt: skip
 
     @classmethod

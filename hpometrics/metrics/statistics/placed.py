@@ -37,10 +37,17 @@ def placed_between(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ..
     """
     deepest = cutoffs[-1]
     width = size + 1  # the first of each part is for what counts for nothing
-    codes = numbers[:, :deepest] + _beginnings(cutoffs, width, numbers.device)
+    codes = _narrow(numbers[:, :deepest], len(cutoffs) * width)
+    codes += _beginnings(cutoffs, width, numbers.device).to(codes.dtype)
     each = None if worth is None else worth[:, :deepest].reshape(-1)
     sums = tally(codes.view(-1), each, len(cutoffs) * width)
     return sums.view(len(cutoffs), width)[:, 1:]
+
+
+def _narrow(numbers: Tensor, most: int) -> Tensor:
+    """A copy of numbers below this; on the host in 32 bits where these do, counted in half the time."""
+    dtype = torch.int32 if numbers.device.type == "cpu" and most < 2**31 else torch.int64
+    return numbers.to(dtype, copy=True, memory_format=torch.contiguous_format)
 
 
 @lru_cache(maxsize=8)

@@ -50,6 +50,32 @@ def test_what_is_not_above_the_threshold_is_not_relevant():
     assert torch.equal(own.at(COLUMNS), high.gather(1, COLUMNS.clamp(min=0)).masked_fill(COLUMNS < 0, 0))
 
 
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str
+)
+def test_relevant_items_are_counted_whatever_the_type(dtype, threshold):
+    """Those above the threshold; flags are not above 1."""
+    grades = GRADES.to(dtype)
+    assert torch.equal(DenseRelevance(grades, threshold).counts, (grades.float() > threshold).sum(1))
+
+
+@pytest.mark.parametrize(
+    ("grades", "threshold", "graded"),
+    [
+        ([[0.0, 1.0], [1.0, 0.0]], 0.0, False),
+        ([[0.0, 0.0], [0.0, 0.0]], 0.0, False),
+        ([[0.3, 1.0], [-1.0, 1.0]], 0.5, False),  # what is not relevant counts 0
+        ([[0.0, 1.0], [0.0, 0.9]], 0.0, True),
+        ([[0.0, 1.0], [0.0, 2.0]], 0.0, True),
+        ([[0.0, 1.0], [0.0, 2.0]], 1.0, True),
+    ],
+)
+def test_a_matrix_has_grades_where_one_of_them_is_not_1(grades, threshold, graded):
+    """By what is relevant alone."""
+    assert DenseRelevance(torch.tensor(grades), threshold).graded is graded
+
+
 def test_relevant_items_without_a_column_are_in_the_ideal_list():
     """Two are relevant, one of them, of grade 3, is a candidate: the other counts 1."""
     own = SparseRelevance(Interactions.of([{0: 3.0}], "target"), 2, torch.tensor([2]))
