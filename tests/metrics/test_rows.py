@@ -265,7 +265,7 @@ def test_what_torchmetrics_reads_beside_is_finite():
 
 
 def test_rankings_leave_out_rows_whose_weight_is_not_finite():
-    """Under `ignore`, as every other output does; grades that are nan are no grades under any policy."""
+    """Under `ignore`, as every other output does; so with grades that are nan."""
     batch = {"scores": torch.eye(2), "target": torch.tensor([[1, 0], [1, 0]])}
     ignoring = panel(["hit_rate@1"], Ranking(), non_finite="ignore")
     assert values(ignoring, {**batch, "sample_weight": [1.0, torch.nan]}) == {"hit_rate@1": 1.0}

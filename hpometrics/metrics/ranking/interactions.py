@@ -40,21 +40,25 @@ class Interactions:
     grades: Tensor | None = None
 
     @classmethod
-    def of(cls, given: Any, name: str, num_items: int | None = None) -> Interactions:
+    def of(cls, given: Any, name: str, num_items: int | None = None, *, finite: bool = True) -> Interactions:
         """Read any of the forms of sparse data.
 
         Args:
             given: the data.
             name: what it is called where it came from, for messages.
             num_items: ids lie below it; unchecked where it is not known.
+            finite: whether to refuse grades that are nan or infinite, or that float32 makes infinite.
 
         Raises:
             MetricInputError: another form, an id out of range, or an item twice in a row.
+            NonFiniteError: a grade that is not finite.
         """
         if isinstance(given, Interactions):
             return given
         made = _read(given, name)
         made._check(name, num_items)
+        if finite and made.odd_rows is not None:
+            raise NonFiniteError(f"{name}: grades are finite numbers, not nan or infinite")
         return made
 
     def __len__(self) -> int:
@@ -77,6 +81,15 @@ class Interactions:
     def sizes(self) -> Tensor:
         """The grade of each entry, 1 where none was given, (entries,) float32."""
         return torch.ones(len(self.items), device=self.items.device) if self.grades is None else self.grades
+
+    @property
+    def odd_rows(self) -> Tensor | None:
+        """Which rows have a grade that is nan or infinite, (rows,) bool; None where no row has."""
+        odd = None if self.grades is None else ~self.grades.isfinite()
+        if odd is None or not bool(odd.any()):
+            return None
+        rows = torch.zeros(len(self), dtype=torch.bool, device=odd.device)
+        return rows.index_fill_(0, self.row_of[odd], True)
 
     @property
     def most(self) -> int:
@@ -168,8 +181,6 @@ class Interactions:
             )
         if self.grades is not None and self.grades.shape != self.items.shape:
             raise MetricInputError(f"{name}: {len(self.items)} items have {len(self.grades)} grades")
-        if self.grades is not None and not bool(self.grades.isfinite().all()):
-            raise NonFiniteError(f"{name}: grades are finite numbers, not nan or infinite")
         if len(self.items):
             self._check_items(name, num_items)
 

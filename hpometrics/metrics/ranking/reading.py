@@ -150,10 +150,13 @@ def read_target(
         if items is not None:
             dense = dense.masked_fill(items < 0, 0)
         return DenseRelevance(dense, threshold, void), dense
-    entries = Interactions.of(target, "target", num_items)
+    entries = Interactions.of(target, "target", num_items, finite=False)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
-    zeros = torch.zeros(rows, device=scoring.device)
+    zeros, odd = torch.zeros(rows, device=scoring.device), entries.odd_rows
+    if odd is not None:  # which the policy for such values is for
+        odd = odd.to(scoring.device)
+        entries = entries.where(entries.sizes.isfinite())
     if not on_host(zeros):  # counted where it lies, and moved as a table of a known size
         entries = Padded.unpacked(entries).to(scoring.device)
     wanted = torch.ones_like(entries.items, dtype=torch.bool)
@@ -165,14 +168,12 @@ def read_target(
         others, unjudged = others & ~left, _sparse(entries.where(left), items, width)
     refused = _sparse(entries.where(others), items, width)
     entries = entries.where(wanted) if entries.grades is not None else entries
-    return _sparse(entries, items, width, refused=refused, unjudged=unjudged), zeros
+    return _sparse(entries, items, width, refused=refused, unjudged=unjudged, odd=odd), zeros
 
 
-def _sparse(
-    entries: Interactions, items: Tensor | None, width: int, **others: SparseRelevance | None
-) -> SparseRelevance:
+def _sparse(entries: Interactions, items: Tensor | None, width: int, **further: Any) -> SparseRelevance:
     own = entries if items is None else placed(entries, items)
-    return SparseRelevance(own, width, entries.counts, named=entries, **others)
+    return SparseRelevance(own, width, entries.counts, named=entries, **further)
 
 
 def read_users(users: Any, rows: int) -> Tensor:

@@ -25,7 +25,7 @@ from .reading import (
     read_users,
     stray_ids,
 )
-from .relevance import DenseRelevance, Relevance, SparseRelevance
+from .relevance import DenseRelevance, Relevance, SparseRelevance, may_be_odd, odd_rows
 from .scoring import GivenScores, Scoring
 from .side import SideData
 
@@ -158,5 +158,6 @@ class Update:
         items, target = drawn.items.to(device), drawn.target.to(device)
         if hidden is not None:  # a relevant item may have been seen
             hidden = placed(hidden.packed(), drawn.items).to(device)
-        relevance, scoring = DenseRelevance(target, 0.0), self.scoring.of(items)
+        odd = odd_rows(self.target) if may_be_odd(self.target) else self.relevance.odd
+        relevance, scoring = DenseRelevance(target, 0.0, odd=odd), self.scoring.of(items)
         return replace(self, scoring=scoring, relevance=relevance, target=target, items=items, hidden=hidden)

@@ -185,10 +185,12 @@ def test_packing_undoes_padding():
         assert torch.equal(getattr(packed, name), getattr(entries, name))
 
 
+@pytest.mark.parametrize(
+    "target", [torch.tensor([[0.0, 1.0], [1.0, torch.nan]]), [{1: 1.0}, {0: 1.0, 1: torch.nan}]]
+)
 @pytest.mark.parametrize(("weight", "bad"), [(None, True), ([1.0, 0.0], False), ([0.0, 1.0], True)])
-def test_a_grade_that_is_not_finite_is_flagged(weight, bad, away):
+def test_a_grade_that_is_not_finite_is_flagged(target, weight, bad, away):
     """By a look that nobody waits for; a row that was left out weighs nothing."""
-    target = torch.tensor([[0.0, 1.0], [1.0, torch.nan]])
     given = {"scores": torch.rand(2, 2), "target": target, "sample_weight": weight}
     batch = RankingBatch(Ranking(), **{name: value for name, value in given.items() if value is not None})
     away()
