@@ -311,6 +311,9 @@ def _unknown(asked: MetricName, feature_type: str | None) -> str:
         return f"{asked.metric!r} does not exist{where}; {there}{hint and f'.{hint}'}"
     if group_named(asked, feature_type):
         return f"{asked.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
+    if group_named(asked):
+        having = ", ".join(kind for kind in FEATURES if group_named(asked, kind))
+        return f"{asked.metric!r} is no group{where}; it is one of {having}"
     hint = _told_apart(asked, feature_type) or suggestion(asked.metric, known)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
