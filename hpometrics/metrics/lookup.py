@@ -10,7 +10,7 @@ from functools import partial
 
 from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
-from .also_called import also_called
+from .also_called import also_called, called_here
 from .entry import MetricEntry
 from .features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .groups import group_named, group_names
@@ -305,8 +305,10 @@ def _unknown(asked: MetricName, feature_type: str | None) -> str:
     elsewhere = [reading.entry.feature_type for reading in _readings(asked, None)]
     names = metric_names(feature_type)
     known = [*names, *alias_names(feature_type), *group_names(feature_type)]
+    called = called_here(asked.metric, feature_type)
+    here = f" Did you mean {called!r}?" if called else ""
     if elsewhere:
-        hint = suggestion(asked.metric, known, likeness=False)
+        hint = here or suggestion(asked.metric, known, likeness=False)
         there = f"it is a metric of {', '.join(sorted(elsewhere))}"
         return f"{asked.metric!r} does not exist{where}; {there}{hint and f'.{hint}'}"
     if group_named(asked, feature_type):
@@ -314,7 +316,7 @@ def _unknown(asked: MetricName, feature_type: str | None) -> str:
     if group_named(asked):
         having = ", ".join(kind for kind in FEATURES if group_named(asked, kind))
         return f"{asked.metric!r} is no group{where}; it is one of {having}"
-    hint = _told_apart(asked, feature_type) or suggestion(asked.metric, known)
+    hint = here or _told_apart(asked, feature_type) or suggestion(asked.metric, known)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
 
