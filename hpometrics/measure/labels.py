@@ -127,8 +127,8 @@ def _named(names: tuple[str, ...], ignored: int | None, source: Source) -> Label
     """Number labels in words, of which none may get the number of what does not count."""
     if ignored is not None and 0 <= ignored < len(names):
         raise PredictionsError(
-            f"{source.path}: the label {names[ignored]!r} has the number {ignored}, which is that of rows that "
-            "do not count; give those another one, such as ignore_index=-1"
+            f"{source.path}: the label {names[ignored]!r} has the number {ignored}, which is that of rows "
+            "that do not count; give those another one, such as ignore_index=-1"
         )
     return Labels(names, ignored)
 

@@ -39,7 +39,16 @@ from .records import records_in, references_of, single_texts, texts_of
 
 T = TypeVar("T")
 
-_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+_UNSIGNED = {torch.uint16, torch.uint32, torch.uint64}
+_EIGHT_BITS = {
+    torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+}  # fmt: skip
+_PLAIN = {
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64, torch.complex32, torch.complex64, torch.complex128,
+}  # fmt: skip
+"""Types that torch computes with; what reads real numbers refuses the complex ones itself."""
 
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
 
@@ -377,17 +386,20 @@ def rows_of(value: Any, places: Tensor, size: int) -> Any:
 def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     """Take a tensor as it is (detached), an array or a list as a tensor that shares no memory with it.
 
-    Whole numbers without sign of more than 8 bits become int64: torch cannot compare them.
+    Whole numbers without sign of more than 8 bits become int64, floats of 8 bits float32: torch cannot
+    compute with them.
 
     Raises:
-        MetricInputError: the value holds no numbers, is ragged, sparse or masked, or has whole numbers from
-            2**63; it is called by its name.
+        MetricInputError: the value holds no numbers, is ragged, nested, sparse, masked or quantized, or has
+            whole numbers from 2**63; it is called by its name.
     """
     if isinstance(value, Tensor):
+        if value.is_nested:
+            raise MetricInputError(f"{name} is read as a dense tensor, got a nested one; pad its rows")
         if value.layout is not torch.strided:
             layout = str(value.layout).removeprefix("torch.")
             raise MetricInputError(f"{name} is read as a dense tensor, got a {layout} one; pass x.to_dense()")
-        return _signed(value.detach().resolve_neg(), name)
+        return _computable(value.detach().resolve_neg(), name)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hidden = int(np.ma.getmaskarray(value).sum())
         raise MetricInputError(f"{name} is an array with {hidden} masked values; leave out their rows")
@@ -397,13 +409,24 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     except (TypeError, ValueError, RuntimeError) as err:
         got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
         raise MetricInputError(f"{got} {_lacking(value) or f'({err})'}") from err
-    return _signed(tensor, name)
+    return _computable(tensor, name)
 
 
-def _signed(tensor: Tensor, name: str) -> Tensor:
-    """Give unsigned numbers as int64; on a device one that is too large is left to the check of labels."""
-    if tensor.dtype not in _UNSIGNED:
+def _computable(tensor: Tensor, name: str) -> Tensor:
+    """Give numbers in a type that torch computes with: unsigned ones as int64, those of 8 bits as float32.
+
+    On a device an unsigned number that is too large is left to the check of labels.
+    """
+    if tensor.dtype in _PLAIN:
         return tensor
+    if tensor.dtype in _EIGHT_BITS:
+        return tensor.float()
+    if tensor.dtype not in _UNSIGNED:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        hint = "x.dequantize()" if tensor.is_quantized else "them as float32 or int64"
+        raise MetricInputError(
+            f"{name} holds numbers of the type {dtype}, which cannot be measured; pass {hint}"
+        )
     signed = tensor.long()
     if tensor.dtype is torch.uint64 and tensor.is_cpu and (signed < 0).any():
         raise MetricInputError(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from hpometrics.metrics.features import (
     Category,
     InputType,
     Number,
+    Ranking,
     Sequence,
     Set,
     Text,
@@ -242,6 +245,44 @@ def test_unsigned_tensors_are_labels():
     panel = MetricCollection(["accuracy"], output=Category(3))
     panel.update(predictions=torch.tensor([0, 1], dtype=torch.uint16), target=[0, 2])
     assert panel.compute()["accuracy"].item() == 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz])
+@pytest.mark.parametrize(
+    ("output", "names", "shape", "target"),
+    [
+        (Binary(), ["accuracy", "roc_auc", "log_loss", "ece"], (4,), [0, 1, 1, 0]),
+        (Category(3), ["accuracy", "f1_macro", "log_loss"], (4, 3), [0, 1, 2, 0]),
+        (Number(), ["mae", "r2", "pearson"], (4,), [0.5, 1.0, 2.0, -1.0]),
+        (Ranking(), ["ndcg@2", "auc"], (2, 4), [[1], [2, 3]]),
+    ],
+    ids=str,
+)
+def test_floats_of_eight_bits_are_measured_as_the_numbers_they_are(dtype, output, names, shape, target):
+    """Torch adds and compares none of them: they are widened as they come in, as halves are later."""
+    given = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    name = "predictions" if output.type == "number" else "logits"
+    values = []
+    for batch in (given, given.float()):
+        panel = MetricCollection(names, output)
+        for _ in range(2):
+            panel.update(**{name: batch}, target=target)
+        values.append({name: value.item() for name, value in panel.compute().items()})
+    assert values[0] == values[1] and all(map(math.isfinite, values[0].values()))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "type float4_e2m1fn_x2, .* float32"),
+        (torch.zeros(2, dtype=torch.uint8).view(torch.bits8), "type bits8, which cannot be measured"),
+        (torch.nested.nested_tensor([torch.zeros(2)], layout=torch.jagged), "got a nested one; pad its rows"),
+    ],
+)
+def test_numbers_that_torch_cannot_compute_with_are_refused(value, told):
+    """By name, with the type and what to pass."""
+    with pytest.raises(MetricInputError, match=f"target= .*{told}"):
+        Outputs(Number(), predictions=torch.zeros(2), target=value)
 
 
 def test_an_array_may_be_read_backwards():
