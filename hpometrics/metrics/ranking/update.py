@@ -112,9 +112,9 @@ class Update:
             **{name: value[which] for name, value in own.items() if value is not None},
         )
 
-    def scored(self, scores: Tensor, weight: Tensor) -> Update:
+    def scored(self, scoring: Scoring, weight: Tensor) -> Update:
         """Return the same with other scores and weights of the rows."""
-        return replace(self, scoring=GivenScores(scores), weight=weight)
+        return replace(self, scoring=scoring, weight=weight)
 
     def without_scores(self, counts: Tensor, weight: Tensor | None) -> Update:
         """Return rows over no columns, with so many relevant items each, for lists that are found."""
