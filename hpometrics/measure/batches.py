@@ -226,9 +226,8 @@ class _Reader:
 
 
 def _words(values: np.ndarray) -> np.ndarray:
-    return np.array(
-        [str(value) if value not in (None, "") else "(none)" for value in values.tolist()], dtype=object
-    )
+    words = ["" if value is None else str(value).strip() for value in values.tolist()]
+    return np.array([word or "(none)" for word in words], dtype=object)
 
 
 def _taken(values: Any, chosen: np.ndarray) -> Any:

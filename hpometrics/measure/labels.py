@@ -14,7 +14,7 @@ from ..metrics.features import BINARY, CATEGORY, OutputFeature
 from .roles import WORDS, Roles
 from .source import PredictionsError, Source
 
-_WHOLE = re.compile(r"-?[0-9]{1,15}(?:\.0*)?\Z")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?\Z")
 _BLANKS = {"", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "nan", "NaN"}
 """What stands for no number where the other cells hold numbers; among labels in words only the first does."""
 
@@ -145,7 +145,7 @@ def _check_written_alike(source: Source, words: Iterable[str]) -> None:
     """Refuse a number that is written in two ways: as labels they would be two classes."""
     written: dict[str, str] = {}
     for word in words:
-        number = word.partition(".")[0] if _WHOLE.match(word) else word
+        number = word.partition(".")[0].removeprefix("+") if _WHOLE.match(word) else word
         if written.setdefault(number, word) != word:
             raise PredictionsError(
                 f"{source.path}: the labels {written[number]!r} and {word!r} are one number; beside labels "
@@ -232,14 +232,14 @@ def _distinct(values: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 
 def _text(value: Any) -> str:
-    """Give a label as text; 1, 1.0 and true are the class number 1."""
+    """Give a label as text, without blanks around it; 1, 1.0 and true are the class number 1."""
     if value is None or value != value:
         return ""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value)
+    return str(value).strip()
 
 
 def _number(word: str) -> int | None:

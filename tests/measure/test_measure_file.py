@@ -313,6 +313,17 @@ def test_what_stands_for_no_number_is_no_label_beside_numbers(blank, tmp_path):
     assert values(words, "category", ("accuracy",)) == {"accuracy": pytest.approx(2 / 3)}
 
 
+@pytest.mark.parametrize("rows", ["0, 0\n1, 1\n1,0", "+0,0\n01,1\n1.,0", "no, no\nyes ,yes\nyes,no"])
+def test_a_label_is_the_same_with_blanks_around_it(rows, tmp_path):
+    """Files that are written by hand have some behind commas: `1` and ` 1` were two classes."""
+    (tmp_path / "x.csv").write_text(
+        f"target,prediction,task\n{rows}\n".replace("\n", ", a\n").replace("task, a", "task")
+    )
+    measured = measure_file(Request(tmp_path / "x.csv", "binary", ("accuracy",)))
+    assert measured.rows == {"a": 3, "all": 3} and measured.labels in ((), ("no", "yes"))
+    assert measured.values["all"][0].number == pytest.approx(2 / 3)
+
+
 def test_a_prediction_is_never_without_a_label(tmp_path):
     """What is not known is the target; the model says something of each row."""
     path = write(tmp_path / "x.csv", {"target": [0, 1], "prediction": [0, None]})
