@@ -90,9 +90,10 @@ def check_shapes(batch: Outputs) -> None:
     if batch.soft is not None:
         _check_soft(batch.soft, batch)
     if batch.has_target and batch.target.ndim != _TARGET_DIMS[kind]:
+        hint = "" if batch.target.ndim else "; a single row is a batch of one, x.reshape(1)"
         raise MetricInputError(
             f"the target of a {kind} output has {_TARGET_DIMS[kind]} dimension(s), "
-            f"got shape {_shape(batch.target)}"
+            f"got shape {_shape(batch.target)}{hint if _TARGET_DIMS[kind] == 1 else ''}"
         )
     for name, given in batch.given.items():
         _check_kind(name, given, batch.target)
@@ -228,7 +229,8 @@ def _finite(values: Tensor, name: str) -> Check:
 def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> Iterator[Check]:
     if not values.is_floating_point():
         rule = f"{name} are real numbers"
-        yield Check(True, rule, lambda: f"{rule}, got {values.dtype}")
+        hint = "pass x.float()" + (", or what was decided as predictions=" if name == "probabilities" else "")
+        yield Check(True, rule, lambda: f"{rule}, got {values.dtype}; {hint}")
         return
     hint = "if these are logits, pass them as logits="
     low, high = map(read, values.aminmax())

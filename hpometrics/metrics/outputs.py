@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
@@ -49,6 +49,8 @@ _PLAIN = {
     torch.float32, torch.float64, torch.complex32, torch.complex64, torch.complex128,
 }  # fmt: skip
 """Types that torch computes with; what reads real numbers refuses the complex ones itself."""
+_NUMBERS = (bool, int, float, complex, np.number, np.bool_, Tensor)
+_MISSING = ("NAType", "NaTType")  # of pandas
 
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
 
@@ -403,13 +405,32 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hidden = int(np.ma.getmaskarray(value).sum())
         raise MetricInputError(f"{name} is an array with {hidden} masked values; leave out their rows")
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
+        return _stacked(value, name)
     try:
         array = np.asarray(value, order="C")  # which keeps the float64 of a list; torch reads no other order
+        if array.dtype == object and array.ndim:  # as a column of pandas may be, whatever it holds
+            array = np.asarray(array.tolist())
         tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, ValueError, RuntimeError) as err:
         got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
-        raise MetricInputError(f"{got} {_lacking(value) or f'({err})'}") from err
+        raise MetricInputError(f"{got}{_lacking(value) or f' ({err})'}") from err
     return _computable(tensor, name)
+
+
+def _stacked(tensors: Sequence[Any], name: str) -> Tensor:
+    """Put tensors below one another, on the device where they are.
+
+    Raises:
+        MetricInputError: they differ in shape, or are on several devices.
+    """
+    rows = [as_tensor(tensor, name) for tensor in tensors]
+    kinds = {"shape": {str(tuple(row.shape)) for row in rows}, "device": {str(row.device) for row in rows}}
+    for kind, found in kinds.items():
+        if len(found) > 1:
+            told = " and ".join(sorted(found)[:4])
+            raise MetricInputError(f"{name} is a list of tensors of one {kind}, got {told}")
+    return torch.stack(rows)
 
 
 def _computable(tensor: Tensor, name: str) -> Tensor:
@@ -437,11 +458,20 @@ def _computable(tensor: Tensor, name: str) -> Tensor:
 
 
 def _lacking(value: Any) -> str | None:
-    """What there is in the place of a number, and what to do."""
-    odd = next((entry for entry in _entries(value) if entry is None or isinstance(entry, str)), 0)
+    """What there is in the place of a number, and what to do; None where the numbers are at fault."""
+    if getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M"):
+        return f" of {value.dtype}; give times as numbers, such as seconds"
+    entries = value if isinstance(value, (list, tuple, np.ndarray)) else np.asarray(value, dtype=object)
+    if isinstance(entries, np.ndarray) and not entries.ndim:
+        return "; give it as a list or an array" if isinstance(value, Iterable) else None
+    odd: Any = next((entry for entry in _entries(entries) if not isinstance(entry, _NUMBERS)), 0)
     if isinstance(odd, str):
-        return f"with the text {odd[:30]!r}; give each text a whole number, the same in every batch"
-    return "with None; leave out what has no value" if odd is None else None
+        return f" with the text {odd[:30]!r}; give each text a whole number, the same in every batch"
+    if odd is None or type(odd).__name__ in _MISSING:
+        return f" with {odd}; leave out what has no value"
+    if isinstance(odd, _NUMBERS):
+        return None
+    return f" with {str(odd)[:30]}, a {type(odd).__name__}; give a float for it"
 
 
 def _entries(value: Any) -> Iterator[Any]:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -283,6 +285,57 @@ def test_numbers_that_torch_cannot_compute_with_are_refused(value, told):
     """By name, with the type and what to pass."""
     with pytest.raises(MetricInputError, match=f"target= .*{told}"):
         Outputs(Number(), predictions=torch.zeros(2), target=value)
+
+
+def test_columns_of_objects_are_read_as_what_they_hold():
+    """A column of pandas that has once held something else keeps numbers as objects; so do nullable ones."""
+    frame = pd.DataFrame(
+        {"a": pd.Series([1, 2], dtype=object), "b": pd.array([True, False], dtype="boolean")}
+    )
+    assert as_tensor(frame.a).tolist() == as_tensor(np.array([1, 2], dtype=object)).tolist() == [1, 2]
+    assert as_tensor(frame.b).tolist() == [True, False] and as_tensor(frame.b).dtype is torch.bool
+    assert as_tensor(np.array([1.5, 2], dtype=object)).dtype is torch.float64
+
+
+def test_a_list_of_tensors_is_stacked():
+    """As a loop gathers them, with their gradients; on the device where they are."""
+    losses = [torch.tensor(1.0, requires_grad=True), torch.tensor(2.0, requires_grad=True)]
+    assert as_tensor(losses).tolist() == [1.0, 2.0] and not as_tensor(losses).requires_grad
+    assert as_tensor([torch.zeros(2, device="meta")] * 3).shape == (3, 2)
+    with pytest.raises(
+        MetricInputError, match=r"logits= is a list of tensors of one shape, got \(2,\) and \(3,\)"
+    ):
+        as_tensor([torch.zeros(2), torch.zeros(3)], "logits=")
+    with pytest.raises(MetricInputError, match="is a list of tensors of one device, got cpu and meta"):
+        as_tensor((torch.zeros(2), torch.zeros(2, device="meta")))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (pd.Series(["a", "b"]), "Series with the text 'a'; give each text a whole number"),
+        (pd.Series(["a", "b"], dtype="category"), "Series with the text 'a'; give each text a whole number"),
+        (pd.array([True, None], dtype="boolean"), "BooleanArray with <NA>; leave out what has no value"),
+        (np.array([0, None], dtype=object), "ndarray with None; leave out what has no value"),
+        (pd.Series(pd.to_datetime(["2020-01-01"])), r"Series of datetime64\[us\]; give times as numbers"),
+        (np.array(["2020"], dtype="M8[D]"), r"ndarray of datetime64\[D\]; give times as numbers"),
+        ([1, Decimal("1.5")], "list with 1.5, a Decimal; give a float for it"),
+        (iter([1.0]), "list_iterator; give it as a list or an array"),
+        ({1.0, 2.0}, "set; give it as a list or an array"),
+    ],
+)
+def test_what_holds_no_numbers_says_what_it_holds(value, told):
+    """In the words of the user, and what to do about it; never in torch's of `numpy.object_`."""
+    with pytest.raises(MetricInputError, match=f"target= is read as .*got {told}"):
+        as_tensor(value, "target=")
+
+
+def test_a_single_row_is_told_to_be_a_batch():
+    """A number is no batch; what makes one of it is said."""
+    with pytest.raises(
+        MetricInputError, match=r"has 1 dimension\(s\), got shape \(\); a single row is a batch of"
+    ):
+        MetricCollection(["mae"], output=Number()).update(predictions=1.0, target=2.0)
 
 
 def test_an_array_may_be_read_backwards():
