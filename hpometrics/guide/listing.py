@@ -40,8 +40,9 @@ class Filter:
         entries = all_entries(self.feature)
         families = sorted({family for entry in entries for family in entry.families})
         if self.family is not None and self.family not in families:
+            where = f" of {self.feature}" if self.feature else ""
             raise MetricNameError(
-                f"no family {self.family!r}.{suggestion(self.family, families)} "
+                f"no family {self.family!r}{where}.{suggestion(self.family, families)} "
                 f"Choose from {', '.join(families)}"
             )
         return [entry for entry in entries if self._holds(entry)]

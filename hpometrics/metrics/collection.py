@@ -63,6 +63,8 @@ class MetricCollection:
     ) -> None:
         if isinstance(metrics, str):
             raise MetricNameError(f"a collection takes a list of metrics; write [{metrics!r}]")
+        if isinstance(metrics, Mapping) or not isinstance(metrics, Iterable):
+            raise MetricInputError(f"a collection takes a list of metrics, got {type(metrics).__name__}")
         feature = None if output is None else parse_feature(output)
         self._metrics = _by_name(metric_of(metric, feature) for metric in expand(metrics, feature))
         self.output = feature or _common_output(self._metrics.values())
@@ -108,7 +110,7 @@ class MetricCollection:
 
     def update(
         self,
-        *,
+        *positional: Any,
         logits: Any = None,
         probabilities: Any = None,
         predictions: Any = None,
@@ -120,6 +122,7 @@ class MetricCollection:
         """Add one batch to every metric.
 
         Args:
+            positional: nothing; which output a tensor is, is said by its keyword.
             logits: what the model gave before any sigmoid or softmax, in the shape of the output feature.
             probabilities: or the probabilities it gave,
             predictions: or what it decided; any one of the three, or several forms of the same output. Each
@@ -136,6 +139,11 @@ class MetricCollection:
         Raises:
             MetricInputError: the batch is not what the metrics read. No metric has then taken any of it.
         """
+        if positional:
+            raise MetricInputError(
+                "a collection reads an output by the keyword that says what it is, as in update(logits=..., "
+                f"target=...), or probabilities= or predictions=; got {len(positional)} without one"
+            )
         given = {
             "logits": logits, "probabilities": probabilities, "predictions": predictions, "target": target,
             "target_probabilities": target_probabilities, "sample_weight": sample_weight, **extras,

@@ -240,3 +240,20 @@ def _count(monkeypatch, name: str, calls: dict[str, int]) -> None:
             return inner(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, counted)
+
+
+def test_what_is_given_by_position_is_refused():
+    """As torchmetrics takes it: which output it is, has to be said."""
+    panel = MetricCollection(["accuracy"], output=Binary())
+    with pytest.raises(
+        MetricInputError, match=r"as in update\(logits=..., target=...\), .*; got 2 without one"
+    ):
+        panel.update(torch.tensor([1]), torch.tensor([1]))
+    assert panel.rows == 0
+
+
+@pytest.mark.parametrize("metrics", [None, {"a": "accuracy"}, 3])
+def test_what_is_no_list_of_metrics_is_refused(metrics):
+    """By what it is."""
+    with pytest.raises(MetricInputError, match=f"takes a list of metrics, got {type(metrics).__name__}"):
+        MetricCollection(metrics, output=Binary())
