@@ -26,7 +26,11 @@ Member = tuple[MetricName, MetricEntry]
 
 
 def group_text(group: str, feature: str | None = None, width: int | None = None) -> str:
-    """Print what a group is, and its members: for one output feature, or for each that has it."""
+    """Print what a group is, and its members: for one output feature, or for each that has it.
+
+    Raises:
+        MetricNameError: there is none for the output feature.
+    """
     members = _by_feature(group, feature)
     facts = [("", group), ("meaning", _meaning(group)), *_usage(group, members)]
     parts = ["\n".join(wrapped(facts, width))]
@@ -34,7 +38,11 @@ def group_text(group: str, feature: str | None = None, width: int | None = None)
 
 
 def group_json(group: str, feature: str | None = None) -> str:
-    """Give the same as JSON."""
+    """Give the same as JSON.
+
+    Raises:
+        MetricNameError: see `group_text`.
+    """
     members = {
         kind: [
             {
@@ -54,7 +62,10 @@ def _by_feature(group: str, feature: str | None) -> dict[str, list[Member]]:
     """The members of a group by output feature, of one or of all that have it."""
     kinds = [kind for kind in (FEATURES if feature is None else [feature]) if group in group_names(kind)]
     members = {kind: _members(group, kind) for kind in kinds}
-    return {kind: chosen for kind, chosen in members.items() if chosen or _left_out(group, kind, chosen)}
+    found = {kind: chosen for kind, chosen in members.items() if chosen or _left_out(group, kind, chosen)}
+    if feature is not None and not found:
+        members_of(group, feature)  # which says why there is none
+    return found
 
 
 def _usage(group: str, members: Mapping[str, list[Member]]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from hpometrics.commands.metrics import metrics
-from hpometrics.exceptions import UnknownMetricError
+from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.guide.page import metric_json, metric_text
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.groups import group_names, members_of
@@ -38,6 +38,8 @@ def test_a_group_of_one_feature():
     assert "\n\nmask: " in text and "\n\ncategory" not in text
     assert "  without    fbeta(beta=..., average=...), which need" in metric_text("confusion", "category")
     assert metric_text("distributions", "timeseries").endswith("which need something further")
+    with pytest.raises(MetricNameError, match="there is no group 'words' for a binary output"):
+        metric_text("words", "binary")
     with pytest.raises(UnknownMetricError, match="'calibration' is no group for a ranking output; it is"):
         metric_text("calibration", "ranking")
 
