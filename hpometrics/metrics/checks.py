@@ -90,10 +90,9 @@ def check_shapes(batch: Outputs) -> None:
     if batch.soft is not None:
         _check_soft(batch.soft, batch)
     if batch.has_target and batch.target.ndim != _TARGET_DIMS[kind]:
-        hint = "" if batch.target.ndim else "; a single row is a batch of one, x.reshape(1)"
         raise MetricInputError(
             f"the target of a {kind} output has {_TARGET_DIMS[kind]} dimension(s), "
-            f"got shape {_shape(batch.target)}{hint if _TARGET_DIMS[kind] == 1 else ''}"
+            f"got shape {_shape(batch.target)}{_target_hint(batch.target, kind)}"
         )
     for name, given in batch.given.items():
         _check_kind(name, given, batch.target)
@@ -200,6 +199,17 @@ def _without(shape: torch.Size, where: int) -> torch.Size:
     if len(sizes) > max(where, 0):
         del sizes[where]
     return torch.Size(sizes)
+
+
+def _target_hint(target: Tensor, kind: str) -> str:
+    """What to do about a target of another number of dimensions than one."""
+    if _TARGET_DIMS[kind] != 1 or target.ndim not in (0, 2):
+        return ""
+    if not target.ndim:
+        return "; a single row is a batch of one, x.reshape(1)"
+    if target.shape[1] == 1:
+        return "; pass x.squeeze(1)"
+    return "; of one-hot rows pass x.argmax(1)" if kind == CATEGORY else ""
 
 
 def _shape_hint(given: Tensor, target: Tensor, feature: OutputFeature) -> str:

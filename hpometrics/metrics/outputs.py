@@ -414,6 +414,8 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
         tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, ValueError, RuntimeError) as err:
         got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
+        if "inhomogeneous" in str(err):
+            raise MetricInputError(f"{got} whose rows differ in length; fill up the shorter ones") from err
         raise MetricInputError(f"{got}{_lacking(value) or f' ({err})'}") from err
     return _computable(tensor, name)
 

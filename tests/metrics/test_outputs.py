@@ -322,12 +322,29 @@ def test_a_list_of_tensors_is_stacked():
         ([1, Decimal("1.5")], "list with 1.5, a Decimal; give a float for it"),
         (iter([1.0]), "list_iterator; give it as a list or an array"),
         ({1.0, 2.0}, "set; give it as a list or an array"),
+        ([[1, 2], [1]], "list whose rows differ in length; fill up the shorter ones"),
     ],
 )
 def test_what_holds_no_numbers_says_what_it_holds(value, told):
     """In the words of the user, and what to do about it; never in torch's of `numpy.object_`."""
     with pytest.raises(MetricInputError, match=f"target= is read as .*got {told}"):
         as_tensor(value, "target=")
+
+
+@pytest.mark.parametrize(
+    ("output", "target", "todo"),
+    [
+        (Category(2), torch.eye(2), r"got shape \(2, 2\); of one-hot rows pass x.argmax\(1\)"),
+        (Category(2), torch.zeros(2, 1), r"got shape \(2, 1\); pass x.squeeze\(1\)"),
+        (Binary(), torch.zeros(2, 1), r"got shape \(2, 1\); pass x.squeeze\(1\)"),
+        (Number(), torch.zeros(2, 2), r"got shape \(2, 2\)$"),
+    ],
+)
+def test_a_target_of_other_dimensions_says_what_to_do(output, target, todo):
+    """Where it is plain what it is."""
+    name = "mae" if output.type == "number" else "accuracy"
+    with pytest.raises(MetricInputError, match=todo):
+        MetricCollection([name], output=output).update(predictions=target, target=target)
 
 
 def test_a_single_row_is_told_to_be_a_batch():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from torch import nan
@@ -207,6 +210,15 @@ def test_rows_left_out_are_counted_over_shards():
     assert [shard.rows_left_out for shard in (*shards, loaded)] == [2, 1, 2]
     loaded.reset()
     assert loaded.rows_left_out == 0
+
+
+@pytest.mark.parametrize("column", [pd.Series, pa.array, np.array], ids=["pandas", "pyarrow", "numpy"])
+def test_texts_may_be_columns_of_a_table(column):
+    """As `frame.answer` is; a cell without a text is named by its row."""
+    batch = Outputs(Text(), predictions=column(["a b", "c"]), target=column(["a", "c"]))
+    assert batch.texts == ["a b", "c"] and batch.references == [("a",), ("c",)]
+    with pytest.raises(MetricInputError, match=r"predictions are texts, got .* in row 1"):
+        _ = Outputs(Text(), predictions=column(["a", None]), target=["a", "b"]).texts
 
 
 def test_texts_are_lists():

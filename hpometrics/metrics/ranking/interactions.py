@@ -210,6 +210,8 @@ class Interactions:
 def _read(given: Any, name: str) -> Interactions:
     if hasattr(given, "tocsr"):
         return _from_scipy(given)
+    if getattr(getattr(given, "dtype", None), "kind", "") == "O" and given.ndim == 1:  # a column of lists
+        given = given.tolist()
     if isinstance(given, np.ndarray) and given.ndim == 2:
         given = torch.from_numpy(given)
     if isinstance(given, Tensor) and given.layout is not torch.strided:
@@ -218,6 +220,8 @@ def _read(given: Any, name: str) -> Interactions:
         return _from_dense(given)
     if isinstance(given, tuple) and len(given) in (2, 3):
         offsets, items, *grades = (as_tensor(part, f"{name}, packed,") for part in given)
+        if grades and grades[0].is_complex():
+            raise MetricInputError(f"{name}: grades are real numbers, got {grades[0].dtype}")
         return Interactions(_ids(offsets, name), _ids(items, name), grades[0].float() if grades else None)
     if isinstance(given, list):
         return _from_lists(given, name)

@@ -54,8 +54,10 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
         )
     if scores is not None:
         if scores.ndim != 2 or scores.is_complex() or not scores.is_floating_point():
+            whole = scores.ndim == 2 and not scores.is_complex()
             raise MetricInputError(
                 f"scores are real numbers of shape (users, items), got {scores.dtype} {tuple(scores.shape)}"
+                + ("; if these are scores and no ids of items, pass them as floats" if whole else "")
             )
         return GivenScores(scores)
     users, catalogue = as_tensor(user_factors, "user_factors="), as_tensor(item_factors, "item_factors=")
