@@ -186,14 +186,15 @@ def _of_the_output(key: str, entry: MetricEntry) -> str:
 def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
 
-    Of names that differ in case alone the lower one is told.
+    Of names that differ in case or hyphens alone the lower one without hyphens is told.
 
     Args:
         word: as it was written.
         known: the names that there are.
         likeness: whether a name that only looks like the word may be meant.
     """
-    folded = {name.lower().replace("-", "_"): name for name in sorted(known, key=str.islower)}
+    ordered = sorted(known, key=lambda name: (name.islower(), "-" not in name))
+    folded = {name.lower().replace("-", "_"): name for name in ordered}
     plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
     called = next((told for one in (plain, word) if (told := also_called(one)) is not None), None)
     if called == "" or (called and called.partition("(")[0] in folded):
