@@ -39,6 +39,16 @@ def _group_of(item: pytest.Item) -> str | None:
     return "cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else f"ray {item.path.stem}"
 
 
+@pytest.fixture(autouse=True)
+def forget_secrets() -> Iterator[None]:
+    """Forget what a test was told in secret, which its process would hide in the words of others too."""
+    from hpometrics import redaction
+
+    known = redaction._revealed.copy()
+    yield
+    redaction._revealed = known
+
+
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """One Ray cluster of two CPUs for all tests that need it."""

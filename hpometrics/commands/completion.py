@@ -77,4 +77,5 @@ def _features() -> dict[str, str]:
 RUN_DIRECTORY = RunDirectory()
 RUN_DIRECTORY_OR_URL = RunDirectory(str)
 METRIC, METRICS = Named(_metrics), Named(_lists, several=True)
+METRIC_OR_GROUP = Named(_lists)
 FAMILY, FEATURE = Named(_families), Named(_features)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .completion import FAMILY, FEATURE, METRIC, METRICS
+from .completion import FAMILY, FEATURE, METRIC_OR_GROUP, METRICS
 from .leaving import reported
 from .parameters import AS_JSON, FILE
 from .terminal import terminal_width
@@ -82,11 +82,14 @@ def list_metrics(
 
 
 @metrics.command("show")
-@click.argument("name", type=METRIC)
-@click.option("--feature", metavar="TYPE", type=FEATURE, help="As a metric of this output feature only.")
+@click.argument("name", type=METRIC_OR_GROUP)
+@click.option("--feature", metavar="TYPE", type=FEATURE, help="As one of this output feature only.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show_metric(name: str, feature: str | None, as_json: bool) -> None:
-    """Say all that is known of a metric: definition, direction and how it was tried, parameters, use."""
+    """Say all that is known of a metric: definition, direction and how it was tried, parameters, use.
+
+    Of a group, such as calibration or default: its metrics for each output.
+    """
     with reported():
         from ..guide.page import metric_json, metric_text
 

@@ -40,8 +40,9 @@ class Filter:
         entries = all_entries(self.feature)
         families = sorted({family for entry in entries for family in entry.families})
         if self.family is not None and self.family not in families:
+            where = f" of {self.feature}" if self.feature else ""
             raise MetricNameError(
-                f"no family {self.family!r}.{suggestion(self.family, families)} "
+                f"no family {self.family!r}{where}.{suggestion(self.family, families)} "
                 f"Choose from {', '.join(families)}"
             )
         return [entry for entry in entries if self._holds(entry)]
@@ -60,10 +61,15 @@ def metrics_table(asked: Filter, width: int | None = None) -> str:
     rows = [_row(group) for group in alike(chosen)]
     if not rows:
         return "no metric is like that"
+    count = [_count(chosen)] if width is None else wrap(_count(chosen), width)
+    return "\n".join([lined_up(HEAD, rows, width), *count])
+
+
+def lined_up(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """Put rows under their heads: in whole lines, or wrapped for a terminal of this width."""
     if width is None:
-        return f"{aligned([HEAD, *rows], align='<')}\n{_count(chosen)}"
-    text = _drawn(rows, width) if width >= _WIDE else _stacked(rows, width)
-    return "\n".join([text, *wrap(_count(chosen), width)])
+        return aligned([head, *rows], align="<")
+    return _drawn(head, rows, width) if width >= _WIDE else _stacked(rows, width)
 
 
 def metrics_json(asked: Filter) -> str:
@@ -87,8 +93,12 @@ def metrics_json(asked: Filter) -> str:
 
 def _row(entries: Sequence[MetricEntry]) -> tuple[str, ...]:
     first = entries[0]
-    way = f"{direction(first)}{ARROWS[first.objective]}" if first.objective else "-"
-    return form(first), way, first.inputs.value, features_of(entries), first.summary
+    return form(first), way(first), first.inputs.value, features_of(entries), first.summary
+
+
+def way(entry: MetricEntry) -> str:
+    """Say which way is better, with an arrow; `-` where none is."""
+    return f"{direction(entry)}{ARROWS[entry.objective]}" if entry.objective else "-"
 
 
 def _count(chosen: Sequence[MetricEntry]) -> str:
@@ -105,14 +115,14 @@ def _number(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
-def _drawn(rows: Sequence[Sequence[str]], width: int) -> str:
+def _drawn(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
     """Draw the table for a terminal: names whole, the meaning wrapped in what is left."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in HEAD:
+    for title in head:
         wraps = title in ("features", "meaning")
         table.add_column(title, no_wrap=not wraps, overflow="fold", min_width=12 if wraps else None)
     for row in rows:
@@ -126,7 +136,8 @@ def _drawn(rows: Sequence[Sequence[str]], width: int) -> str:
 def _stacked(rows: Sequence[Sequence[str]], width: int) -> str:
     """Write the facts of a metric above its meaning, for a terminal too narrow for a table."""
     lines: list[str] = []
-    for name, way, reads, features, meaning in rows:
-        lines += wrap(f"{name}  {way}, reads {reads}; {features}", width, subsequent_indent="    ")
+    for name, better, reads, *features, meaning in rows:
+        facts = "; ".join([f"{name}  {better}, reads {reads}", *features])
+        lines += wrap(facts, width, subsequent_indent="    ")
         lines += wrap(meaning, width, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from ..metrics.diagnostics import diagnostic
 from ..metrics.entry import NOISE, MetricEntry, Observed
-from ..metrics.features import RANKING
+from ..metrics.features import RANKING, check_feature_type
+from ..metrics.groups import group_named
 from ..metrics.lookup import find_metric, possible_meanings
 from ..metrics.names import MetricName
 from ..metrics.registry import observed_of
 from ..metrics.store import load_plugins, needs_of
 from .diagnostics import diagnostic_text
 from .elsewhere import in_full, libraries_of
+from .group_page import group_json, group_text
 from .words import (
     aliases,
     alike,
@@ -30,13 +31,12 @@ from .words import (
     over_tasks,
     param,
     takes,
+    wrapped,
 )
-
-_WIDTH = 11
 
 
 def metric_text(name: str, feature: str | None = None, width: int | None = None) -> str:
-    """Print all that is known of a metric, a part for each of its meanings.
+    """Print all that is known of a metric, a part for each of its meanings; of a group its members.
 
     Args:
         name: its name or an alias.
@@ -50,6 +50,8 @@ def metric_text(name: str, feature: str | None = None, width: int | None = None)
     asked = MetricName.parse(name)
     if (known := diagnostic(asked)) is not None:
         return diagnostic_text(known)
+    if (group := _group(asked, feature)) is not None:
+        return group_text(group, feature, width)
     return _pages(_meant(asked, feature), asked, width)
 
 
@@ -62,7 +64,18 @@ def metric_json(name: str, feature: str | None = None) -> str:
     asked = MetricName.parse(name)
     if (known := diagnostic(asked)) is not None:
         return json.dumps([{"diagnostic": True, **vars(known)}], indent=1)
+    if (group := _group(asked, feature)) is not None:
+        return group_json(group, feature)
     return json.dumps([_told(group, meant, asked) for meant, group in _meant(asked, feature)], indent=1)
+
+
+def _group(asked: MetricName, feature: str | None) -> str | None:
+    """The group that a word names; None of a metric."""
+    if feature is not None:
+        check_feature_type(feature)
+    load_plugins()
+    group = group_named(asked, feature)
+    return None if group is None else group.metric
 
 
 def _meant(asked: MetricName, feature: str | None) -> list[tuple[MetricName, list[MetricEntry]]]:
@@ -127,7 +140,7 @@ def _pages(
         _page(group, _meaning(asked, meant, several), _elsewhere(asked.metric, meant, group))
         for meant, group in meanings
     ]
-    return "\n\n".join("\n".join(_wrapped(lines, width)) for lines in pages)
+    return "\n\n".join("\n".join(wrapped(lines, width)) for lines in pages)
 
 
 def _meaning(asked: MetricName, meant: MetricName, several: bool) -> str:
@@ -164,6 +177,12 @@ def _page(entries: Sequence[MetricEntry], meaning: str, elsewhere: str) -> Itera
         yield "" if i else "in Python", line
 
 
+def _family(family: str, entry: MetricEntry) -> str:
+    """Name a family, and how it is written as a group where a metric has its name."""
+    group = next(name for name in (family, f"{family}_family") if group_named(name, entry.feature_type))
+    return family if group == family else f"{family} (as a group {group})"
+
+
 def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     first, (tried, *more) = entries[0], evidence(entries)
     yield "meaning", first.summary
@@ -177,7 +196,7 @@ def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     yield "shape", first.shape
     yield "also takes", takes(entries)
     yield "aliases", aliases(first)
-    yield "families", ", ".join(first.families)
+    yield "families", ", ".join(_family(family, first) for family in first.families)
     yield "", left_out(entries)
     yield "keeps", kept(entries)
     yield "over tasks", over_tasks(entries)
@@ -186,17 +205,3 @@ def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     yield "source", first.source
     yield "needs", install(first)
     yield "class", first.path
-
-
-def _wrapped(lines: Iterator[tuple[str, str]], width: int | None) -> Iterator[str]:
-    name = next(lines)[1]
-    yield name
-    for word, fact in lines:
-        text = f"  {word:<{_WIDTH - 1}} {fact}"
-        yield (
-            text
-            if width is None
-            else textwrap.fill(
-                text, max(width, 60), subsequent_indent=" " * (_WIDTH + 2), break_long_words=False
-            )
-        )

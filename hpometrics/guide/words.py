@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import groupby
+from textwrap import fill
 
 from ..metrics.entry import NOISE, MetricEntry, Observed
 from ..metrics.facts import Facts
@@ -15,6 +16,7 @@ from ..objective import Objective
 
 _WORDS = {Objective.MAXIMIZE: "maximize", Objective.MINIMIZE: "minimize", None: "no direction"}
 _NOISES = ["perfect", *(f"{noise:.0%} noise".replace("%", " %") for noise in NOISE[1:])]
+_WIDTH = 11
 _MEAN = "the mean of the tasks' values (tasks=micro: the value of all their rows)"
 _OF_ALL_ROWS = "the value of all their rows"
 _POOLED = f"{_OF_ALL_ROWS} (tasks=macro: the mean of the tasks' values)"
@@ -144,3 +146,17 @@ def install(entry: MetricEntry) -> str:
 def _told(entry: MetricEntry) -> tuple[object, ...]:
     facts = (getattr(entry, name) for name in _FACTS)
     return entry.path, str(sorted((entry.aliases or {}).items())), *facts
+
+
+def wrapped(lines: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
+    """Give the lines of a page, a word and what it says; the first line is a name alone."""
+    rest = iter(lines)
+    yield next(rest)[1]
+    for word, fact in rest:
+        text = f"  {word:<{_WIDTH - 1}} {fact}"
+        indent = " " * (_WIDTH + 2)
+        yield (
+            text
+            if width is None
+            else fill(text, max(width, 60), subsequent_indent=indent, break_long_words=False)
+        )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..metrics.features import BINARY, CATEGORY, CLUSTERS, MASK, SEQUENCE, SET, TEXT, OutputFeature
-from .labels import Labels
+from .labels import Labels, unlabelled_hint
 from .roles import WIDE, WORDS, Role, Roles
 from .source import Chunk, PredictionsError, Source
 
@@ -114,19 +114,29 @@ class _Reader:
         if self.output.type == SEQUENCE:
             self._check_lengths(chunk, first)
             return self._tokens(role, columns[0], first)
-        return self.labels.indices(columns[0], self.source, role.columns[0], first)
+        output = self.output if role.keyword == "target" else None
+        return self.labels.indices(columns[0], self.source, role.columns[0], first, output=output)
 
     def _numbers(self, role: Role, chunk: Chunk, first: int) -> np.ndarray:
         """Put the columns of a role side by side; a binary output has one, that of class 1."""
         columns = role.columns
         if self.output.type == BINARY and len(columns) == 2:
             columns = (columns[self._positive(role)],)
-        held = [self._finite(column, chunk, first) for column in columns]
+        chunk = self._with_unknown(role, columns, chunk)
+        hint = unlabelled_hint(self.output) if role.keyword == "target" else ""
+        held = [self._finite(column, chunk, first, hint) for column in columns]
         wide = len(held) > 1 or (role.suffixes and self.output.type != BINARY)
         values = np.stack(held, axis=1) if wide else held[0]
         self._check_wide(role, values)
         decided = role.keyword in ("target", "predictions") and self.output.type in _WHOLE
         return self._whole(values, role, first) if decided else values
+
+    def _with_unknown(self, role: Role, columns: Iterable[str], chunk: Chunk) -> Chunk:
+        """Fill what is empty of a target with what does not count, where the output says what that is."""
+        ignored = getattr(self.output, "ignore_index", None)
+        if role.keyword != "target" or ignored is None:
+            return chunk
+        return {name: np.where(np.isnan(chunk[name]), ignored, chunk[name]) for name in columns}
 
     def _check_wide(self, role: Role, values: np.ndarray) -> None:
         if self.output.type in WIDE and values.ndim == 1:
@@ -153,7 +163,7 @@ class _Reader:
         names = self.labels.names
         return role.suffixes.index(names[1]) if names and names[1] in role.suffixes else 1
 
-    def _finite(self, column: str, chunk: Chunk, first: int) -> np.ndarray:
+    def _finite(self, column: str, chunk: Chunk, first: int, hint: str = "") -> np.ndarray:
         values = chunk[column]
         bad = ~np.isfinite(values)
         if bad.any():
@@ -162,6 +172,7 @@ class _Reader:
             told = "is empty or nan" if cell != cell else f"holds {str(cell)[:60]}"
             raise PredictionsError(
                 f"{self.source.place(first + row)}: column {column!r} {told}; a value is a finite number"
+                + (hint if cell != cell else "")
             )
         return values
 
@@ -215,9 +226,8 @@ class _Reader:
 
 
 def _words(values: np.ndarray) -> np.ndarray:
-    return np.array(
-        [str(value) if value not in (None, "") else "(none)" for value in values.tolist()], dtype=object
-    )
+    words = ["" if value is None else str(value).strip() for value in values.tolist()]
+    return np.array([word or "(none)" for word in words], dtype=object)
 
 
 def _taken(values: Any, chosen: np.ndarray) -> Any:

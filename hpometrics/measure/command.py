@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -68,11 +69,14 @@ def measure_file(request: Request) -> Measured:
     output = _with_classes(output, roles, labels)
     for batch in islice(batches(source, roles, labels, output), 1):
         choice = choice.tried(output, batch.tensors, source)
-    collections = _fed(MetricCollection(choice.names, output), source, roles, labels)
+    read: Counter[str] = Counter()
+    collections = _fed(MetricCollection(choice.names, output), source, roles, labels, read)
+    rows = {task: collection.rows for task, collection in collections.items()}
     return Measured(
         file=str(request.file),
         output=str(output),
-        rows={task: collection.rows for task, collection in collections.items()},
+        rows=rows,
+        unlabelled={task: read[task] - counted for task, counted in rows.items() if read[task] > counted},
         values={task: list(_values(collection, labels)) for task, collection in collections.items()},
         labels=labels.names,
         unused=roles.unused,
@@ -98,9 +102,9 @@ def _with_classes(output: OutputFeature, roles: Roles, labels: Labels) -> Output
 
 
 def _fed(
-    empty: MetricCollection, source: Source, roles: Roles, labels: Labels
+    empty: MetricCollection, source: Source, roles: Roles, labels: Labels, read: Counter[str]
 ) -> dict[str, MetricCollection]:
-    """Update a collection for each task; the one for all is merged from them."""
+    """Update a collection for each task, and count its rows; the one for all is merged from them."""
     by_task: dict[str, MetricCollection] = {}
     for batch in batches(source, roles, labels, empty.output):
         tasks = [ALL] if batch.tasks is None else sorted(set(batch.tasks))
@@ -110,6 +114,7 @@ def _fed(
             )
         for task in tasks:
             collection = by_task.setdefault(task, empty.fresh())
+            read[task] += len(batch.rows_of(task))
             try:
                 collection.update(**batch.of(task))
             except MetricInputError as err:
@@ -119,7 +124,7 @@ def _fed(
                 ) from err
     if roles.task is None:
         return by_task or {ALL: empty}
-    whole = empty.fresh()
+    whole, read[ALL] = empty.fresh(), read.total()
     for collection in by_task.values():
         whole.merge(collection)
     return {**dict(sorted(by_task.items())), ALL: whole}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,36 +14,67 @@ from ..metrics.features import BINARY, CATEGORY, OutputFeature
 from .roles import WORDS, Roles
 from .source import PredictionsError, Source
 
-_WHOLE = re.compile(r"-?[0-9]{1,15}(?:\.0*)?\Z")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?\Z")
+_BLANKS = {"", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "nan", "NaN"}
+"""What stands for no number where the other cells hold numbers; among labels in words only the first does."""
 
 
 @dataclass(frozen=True)
 class Labels:
     """The classes in the order of their numbers; no names where the file gives the numbers themselves.
 
-    `ignored` is the number of rows that do not count.
+    `ignored` is the number of rows that do not count, which rows without a label then have.
     """
 
     names: tuple[str, ...] = ()
     ignored: int | None = None
 
-    def indices(self, values: np.ndarray, source: Source, column: str, first: int) -> np.ndarray:
+    def indices(
+        self,
+        values: np.ndarray,
+        source: Source,
+        column: str,
+        first: int,
+        *,
+        output: OutputFeature | None = None,
+    ) -> np.ndarray:
         """Give the numbers of a column of labels.
+
+        Args:
+            values: the cells.
+            source: the file.
+            column: its name.
+            first: the row of the first cell.
+            output: given of the right labels, of which some may be unknown; None of predictions.
 
         Raises:
             PredictionsError: a cell is empty or holds another label; the message names its row.
         """
         words, where = _labels_in(values, source, column, first)
-        known = {name: i for i, name in enumerate(self.names)}
-        numbers = [known.get(word) if known else _class(word, self.ignored) for word in words]
+        numbers = [self._number_of(word, output is not None) for word in words]
         if None in numbers:
             index = numbers.index(None)
             place = source.place(first + int(np.flatnonzero(where == index)[0]))
+            blank = self._is_blank(words[index])
             cell = f"holds {words[index]!r}" if words[index] else "is empty"
-            wanted = f"one of {', '.join(self.names)}" if known else "a class number from 0"
-            raise PredictionsError(f"{place}: column {column!r} {cell}; it should be {wanted}")
+            wanted = f"one of {', '.join(self.names)}" if self.names else "a class number from 0"
+            hint = unlabelled_hint(output) if blank and output is not None else ""
+            raise PredictionsError(f"{place}: column {column!r} {cell}; it should be {wanted}{hint}")
         indices: np.ndarray = np.array(numbers, dtype=np.int64)[where]
         return indices
+
+    def _is_blank(self, word: str) -> bool:
+        return not word if self.names else word in _BLANKS
+
+    def _number_of(self, word: str, is_target: bool) -> int | None:
+        """The number of a label; None of what is none."""
+        if is_target and self.ignored is not None and (self._is_blank(word) or _number(word) == self.ignored):
+            return self.ignored
+        return self._numbers.get(word) if self.names else _class(word, self.ignored)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
 
 
 def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
@@ -63,12 +95,15 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
             "got that of class 0"
         )
     if suffixes and not _numbered_from_zero(suffixes) and not (output.type == BINARY and suffixes == ("1",)):
-        return Labels(_binary_order(source, roles, suffixes) if output.type == BINARY else suffixes)
-    words = sorted(word for word in _words(source, roles) if word)
-    if all(_class(word, ignored) is not None for word in words):
+        names = _binary_order(source, roles, suffixes, ignored) if output.type == BINARY else suffixes
+        return _named(names, ignored, source)
+    every = _words(source, roles)
+    numbered = every - _BLANKS
+    if (numbered or every <= {""}) and all(_class(word, ignored) is not None for word in numbered):
         if output.type == BINARY:
-            _check_zero_or_one(source, roles, {int(float(word)) for word in words} - {ignored})
+            _check_zero_or_one(source, roles, {int(float(word)) for word in numbered} - {ignored})
         return Labels(ignored=ignored)
+    words = sorted(word for word in every if word and (ignored is None or _number(word) != ignored))
     numbers = [_number(word) for word in words]
     if None not in numbers and output.type == CATEGORY:
         raise PredictionsError(
@@ -85,14 +120,32 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
             f"{', '.join(words[:6])}; name the columns by label, as in probability_{words[0]}"
         )
     _check_written_alike(source, words)
-    return Labels(tuple(words))
+    return _named(tuple(words), ignored, source)
+
+
+def _named(names: tuple[str, ...], ignored: int | None, source: Source) -> Labels:
+    """Number labels in words, of which none may get the number of what does not count."""
+    if ignored is not None and 0 <= ignored < len(names):
+        raise PredictionsError(
+            f"{source.path}: the label {names[ignored]!r} has the number {ignored}, which is that of rows "
+            "that do not count; give those another one, such as ignore_index=-1"
+        )
+    return Labels(names, ignored)
+
+
+def unlabelled_hint(output: OutputFeature) -> str:
+    """Say what to do about a row without a label; empty where it may be."""
+    if getattr(output, "ignore_index", 0) is not None:
+        return ""
+    ignoring = replace(output, ignore_index=-1)  # type: ignore[call-arg]  # it has one, which is None
+    return f"; leave out what has no label, or let it count for nothing by --output '{ignoring}'"
 
 
 def _check_written_alike(source: Source, words: Iterable[str]) -> None:
     """Refuse a number that is written in two ways: as labels they would be two classes."""
     written: dict[str, str] = {}
     for word in words:
-        number = word.partition(".")[0] if _WHOLE.match(word) else word
+        number = word.partition(".")[0].removeprefix("+") if _WHOLE.match(word) else word
         if written.setdefault(number, word) != word:
             raise PredictionsError(
                 f"{source.path}: the labels {written[number]!r} and {word!r} are one number; beside labels "
@@ -130,11 +183,13 @@ def _numbered_from_zero(suffixes: tuple[str, ...]) -> bool:
     return all(suffix.isdecimal() for suffix in suffixes) and int(suffixes[0]) == 0
 
 
-def _binary_order(source: Source, roles: Roles, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+def _binary_order(
+    source: Source, roles: Roles, suffixes: tuple[str, ...], ignored: int | None
+) -> tuple[str, ...]:
     """Order the two labels of a binary output so that the label of the one column is class 1."""
     if len(suffixes) == 2:
         return tuple(sorted(suffixes))
-    words = {word for word in _words(source, roles) if word} - set(suffixes)
+    words = {word for word in _words(source, roles) if word} - {*suffixes, str(ignored)}
     if len(suffixes) > 1 or len(words) > 1:
         raise PredictionsError(
             f"{source.path}: a binary output has two labels, got {', '.join(sorted({*words, *suffixes})[:6])}"
@@ -177,14 +232,14 @@ def _distinct(values: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 
 def _text(value: Any) -> str:
-    """Give a label as text; 1, 1.0 and true are the class number 1."""
+    """Give a label as text, without blanks around it; 1, 1.0 and true are the class number 1."""
     if value is None or value != value:
         return ""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value)
+    return str(value).strip()
 
 
 def _number(word: str) -> int | None:

@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..logs.cells import cell
 from ..messages import printable
@@ -30,12 +30,16 @@ class Value:
 
 @dataclass(frozen=True)
 class Measured:
-    """The values of a file: of each task (or of `all` alone), in the order of the metrics."""
+    """The values of a file: of each task (or of `all` alone), in the order of the metrics.
+
+    `rows` are those that count; those without a label, which do not, are `unlabelled`.
+    """
 
     file: str
     output: str
     rows: dict[str, int]
     values: dict[str, list[Value]]
+    unlabelled: dict[str, int] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -51,6 +55,7 @@ def _text(measured: Measured) -> str:
     lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL]} rows"]
     notes = {
         "classes": shown(measured.labels),
+        "no label": _unlabelled(measured),
         "not used": ", ".join(measured.unused),
         "left out": ", ".join(measured.left_out),
     }
@@ -60,12 +65,23 @@ def _text(measured: Measured) -> str:
     return "\n".join(lines)
 
 
+def _unlabelled(measured: Measured) -> str:
+    """Say how many rows do not count for want of a label."""
+    count = measured.unlabelled.get(ALL, 0)
+    return (
+        f"{count} more {'row, which counts' if count == 1 else 'rows, which count'} for nothing"
+        if count
+        else ""
+    )
+
+
 def _printable(measured: Measured) -> Measured:
     """Escape what a file may hold in its names, labels and tasks that is no line of a table."""
     return replace(
         measured,
         file=printable(measured.file),
         rows={printable(task): rows for task, rows in measured.rows.items()},
+        unlabelled={printable(task): rows for task, rows in measured.unlabelled.items()},
         values={
             printable(task): [replace(value, name=printable(value.name)) for value in values]
             for task, values in measured.values.items()
@@ -131,6 +147,7 @@ def _json(measured: Measured) -> str:
         "file": measured.file,
         "output": measured.output,
         "rows": measured.rows,
+        "unlabelled": measured.unlabelled,
         "labels": measured.labels,
         "unused": measured.unused,
         "left_out": measured.left_out,

@@ -34,9 +34,24 @@ class Source(Protocol):
         """Say where a row is, counted from 0 behind the head."""
 
 
+_ELSEWHERE = {
+    "target": {"y_true", "y", "label", "labels", "truth", "ground_truth", "actual", "gold", "true"},
+    "prediction": {"y_pred", "pred", "preds", "predicted", "predict", "output"},
+    "probability": {"y_score", "y_prob", "prob", "probs", "proba", "score", "scores", "confidence"},
+}
+"""What other tools call columns: told on a miss, never read as them."""
+
+
+def _elsewhere(wanted: str, columns: Collection[str]) -> str:
+    """Say which column another tool would call so; empty if there is none, or several."""
+    own = next((word for word in _ELSEWHERE if wanted.startswith(word)), "")
+    found = [name for name in columns if name.lower().strip() in _ELSEWHERE.get(own, ())]
+    return f" If {found[0]!r} is that, call it {wanted!r}." if len(found) == 1 else ""
+
+
 def missing_column(source: Source, wanted: str, reader: str = "") -> PredictionsError:
     """Build the sentence that names the column that is wanted and lists those there are."""
-    hint = suggestion(wanted, source.columns)
+    hint = suggestion(wanted, source.columns) or _elsewhere(wanted, source.columns)
     why = f" ({reader})" if reader else ""
     there = ", ".join(source.columns)
     if len(source.columns) == 1 and (parts := there.replace("\t", ";").split(";"))[1:]:

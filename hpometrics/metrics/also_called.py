@@ -37,8 +37,25 @@ ALSO_CALLED = {
 }  # fmt: skip
 """By lower case; of what there is none of here (silhouette), the nearest that there is."""
 
+_MEAN_AP = {
+    "set": "average_precision(average=macro)",
+    "category": "average_precision(average=macro)",
+    "binary": "average_precision",
+}
+CALLED_HERE = {name: _MEAN_AP for name in ("map", "m_ap", "mean_ap", "mean_average_precision")}
+"""By lower case: names of metrics of some outputs, and what they mean where people write them of others."""
+
 _NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring", "euclidean_distances"}
 _F_SCORE = re.compile(r"f_?(?P<beta>[0-9]*\.[0-9]+)(?:_score)?\Z")
+
+
+def called_here(word: str, feature_type: str | None) -> str | None:
+    """Look up what the name of a metric of other outputs means where it is written of this one.
+
+    >>> called_here("mAP", "set"), called_here("map", "text")
+    ('average_precision(average=macro)', None)
+    """
+    return None if feature_type is None else CALLED_HERE.get(word.lower(), {}).get(feature_type)
 
 
 def also_called(word: str) -> str | None:

@@ -92,7 +92,7 @@ def check_shapes(batch: Outputs) -> None:
     if batch.has_target and batch.target.ndim != _TARGET_DIMS[kind]:
         raise MetricInputError(
             f"the target of a {kind} output has {_TARGET_DIMS[kind]} dimension(s), "
-            f"got shape {_shape(batch.target)}"
+            f"got shape {_shape(batch.target)}{_target_hint(batch.target, kind)}"
         )
     for name, given in batch.given.items():
         _check_kind(name, given, batch.target)
@@ -201,6 +201,17 @@ def _without(shape: torch.Size, where: int) -> torch.Size:
     return torch.Size(sizes)
 
 
+def _target_hint(target: Tensor, kind: str) -> str:
+    """What to do about a target of another number of dimensions than one."""
+    if _TARGET_DIMS[kind] != 1 or target.ndim not in (0, 2):
+        return ""
+    if not target.ndim:
+        return "; a single row is a batch of one, x.reshape(1)"
+    if target.shape[1] == 1:
+        return "; pass x.squeeze(1)"
+    return "; of one-hot rows pass x.argmax(1)" if kind == CATEGORY else ""
+
+
 def _shape_hint(given: Tensor, target: Tensor, feature: OutputFeature) -> str:
     if feature.type == BINARY and given.ndim == 2 and given.shape[1] == 2:
         return "; for two columns use Category(2), or pass the column of class 1"
@@ -228,7 +239,8 @@ def _finite(values: Tensor, name: str) -> Check:
 def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> Iterator[Check]:
     if not values.is_floating_point():
         rule = f"{name} are real numbers"
-        yield Check(True, rule, lambda: f"{rule}, got {values.dtype}")
+        hint = "pass x.float()" + (", or what was decided as predictions=" if name == "probabilities" else "")
+        yield Check(True, rule, lambda: f"{rule}, got {values.dtype}; {hint}")
         return
     hint = "if these are logits, pass them as logits="
     low, high = map(read, values.aminmax())

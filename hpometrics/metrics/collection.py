@@ -9,7 +9,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError
+from ..exceptions import (
+    MetricInputError,
+    MetricNameError,
+    NonFiniteError,
+    StateError,
+    UnknownMetricError,
+)
 from ..objective import Objective
 from .autograd import without_autograd
 from .batches import batch_of
@@ -17,6 +23,7 @@ from .features import OutputFeature, parse_feature
 from .gate import Gate, NonFinite
 from .gathering import Gathering
 from .groups import expand
+from .lookup import suggestion
 from .metric import Metric, overrides_update
 from .names import MetricName
 from .outputs import Outputs
@@ -27,6 +34,7 @@ from .statistics.statistic import Statistic
 from .statistics.user_values import UserValues
 
 Named = str | MetricName | Metric | type[Metric]
+KEYWORDS = ("logits", "probabilities", "predictions", "target", "target_probabilities", "sample_weight")
 
 
 class MetricCollection:
@@ -63,6 +71,8 @@ class MetricCollection:
     ) -> None:
         if isinstance(metrics, str):
             raise MetricNameError(f"a collection takes a list of metrics; write [{metrics!r}]")
+        if isinstance(metrics, Mapping) or not isinstance(metrics, Iterable):
+            raise MetricInputError(f"a collection takes a list of metrics, got {type(metrics).__name__}")
         feature = None if output is None else parse_feature(output)
         self._metrics = _by_name(metric_of(metric, feature) for metric in expand(metrics, feature))
         self.output = feature or _common_output(self._metrics.values())
@@ -92,7 +102,15 @@ class MetricCollection:
         return tuple(self._statistics.values())
 
     def __getitem__(self, name: str) -> Metric:
+        if name not in self._metrics:
+            raise UnknownMetricError(f"the metrics are {', '.join(self._metrics)}; there is no {name!r}")
         return self._metrics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._metrics)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._metrics
 
     @property
     def rows_left_out(self) -> int:
@@ -110,7 +128,7 @@ class MetricCollection:
 
     def update(
         self,
-        *,
+        *positional: Any,
         logits: Any = None,
         probabilities: Any = None,
         predictions: Any = None,
@@ -122,6 +140,7 @@ class MetricCollection:
         """Add one batch to every metric.
 
         Args:
+            positional: nothing; which output a tensor is, is said by its keyword.
             logits: what the model gave before any sigmoid or softmax, in the shape of the output feature.
             probabilities: or the probabilities it gave,
             predictions: or what it decided; any one of the three, or several forms of the same output. Each
@@ -138,6 +157,11 @@ class MetricCollection:
         Raises:
             MetricInputError: the batch is not what the metrics read. No metric has then taken any of it.
         """
+        if positional:
+            raise MetricInputError(
+                "a collection reads an output by the keyword that says what it is, as in update(logits=..., "
+                f"target=...), or probabilities= or predictions=; got {len(positional)} without one"
+            )
         given = {
             "logits": logits, "probabilities": probabilities, "predictions": predictions, "target": target,
             "target_probabilities": target_probabilities, "sample_weight": sample_weight, **extras,
@@ -219,6 +243,8 @@ class MetricCollection:
         Raises:
             StateError: the other collection has other metrics, or measures another output.
         """
+        if not isinstance(other, MetricCollection):
+            raise StateError(f"a collection takes in another one, got {type(other).__name__}")
         self.merge_state(other.state_dict())
 
     def merge_state(self, state: Mapping[str, Any]) -> None:
@@ -330,9 +356,10 @@ class MetricCollection:
             key for key in batch.extras if not any(m.wanted({key: 0}) for m in self._metrics.values())
         ]
         if unwanted:
+            hint = suggestion(unwanted[0], KEYWORDS)
             raise MetricInputError(
-                f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}; leave it out, or "
-                "name a metric whose update takes it"
+                f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}"
+                + (f".{hint}" if hint else "; leave it out, or name a metric whose update takes it")
             )
         self._readable.add(given)
 
@@ -364,6 +391,8 @@ class MetricCollection:
         return {repr(statistic): statistic for statistic in self.statistics}
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
+        if not isinstance(state, Mapping):
+            raise StateError(f"a state is what state_dict() gives, got {type(state).__name__}")
         metrics, statistics = state.get("metrics", {}), state.get("statistics", {})
         if missing := {"rows", "updates", "complaint", "metrics", "statistics"} - set(state):
             raise StateError(f"{', '.join(sorted(missing))} missing from what should be a state of {self}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from ..exceptions import MetricInputError, MetricNameError, StateError
@@ -87,17 +88,26 @@ class OutputFeature:
                 "give both the same output="
             )
 
-    def _check_count(self, name: str) -> None:
+    def _plain(self, name: str) -> Any:
+        """Give a fact; a number of NumPy's becomes one of Python's, which states and files can have."""
         value = getattr(self, name)
+        if isinstance(value, Real) and type(value).__module__ != "builtins":
+            value = int(value) if isinstance(value, Integral) else float(value)
+            object.__setattr__(self, name, value)
+        return value
+
+    def _check_count(self, name: str) -> None:
+        value = self._plain(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise MetricInputError(f"{self.type}: {name} must be a whole number of at least 1, got {value!r}")
 
     def _check_index(self, name: str) -> None:
-        value = getattr(self, name)
+        value = self._plain(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise MetricInputError(f"{self.type}: {name} is a whole number, got {value!r}")
 
-    def _check_threshold(self, value: float) -> None:
+    def _check_threshold(self) -> None:
+        value = self._plain("threshold")
         if not (isinstance(value, (int, float)) and math.isfinite(value) and 0 < value < 1):
             raise MetricInputError(
                 f"{self.type}: threshold is a probability between 0 and 1 (exclusive), got {value!r}"
@@ -127,7 +137,7 @@ class Binary(OutputFeature):
     ignore_index: int | None = None
 
     def __post_init__(self) -> None:
-        self._check_threshold(self.threshold)
+        self._check_threshold()
         self._check_index("ignore_index")
 
 
@@ -164,7 +174,7 @@ class Set(OutputFeature):
 
     def __post_init__(self) -> None:
         self._check_count("num_labels")
-        self._check_threshold(self.threshold)
+        self._check_threshold()
         self._check_index("ignore_index")
 
 
@@ -210,8 +220,9 @@ class Sequence(OutputFeature):
 
     def __post_init__(self) -> None:
         self._check_count("vocab_size")
-        if isinstance(self.ignore_index, bool) or not isinstance(self.ignore_index, int):
-            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {self.ignore_index!r}")
+        ignored = self._plain("ignore_index")
+        if isinstance(ignored, bool) or not isinstance(ignored, int):
+            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {ignored!r}")
 
 
 @dataclass(frozen=True)
@@ -227,8 +238,9 @@ class Text(OutputFeature):
 
     def __post_init__(self) -> None:
         self._check_count("vocab_size")
-        if isinstance(self.ignore_index, bool) or not isinstance(self.ignore_index, int):
-            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {self.ignore_index!r}")
+        ignored = self._plain("ignore_index")
+        if isinstance(ignored, bool) or not isinstance(ignored, int):
+            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {ignored!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +294,8 @@ class Ranking(OutputFeature):
         for name in ("num_items", "num_users", "num_negatives"):
             self._check_count(name)
         self._check_index("seed")
+        for name in ("relevance_threshold", "unjudged"):
+            self._plain(name)
         if not (isinstance(self.relevance_threshold, (int, float)) and self.relevance_threshold >= 0):
             raise MetricInputError(
                 f"{self.type}: relevance_threshold is a grade from 0, got {self.relevance_threshold!r}"

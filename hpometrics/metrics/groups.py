@@ -92,6 +92,11 @@ def group_names(feature_type: str | None = None) -> list[str]:
     return sorted({*own, *plain, *(f"{name}{_SUFFIX}" for name in families)})
 
 
+def family_of(group: str) -> str:
+    """The family whose metrics a group holds; the word itself of a group that is none."""
+    return group.removesuffix(_SUFFIX)
+
+
 def members_of(group: str, feature_type: str | None) -> list[MetricName]:
     """The metrics of a group, in the order of their names (those of `default` in its own).
 
@@ -110,7 +115,7 @@ def members_of(group: str, feature_type: str | None) -> list[MetricName]:
     if group == "all":
         members = [MetricName(entry.name) for entry in entries if _is_ready(entry)]
     else:
-        entries = tuple(e for e in entries if group.removesuffix(_SUFFIX) in e.families)
+        entries = tuple(e for e in entries if family_of(group) in e.families)
         members = [use for entry in entries for use in _uses(entry)]
     if not members:
         needy = ", ".join(str(entry.example) for entry in entries) or "nothing"

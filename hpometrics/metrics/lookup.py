@@ -10,7 +10,7 @@ from functools import partial
 
 from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
-from .also_called import also_called
+from .also_called import also_called, called_here
 from .entry import MetricEntry
 from .features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .groups import group_named, group_names
@@ -186,14 +186,15 @@ def _of_the_output(key: str, entry: MetricEntry) -> str:
 def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
 
-    Of names that differ in case alone the lower one is told.
+    Of names that differ in case or hyphens alone the lower one without hyphens is told.
 
     Args:
         word: as it was written.
         known: the names that there are.
         likeness: whether a name that only looks like the word may be meant.
     """
-    folded = {name.lower().replace("-", "_"): name for name in sorted(known, key=str.islower)}
+    ordered = sorted(known, key=lambda name: (name.islower(), "-" not in name))
+    folded = {name.lower().replace("-", "_"): name for name in ordered}
     plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
     called = next((told for one in (plain, word) if (told := also_called(one)) is not None), None)
     if called == "" or (called and called.partition("(")[0] in folded):
@@ -305,13 +306,18 @@ def _unknown(asked: MetricName, feature_type: str | None) -> str:
     elsewhere = [reading.entry.feature_type for reading in _readings(asked, None)]
     names = metric_names(feature_type)
     known = [*names, *alias_names(feature_type), *group_names(feature_type)]
+    called = called_here(asked.metric, feature_type)
+    here = f" Did you mean {called!r}?" if called else ""
     if elsewhere:
-        hint = suggestion(asked.metric, known, likeness=False)
+        hint = here or suggestion(asked.metric, known, likeness=False)
         there = f"it is a metric of {', '.join(sorted(elsewhere))}"
         return f"{asked.metric!r} does not exist{where}; {there}{hint and f'.{hint}'}"
     if group_named(asked, feature_type):
         return f"{asked.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
-    hint = _told_apart(asked, feature_type) or suggestion(asked.metric, known)
+    if group_named(asked):
+        having = ", ".join(kind for kind in FEATURES if group_named(asked, kind))
+        return f"{asked.metric!r} is no group{where}; it is one of {having}"
+    hint = here or _told_apart(asked, feature_type) or suggestion(asked.metric, known)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
@@ -40,7 +40,18 @@ from .records import records_in, references_of, single_texts, texts_of
 
 T = TypeVar("T")
 
-_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+_UNSIGNED = {torch.uint16, torch.uint32, torch.uint64}
+_EIGHT_BITS = {
+    torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+}  # fmt: skip
+_PLAIN = {
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64, torch.complex32, torch.complex64, torch.complex128,
+}  # fmt: skip
+"""Types that torch computes with; what reads real numbers refuses the complex ones itself."""
+_NUMBERS = (bool, int, float, complex, np.number, np.bool_, Tensor)
+_MISSING = ("NAType", "NaTType")  # of pandas
 
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
 
@@ -380,33 +391,68 @@ def rows_of(value: Any, places: Tensor, size: int) -> Any:
 def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     """Take a tensor as it is (detached), an array or a list as a tensor that shares no memory with it.
 
-    Whole numbers without sign of more than 8 bits become int64: torch cannot compare them.
+    Whole numbers without sign of more than 8 bits become int64, floats of 8 bits float32: torch cannot
+    compute with them.
 
     Raises:
-        MetricInputError: the value holds no numbers, is ragged, sparse or masked, or has whole numbers from
-            2**63; it is called by its name.
+        MetricInputError: the value holds no numbers, is ragged, nested, sparse, masked or quantized, or has
+            whole numbers from 2**63; it is called by its name.
     """
     if isinstance(value, Tensor):
+        if value.is_nested:
+            raise MetricInputError(f"{name} is read as a dense tensor, got a nested one; pad its rows")
         if value.layout is not torch.strided:
             layout = str(value.layout).removeprefix("torch.")
             raise MetricInputError(f"{name} is read as a dense tensor, got a {layout} one; pass x.to_dense()")
-        return _signed(value.detach().resolve_neg(), name)
+        return _computable(value.detach().resolve_neg(), name)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hidden = int(np.ma.getmaskarray(value).sum())
         raise MetricInputError(f"{name} is an array with {hidden} masked values; leave out their rows")
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
+        return _stacked(value, name)
     try:
         array = np.asarray(value, order="C")  # which keeps the float64 of a list; torch reads no other order
+        if array.dtype == object and array.ndim:  # as a column of pandas may be, whatever it holds
+            array = np.asarray(array.tolist())
         tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, ValueError, RuntimeError) as err:
         got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
-        raise MetricInputError(f"{got} {_lacking(value) or f'({err})'}") from err
-    return _signed(tensor, name)
+        if "inhomogeneous" in str(err):
+            raise MetricInputError(f"{got} whose rows differ in length; fill up the shorter ones") from err
+        raise MetricInputError(f"{got}{_lacking(value) or f' ({err})'}") from err
+    return _computable(tensor, name)
 
 
-def _signed(tensor: Tensor, name: str) -> Tensor:
-    """Give unsigned numbers as int64; on a device one that is too large is left to the check of labels."""
-    if tensor.dtype not in _UNSIGNED:
+def _stacked(tensors: Sequence[Any], name: str) -> Tensor:
+    """Put tensors below one another, on the device where they are.
+
+    Raises:
+        MetricInputError: they differ in shape, or are on several devices.
+    """
+    rows = [as_tensor(tensor, name) for tensor in tensors]
+    kinds = {"shape": {str(tuple(row.shape)) for row in rows}, "device": {str(row.device) for row in rows}}
+    for kind, found in kinds.items():
+        if len(found) > 1:
+            told = " and ".join(sorted(found)[:4])
+            raise MetricInputError(f"{name} is a list of tensors of one {kind}, got {told}")
+    return torch.stack(rows)
+
+
+def _computable(tensor: Tensor, name: str) -> Tensor:
+    """Give numbers in a type that torch computes with: unsigned ones as int64, those of 8 bits as float32.
+
+    On a device an unsigned number that is too large is left to the check of labels.
+    """
+    if tensor.dtype in _PLAIN:
         return tensor
+    if tensor.dtype in _EIGHT_BITS:
+        return tensor.float()
+    if tensor.dtype not in _UNSIGNED:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        hint = "x.dequantize()" if tensor.is_quantized else "them as float32 or int64"
+        raise MetricInputError(
+            f"{name} holds numbers of the type {dtype}, which cannot be measured; pass {hint}"
+        )
     signed = tensor.long()
     if tensor.dtype is torch.uint64 and tensor.is_cpu and (signed < 0).any():
         raise MetricInputError(
@@ -417,11 +463,20 @@ def _signed(tensor: Tensor, name: str) -> Tensor:
 
 
 def _lacking(value: Any) -> str | None:
-    """What there is in the place of a number, and what to do."""
-    odd = next((entry for entry in _entries(value) if entry is None or isinstance(entry, str)), 0)
+    """What there is in the place of a number, and what to do; None where the numbers are at fault."""
+    if getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M"):
+        return f" of {value.dtype}; give times as numbers, such as seconds"
+    entries = value if isinstance(value, (list, tuple, np.ndarray)) else np.asarray(value, dtype=object)
+    if isinstance(entries, np.ndarray) and not entries.ndim:
+        return "; give it as a list or an array" if isinstance(value, Iterable) else None
+    odd: Any = next((entry for entry in _entries(entries) if not isinstance(entry, _NUMBERS)), 0)
     if isinstance(odd, str):
-        return f"with the text {odd[:30]!r}; give each text a whole number, the same in every batch"
-    return "with None; leave out what has no value" if odd is None else None
+        return f" with the text {odd[:30]!r}; give each text a whole number, the same in every batch"
+    if odd is None or type(odd).__name__ in _MISSING:
+        return f" with {odd}; leave out what has no value"
+    if isinstance(odd, _NUMBERS):
+        return None
+    return f" with {str(odd)[:30]}, a {type(odd).__name__}; give a float for it"
 
 
 def _entries(value: Any) -> Iterator[Any]:

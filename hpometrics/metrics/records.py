@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from ..exceptions import MetricInputError
 from .features import BOXES, TEXT, OutputFeature
@@ -24,7 +25,8 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
     for name, value in values.items():
         if isinstance(value, str) and feature.type == TEXT:
             raise MetricInputError(f"{name} are a list of texts, got one text; write [{value[:30]!r}]")
-    found = {name: list(value) for name, value in values.items() if _is_list_of_records(value, feature)}
+    columns = {name: _column(value) for name, value in values.items()}
+    found = {name: list(value) for name, value in columns.items() if _is_list_of_records(value, feature)}
     if len({len(records) for records in found.values()}) > 1:
         lengths = ", ".join(f"{len(records)} {name}" for name, records in found.items())
         raise MetricInputError(f"a batch has as many predictions as targets, got {lengths}")
@@ -75,6 +77,12 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
 def _all_plain(values: Any) -> bool:
     """Whether all are strings and of no subclass; much faster than to look at one after the other."""
     return {*map(type, values)} <= {str}
+
+
+def _column(values: Any) -> Any:
+    """Give a column of a table, as pandas has it, as an array; anything else as it is."""
+    is_column = hasattr(values, "__array__") and not isinstance(values, (np.ndarray, np.generic, Tensor))
+    return np.asarray(values) if is_column else values
 
 
 def _is_list_of_records(values: Any, feature: OutputFeature) -> bool:

@@ -84,7 +84,23 @@ def _wrapped(source: Any, per_row: bool, facts: dict[str, Any]) -> Metric:
         return WrappedMetric(_whole_epoch(_instance(source)), **facts)
     if _is_scorer(source):
         return PooledFunction(functools.partial(source._score_func, **source._kwargs), True, **facts)
+    _check_arguments(source, facts["name"])
     return (RowFunction if per_row else PooledFunction)(source, _wants_target_first(source), **facts)
+
+
+def _check_arguments(function: Callable[..., Any], name: str) -> None:
+    """Refuse, before an epoch is measured for it, a function that cannot be called with two tensors."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin without a signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as err:
+        raise RegistrationError(
+            f"{name}{signature} is to be called as {name}(preds, target): {err}; give what else it takes by "
+            "functools.partial"
+        ) from err
 
 
 def _is_scorer(source: Any) -> bool:

@@ -83,9 +83,11 @@ class Wrapped(Metric):
         number = _number(picked)
         if number is None:
             first = next(iter(picked), 0) if isinstance(picked, Mapping) else 0
-            raise MetricInputError(
-                f"{self.name} gives {_listing(picked)}; say which is its value, as in component={first!r}"
+            several = hasattr(picked, "__len__") and not isinstance(picked, str)
+            todo = (
+                f"say which is its value, as in component={first!r}" if several else "a value is one number"
             )
+            raise MetricInputError(f"{self.name} gives {_listing(picked)}; {todo}")
         return self.undefined(f"the wrapped {self.name} gave nan") if number.isnan() else number
 
 

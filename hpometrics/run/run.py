@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import torch
 
-from ..exceptions import LoggerError, NoFiniteValueError, RunError
+from ..exceptions import LoggerError, MetricInputError, NoFiniteValueError, RunError
 from ..logs.loggers import LoggerLike
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
@@ -160,10 +160,11 @@ class Run(Closing):
             raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
         return self._loop(min(given))
 
-    def update(self, *, split: str = VALIDATION, examples: Any = None, **tensors: Any) -> None:
+    def update(self, *positional: Any, split: str = VALIDATION, examples: Any = None, **tensors: Any) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 
         Args:
+            positional: nothing; which output a tensor is, is said by its keyword.
             split: `validation` steers the search, `train` and `test` are measured beside it.
             examples: a list with one entry per row, an id or a text, that stands beside the row in
                 `examples.jsonl`; not read unless examples are tracked.
@@ -175,6 +176,11 @@ class Run(Closing):
                 nothing: it makes this epoch nan, with the reason.
             RunError: the last epoch is over.
         """
+        if positional:
+            raise MetricInputError(
+                "a run reads an output by the keyword that says what it is, as in run.update(logits=..., "
+                f"target=...); got {len(positional)} without one"
+            )
         self._begin("update")
         self._panels.update(split, tensors, examples)
 

@@ -21,6 +21,7 @@ from .exports import best_facts
 from .held_out import values_shown
 from .printing import ARROWS, aligned, column, exact, number, spread
 from .resolved import Resolved
+from .secrets import is_secret, told_apart
 from .status import counted, counts
 from .table import where
 from .verdicts import LEVEL, Source, draw_between, kept_verdict
@@ -239,8 +240,12 @@ def _interval(rival: Rival) -> str:
 
 
 def _param(rival: Rival, name: str) -> str:
+    """Print a param so that what is printed alike is the same: a secret with the variable it is read from."""
     params = rival.best.params if rival.best else {}
-    return exact(params[name]) if name in params else "-"
+    if name not in params:
+        return "-"
+    told = told_apart(params[name])
+    return told if is_secret(params[name]) else exact(told)
 
 
 _ABOUT: dict[str, Callable[[Resolved], str]] = {

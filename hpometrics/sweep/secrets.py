@@ -51,6 +51,15 @@ def veiled(value: Any) -> Any:
     return _replaced(value, lambda name: HIDDEN)
 
 
+def told_apart(value: Any) -> Any:
+    """Give a value with the secrets in it as `***` and the variable of each, which files name too.
+
+    >>> told_apart([{"secret": "HUB_TOKEN"}, 3])
+    ['*** (HUB_TOKEN)', 3]
+    """
+    return _replaced(value, lambda name: f"{HIDDEN} ({name})")
+
+
 def _replaced(value: Any, of: Callable[[str], str]) -> Any:
     if is_secret(value):
         return of(value[SECRET])

@@ -125,6 +125,11 @@ def test_a_missing_column_lists_those_there_are(tmp_path):
     told = str(missing_column(open_source(tmp_path / "x.csv"), "probability", "--metrics"))
     assert "no column 'probability' (--metrics). Did you mean 'probabilty'?" in told
     assert told.endswith("Its columns are target, probabilty")
+    (tmp_path / "y.csv").write_text("y_true,Y_pred,label_of_page\n")
+    found = open_source(tmp_path / "y.csv")
+    assert "If 'y_true' is that, call it 'target'. Its" in str(missing_column(found, "target"))
+    assert "If 'Y_pred' is that, call it 'prediction'." in str(missing_column(found, "prediction"))
+    assert "If" not in str(missing_column(found, "probability"))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])

@@ -264,6 +264,96 @@ def test_a_number_that_does_not_count_is_said(tmp_path):
     assert values(path, "category(ignore_index=-1)", ("accuracy",)) == {"accuracy": 0.5}
 
 
+GAPS = {
+    "numbers": ([0, 1, None, 2], [0, 2, 1, 2]),
+    "floats": ([0.0, 1.0, None, 2.0], [0.0, 2.0, 1.0, 2.0]),
+    "words": (["a", "b", None, "c"], ["a", "c", "b", "c"]),
+}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", GAPS)
+def test_rows_without_a_label_count_for_nothing_where_the_output_says_so(kind, suffix, tmp_path):
+    """Of the other three two are right, whether classes are numbers or words; else the row is named."""
+    target, predictions = GAPS[kind]
+    path = write(tmp_path / f"x.{suffix}", {"target": target, "prediction": predictions})
+    place = {"csv": ":4", "tsv": ":4", "jsonl": ":3", "parquet": ": row 3"}[suffix]
+    said = re.escape("let it count for nothing by --output 'category(")
+    with pytest.raises(
+        PredictionsError, match=f"{place}: column 'target' is empty; .*{said}.*ignore_index=-1"
+    ):
+        values(path, "category", ("accuracy",))
+    measured = measure_file(Request(path, "category(ignore_index=-1)", ("accuracy",)))
+    assert measured.values["all"][0].number == pytest.approx(2 / 3)
+    assert (measured.rows, measured.unlabelled) == ({"all": 3}, {"all": 1})
+    assert "no label   1 more row, which counts for nothing" in report(measured)
+    assert json.loads(report(measured, "json"))["unlabelled"] == {"all": 1}
+
+
+def test_rows_without_a_label_are_counted_by_task(tmp_path):
+    """A task of which no row counts has no value."""
+    columns = {"target": [1, None, None], "prediction": [1, 0, 1], "task": ["a", "a", "b"]}
+    path = write(tmp_path / "x.csv", columns)
+    measured = measure_file(Request(path, "binary(ignore_index=-1)", ("accuracy",)))
+    assert measured.rows == {"a": 1, "b": 0, "all": 1}
+    assert measured.unlabelled == {"a": 1, "b": 1, "all": 2}
+    assert measured.values["b"][0].reason == "nothing was measured"
+
+
+@pytest.mark.parametrize("blank", ["NA", "nan", "null", "N/A"])
+def test_what_stands_for_no_number_is_no_label_beside_numbers(blank, tmp_path):
+    """It was one more class; among labels in words it is one."""
+    path = write(tmp_path / "x.csv", {"target": ["0", "1", blank], "prediction": [0, 1, 1]})
+    with pytest.raises(
+        PredictionsError, match=f":4: column 'target' holds '{blank}'; it should be a class number"
+    ):
+        values(path, "category", ("accuracy",))
+    assert values(path, "category(ignore_index=-1)", ("accuracy",)) == {"accuracy": 1}
+    words = write(tmp_path / "y.csv", {"target": ["DE", "FR", blank], "prediction": ["DE", "FR", "DE"]})
+    assert values(words, "category", ("accuracy",)) == {"accuracy": pytest.approx(2 / 3)}
+
+
+@pytest.mark.parametrize("rows", ["0, 0\n1, 1\n1,0", "+0,0\n01,1\n1.,0", "no, no\nyes ,yes\nyes,no"])
+def test_a_label_is_the_same_with_blanks_around_it(rows, tmp_path):
+    """Files that are written by hand have some behind commas: `1` and ` 1` were two classes."""
+    (tmp_path / "x.csv").write_text(
+        f"target,prediction,task\n{rows}\n".replace("\n", ", a\n").replace("task, a", "task")
+    )
+    measured = measure_file(Request(tmp_path / "x.csv", "binary", ("accuracy",)))
+    assert measured.rows == {"a": 3, "all": 3} and measured.labels in ((), ("no", "yes"))
+    assert measured.values["all"][0].number == pytest.approx(2 / 3)
+
+
+def test_a_prediction_is_never_without_a_label(tmp_path):
+    """What is not known is the target; the model says something of each row."""
+    path = write(tmp_path / "x.csv", {"target": [0, 1], "prediction": [0, None]})
+    with pytest.raises(
+        PredictionsError, match=r":3: column 'prediction' is empty; .* a class number from 0$"
+    ):
+        values(path, "category(ignore_index=-1)", ("accuracy",))
+
+
+def test_what_does_not_count_beside_labels_in_words(tmp_path):
+    """The number that the output says is no label; it cannot be that of one."""
+    path = write(tmp_path / "x.csv", {"target": ["a", "-1", "b"], "prediction": ["a", "b", "a"]})
+    assert values(path, "category(ignore_index=-1)", ("accuracy",)) == {"accuracy": 0.5}
+    with pytest.raises(
+        PredictionsError, match="the label 'a' has the number 1, which is that of rows that do not"
+    ):
+        values(path, "category(ignore_index=1)", ("accuracy",))
+
+
+def test_an_empty_label_of_a_set_is_not_known(tmp_path):
+    """As -1 is; a row without any counts for nothing."""
+    columns = {"target_a": [1, None, None], "target_b": [0, 1, None], "prediction_a": [1, 0, 0]}
+    path = write(tmp_path / "x.csv", {**columns, "prediction_b": [1, 1, 1]})
+    with pytest.raises(PredictionsError, match=r":3: column 'target_a' is empty .*'set\(ignore_index=-1\)'"):
+        values(path, "set", ("hamming",))
+    measured = measure_file(Request(path, "set(ignore_index=-1)", ("hamming",)))
+    assert measured.values["all"][0].number == pytest.approx(1 / 3)
+    assert (measured.rows, measured.unlabelled) == ({"all": 2}, {"all": 1})
+
+
 def test_a_label_of_a_set_that_is_not_known_is_said(tmp_path):
     """-1 is no label; the message says what to say of the output."""
     columns = {"target_a": [1, -1, 1], "target_b": [0, 1, -1], "prediction_a": [1, 0, 0]}

@@ -13,7 +13,7 @@ import torchmetrics
 import torchmetrics.functional
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
-from hpometrics.metrics.also_called import ALSO_CALLED
+from hpometrics.metrics.also_called import ALSO_CALLED, CALLED_HERE
 from hpometrics.metrics.groups import group_names
 from hpometrics.metrics.lookup import find_metric
 from hpometrics.metrics.store import alias_names, metric_names
@@ -110,3 +110,21 @@ def test_a_tool_is_not_taken_for_a_metric(written):
     with pytest.raises(UnknownMetricError) as error:
         find_metric(written)
     assert "Did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["map", "mAP", "MAP", "mean_average_precision", "map@5", "mean_ap"])
+@pytest.mark.parametrize("output", ["set", "category", "binary"])
+def test_mean_average_precision_of_labels_is_hinted_at(name, output):
+    """The mean over labels of their average precision is what the field calls mAP of a set."""
+    meant = "average_precision" + ("" if output == "binary" else "(average=macro)")
+    with pytest.raises(UnknownMetricError, match=re.escape(f"Did you mean {meant!r}?")):
+        find_metric(name, output)
+
+
+def test_what_is_hinted_at_of_an_output_is_one_of_its_metrics():
+    """Each hint can be written as it is told."""
+    for meanings in CALLED_HERE.values():
+        for output, meant in meanings.items():
+            assert find_metric(meant, output).entries
+    with pytest.raises(UnknownMetricError, match=r"it is a metric of boxes, ranking$"):
+        find_metric("map", "text")

@@ -240,3 +240,45 @@ def _count(monkeypatch, name: str, calls: dict[str, int]) -> None:
             return inner(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, counted)
+
+
+def test_what_is_given_by_position_is_refused():
+    """As torchmetrics takes it: which output it is, has to be said."""
+    panel = MetricCollection(["accuracy"], output=Binary())
+    with pytest.raises(
+        MetricInputError, match=r"as in update\(logits=..., target=...\), .*; got 2 without one"
+    ):
+        panel.update(torch.tensor([1]), torch.tensor([1]))
+    assert panel.rows == 0
+
+
+@pytest.mark.parametrize("metrics", [None, {"a": "accuracy"}, 3])
+def test_what_is_no_list_of_metrics_is_refused(metrics):
+    """By what it is."""
+    with pytest.raises(MetricInputError, match=f"takes a list of metrics, got {type(metrics).__name__}"):
+        MetricCollection(metrics, output=Binary())
+
+
+def test_the_names_of_a_collection_are_those_of_its_values():
+    """It can be asked for a metric by name, looped over and looked into; another name is told apart."""
+    panel = MetricCollection(["accuracy", "f1"], output=Binary())
+    assert [*panel] == [*panel.names] == [*panel.compute()] == ["accuracy", "f1"]
+    assert "f1" in panel and "roc_auc" not in panel and 0 not in panel
+    with pytest.raises(UnknownMetricError, match="the metrics are accuracy, f1; there is no 'roc_auc'"):
+        panel["roc_auc"]
+
+
+def test_what_is_no_collection_or_state_does_not_merge():
+    """Named by what it is."""
+    panel = MetricCollection(["accuracy"], output=Binary())
+    with pytest.raises(StateError, match="a collection takes in another one, got int"):
+        panel.merge(3)
+    with pytest.raises(StateError, match=r"a state is what state_dict\(\) gives, got NoneType"):
+        panel.load_state_dict(None)
+
+
+def test_a_misspelt_keyword_is_told_what_it_may_be():
+    """Without its weights the batch would be measured as another one."""
+    panel = MetricCollection(["accuracy"], output=Binary())
+    with pytest.raises(MetricInputError, match=r"asks for sample_weigth. Did you mean 'sample_weight'\?"):
+        panel.update(predictions=[1], target=[1], sample_weigth=[2.0])

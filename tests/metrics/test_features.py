@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -81,6 +82,24 @@ def test_what_is_no_feature_is_refused_whole(text):
     """A part that a feature does not have is never dropped silently."""
     with pytest.raises(MetricInputError, match=r"output feature|category\(num_classes="):
         parse_feature(text)
+
+
+def test_a_fact_may_be_a_number_of_numpy():
+    """As `y.max() + 1` is; it is kept as one of Python's, which a saved state can have."""
+    made = [
+        (Category(np.int64(3), ignore_index=np.int8(-1)), "category(num_classes=3, ignore_index=-1)"),
+        (Set(np.int32(3), threshold=np.float64(0.25)), "set(num_labels=3, threshold=0.25)"),
+        (Sequence(np.int64(9), ignore_index=np.int64(0)), "sequence(vocab_size=9, ignore_index=0)"),
+        (
+            Ranking(np.int64(9), relevance_threshold=np.float32(1)),
+            "ranking(num_items=9, relevance_threshold=1.0)",
+        ),
+    ]
+    for output, text in made:
+        assert str(output) == text and output == parse_feature(text)
+        assert {type(fact) for fact in output.facts.values()} <= {str, int, float, bool, type(None)}
+    with pytest.raises(MetricInputError, match=r"num_classes must be a whole number of at least 1, got 3\.0"):
+        Category(np.float64(3))
 
 
 def test_a_feature_cannot_change():

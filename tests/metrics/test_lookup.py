@@ -382,3 +382,9 @@ def test_an_error_tells_the_same_in_another_process(copied):
         find_metric("acuracy", CATEGORY)
     assert str(copied(error.value)) == str(error.value)
     assert "Did you mean 'accuracy'?" in str(copied(error.value))
+
+
+def test_a_suggestion_is_the_name_and_not_an_alias_with_hyphens():
+    """`bleu_4`, which `bleu-4` is an alias of."""
+    with pytest.raises(UnknownMetricError, match="Did you mean 'bleu_4'"):
+        find_metric("bleu_9", "text")

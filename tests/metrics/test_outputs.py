@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -15,6 +19,7 @@ from hpometrics.metrics.features import (
     Category,
     InputType,
     Number,
+    Ranking,
     Sequence,
     Set,
     Text,
@@ -242,6 +247,112 @@ def test_unsigned_tensors_are_labels():
     panel = MetricCollection(["accuracy"], output=Category(3))
     panel.update(predictions=torch.tensor([0, 1], dtype=torch.uint16), target=[0, 2])
     assert panel.compute()["accuracy"].item() == 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz])
+@pytest.mark.parametrize(
+    ("output", "names", "shape", "target"),
+    [
+        (Binary(), ["accuracy", "roc_auc", "log_loss", "ece"], (4,), [0, 1, 1, 0]),
+        (Category(3), ["accuracy", "f1_macro", "log_loss"], (4, 3), [0, 1, 2, 0]),
+        (Number(), ["mae", "r2", "pearson"], (4,), [0.5, 1.0, 2.0, -1.0]),
+        (Ranking(), ["ndcg@2", "auc"], (2, 4), [[1], [2, 3]]),
+    ],
+    ids=str,
+)
+def test_floats_of_eight_bits_are_measured_as_the_numbers_they_are(dtype, output, names, shape, target):
+    """Torch adds and compares none of them: they are widened as they come in, as halves are later."""
+    given = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    name = "predictions" if output.type == "number" else "logits"
+    values = []
+    for batch in (given, given.float()):
+        panel = MetricCollection(names, output)
+        for _ in range(2):
+            panel.update(**{name: batch}, target=target)
+        values.append({name: value.item() for name, value in panel.compute().items()})
+    assert values[0] == values[1] and all(map(math.isfinite, values[0].values()))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "type float4_e2m1fn_x2, .* float32"),
+        (torch.zeros(2, dtype=torch.uint8).view(torch.bits8), "type bits8, which cannot be measured"),
+        (torch.nested.nested_tensor([torch.zeros(2)], layout=torch.jagged), "got a nested one; pad its rows"),
+    ],
+)
+def test_numbers_that_torch_cannot_compute_with_are_refused(value, told):
+    """By name, with the type and what to pass."""
+    with pytest.raises(MetricInputError, match=f"target= .*{told}"):
+        Outputs(Number(), predictions=torch.zeros(2), target=value)
+
+
+def test_columns_of_objects_are_read_as_what_they_hold():
+    """A column of pandas that has once held something else keeps numbers as objects; so do nullable ones."""
+    frame = pd.DataFrame(
+        {"a": pd.Series([1, 2], dtype=object), "b": pd.array([True, False], dtype="boolean")}
+    )
+    assert as_tensor(frame.a).tolist() == as_tensor(np.array([1, 2], dtype=object)).tolist() == [1, 2]
+    assert as_tensor(frame.b).tolist() == [True, False] and as_tensor(frame.b).dtype is torch.bool
+    assert as_tensor(np.array([1.5, 2], dtype=object)).dtype is torch.float64
+
+
+def test_a_list_of_tensors_is_stacked():
+    """As a loop gathers them, with their gradients; on the device where they are."""
+    losses = [torch.tensor(1.0, requires_grad=True), torch.tensor(2.0, requires_grad=True)]
+    assert as_tensor(losses).tolist() == [1.0, 2.0] and not as_tensor(losses).requires_grad
+    assert as_tensor([torch.zeros(2, device="meta")] * 3).shape == (3, 2)
+    with pytest.raises(
+        MetricInputError, match=r"logits= is a list of tensors of one shape, got \(2,\) and \(3,\)"
+    ):
+        as_tensor([torch.zeros(2), torch.zeros(3)], "logits=")
+    with pytest.raises(MetricInputError, match="is a list of tensors of one device, got cpu and meta"):
+        as_tensor((torch.zeros(2), torch.zeros(2, device="meta")))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (pd.Series(["a", "b"]), "Series with the text 'a'; give each text a whole number"),
+        (pd.Series(["a", "b"], dtype="category"), "Series with the text 'a'; give each text a whole number"),
+        (pd.array([True, None], dtype="boolean"), "BooleanArray with <NA>; leave out what has no value"),
+        (np.array([0, None], dtype=object), "ndarray with None; leave out what has no value"),
+        (pd.Series(pd.to_datetime(["2020-01-01"])), r"Series of datetime64\[us\]; give times as numbers"),
+        (np.array(["2020"], dtype="M8[D]"), r"ndarray of datetime64\[D\]; give times as numbers"),
+        ([1, Decimal("1.5")], "list with 1.5, a Decimal; give a float for it"),
+        (iter([1.0]), "list_iterator; give it as a list or an array"),
+        ({1.0, 2.0}, "set; give it as a list or an array"),
+        ([[1, 2], [1]], "list whose rows differ in length; fill up the shorter ones"),
+    ],
+)
+def test_what_holds_no_numbers_says_what_it_holds(value, told):
+    """In the words of the user, and what to do about it; never in torch's of `numpy.object_`."""
+    with pytest.raises(MetricInputError, match=f"target= is read as .*got {told}"):
+        as_tensor(value, "target=")
+
+
+@pytest.mark.parametrize(
+    ("output", "target", "todo"),
+    [
+        (Category(2), torch.eye(2), r"got shape \(2, 2\); of one-hot rows pass x.argmax\(1\)"),
+        (Category(2), torch.zeros(2, 1), r"got shape \(2, 1\); pass x.squeeze\(1\)"),
+        (Binary(), torch.zeros(2, 1), r"got shape \(2, 1\); pass x.squeeze\(1\)"),
+        (Number(), torch.zeros(2, 2), r"got shape \(2, 2\)$"),
+    ],
+)
+def test_a_target_of_other_dimensions_says_what_to_do(output, target, todo):
+    """Where it is plain what it is."""
+    name = "mae" if output.type == "number" else "accuracy"
+    with pytest.raises(MetricInputError, match=todo):
+        MetricCollection([name], output=output).update(predictions=target, target=target)
+
+
+def test_a_single_row_is_told_to_be_a_batch():
+    """A number is no batch; what makes one of it is said."""
+    with pytest.raises(
+        MetricInputError, match=r"has 1 dimension\(s\), got shape \(\); a single row is a batch of"
+    ):
+        MetricCollection(["mae"], output=Number()).update(predictions=1.0, target=2.0)
 
 
 def test_an_array_may_be_read_backwards():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from torch import nan
@@ -209,6 +212,15 @@ def test_rows_left_out_are_counted_over_shards():
     assert loaded.rows_left_out == 0
 
 
+@pytest.mark.parametrize("column", [pd.Series, pa.array, np.array], ids=["pandas", "pyarrow", "numpy"])
+def test_texts_may_be_columns_of_a_table(column):
+    """As `frame.answer` is; a cell without a text is named by its row."""
+    batch = Outputs(Text(), predictions=column(["a b", "c"]), target=column(["a", "c"]))
+    assert batch.texts == ["a b", "c"] and batch.references == [("a",), ("c",)]
+    with pytest.raises(MetricInputError, match=r"predictions are texts, got .* in row 1"):
+        _ = Outputs(Text(), predictions=column(["a", None]), target=["a", "b"]).texts
+
+
 def test_texts_are_lists():
     """Texts and their references are kept as given, one reference or several; ids may stand beside them."""
     batch = Outputs(Text(), predictions=["a b", "c"], target=["a", ["c", "d"]])
@@ -265,7 +277,7 @@ def test_what_torchmetrics_reads_beside_is_finite():
 
 
 def test_rankings_leave_out_rows_whose_weight_is_not_finite():
-    """Under `ignore`, as every other output does; grades that are nan are no grades under any policy."""
+    """Under `ignore`, as every other output does; so with grades that are nan."""
     batch = {"scores": torch.eye(2), "target": torch.tensor([[1, 0], [1, 0]])}
     ignoring = panel(["hit_rate@1"], Ranking(), non_finite="ignore")
     assert values(ignoring, {**batch, "sample_weight": [1.0, torch.nan]}) == {"hit_rate@1": 1.0}

@@ -112,6 +112,34 @@ def test_a_result_of_several_numbers_needs_a_component():
         metric.compute()
 
 
+@pytest.mark.parametrize("result", [None, "0.5", 1j])
+def test_a_result_that_is_no_number_has_no_component(result):
+    """It is said what a value is."""
+    metric = as_metric(lambda preds, target: result, objective=MINIMIZE, inputs=PREDICTIONS, name="odd")
+    with pytest.raises(MetricInputError, match=f"odd gives {re.escape(repr(result))}; a value is one number"):
+        fed(metric, numbers()).compute()
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (
+            lambda preds: 0.0,
+            "odd(preds) is to be called as odd(preds, target): too many positional arguments",
+        ),
+        (
+            lambda preds, target, k: 0.0,
+            "odd(preds, target, k) is to be called .*: missing a required argument: 'k'",
+        ),
+    ],
+)
+def test_a_function_that_cannot_be_called_is_refused_at_once(function, told):
+    """And not at the end of the first epoch."""
+    told = re.escape(told).replace(re.escape(".*"), ".*")
+    with pytest.raises(RegistrationError, match=told):
+        as_metric(function, objective=MINIMIZE, inputs=PREDICTIONS, name="odd")
+
+
 def test_a_component_of_a_vector():
     """Accuracy of class 1 alone."""
     accuracy = MulticlassAccuracy(num_classes=3, average=None)

@@ -602,3 +602,15 @@ def test_a_stop_that_a_framework_swallowed_is_still_a_stop():
     record = run_trial(train, {}, RunSpec(LOSS), OptunaReporter(study.ask()))
     assert record.state is TrialState.PRUNED
     assert len(record.epochs) == 1 and "stopped trial 0 after epoch 0" in record.reason
+
+
+def test_an_update_by_position_is_refused():
+    """Which output a tensor is, is said by its keyword."""
+    run = Run(ListReporter(), metric="accuracy", output=Binary(), epochs=1)
+    for _ in run.epochs():
+        with pytest.raises(
+            MetricInputError, match=r"as in run.update\(logits=..., target=...\); got 2 without"
+        ):
+            run.update(RIGHT, RIGHT)
+        run.update(predictions=RIGHT, target=RIGHT)
+    assert run.value == 1

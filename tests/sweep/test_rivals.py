@@ -98,6 +98,23 @@ def test_the_same_as_json(runs):
     assert told["difference"] is None
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_picks_that_read_other_secrets_differ(tmp_path, monkeypatch, nested):
+    """The variables are told, as the files name them; what they hold is not known here."""
+    monkeypatch.chdir(tmp_path)
+    for name, variable in (("a", "HUB_TOKEN"), ("b", "OTHER_TOKEN"), ("c", "HUB_TOKEN")):
+        record, secret = trial(1, [0.5]), {"secret": variable}
+        params = {**record.params, "token": [1, secret] if nested else secret}
+        written(tmp_path / name, [replace(record, params=params)])
+    result = compared("a", "b")
+    assert result.exit_code == 0, result.output
+    cells = ["*** (HUB_TOKEN)", "*** (OTHER_TOKEN)"]
+    assert rows(result)["token"] == ([f'[1, "{cell}"]' for cell in cells] if nested else cells)
+    assert "the picked params differ in token\n" in result.stdout
+    assert list(json.loads(compared("a", "b", "--json").stdout)["params_differ"]) == ["token"]
+    assert "the picked params are the same" in compared("a", "c").stdout
+
+
 def test_equal_picks_are_said_to_be_equal(runs):
     """Whichever is named first stays first."""
     shutil.copytree(runs / "a", runs / "c")

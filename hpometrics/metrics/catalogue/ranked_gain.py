@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -28,8 +29,10 @@ def gains(grades: Tensor, gain: Gain, unit: Tensor | None = None) -> Tensor:
     if gain == "binary":
         return (grades > 0).double()
     unit = grades.new_zeros(()) if unit is None else unit.double()
-    worth = torch.exp2(grades + (gain == "warprec") - unit) - torch.exp2(-unit)
-    return torch.where(grades > 0, worth, 0.0)
+    power = grades + (gain == "warprec")
+    worth = torch.exp2(power - unit) - torch.exp2(-unit)
+    small = torch.expm1(power * math.log(2)) * torch.exp2(-unit)  # nothing of which cancels
+    return torch.where(grades > 0, torch.where(power < 1, small, worth), 0.0)
 
 
 @register_metric("dcg", [RANKING], aliases={"dcg_burges": "dcg(gain=exp)"})

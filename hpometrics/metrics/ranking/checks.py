@@ -13,6 +13,7 @@ from ...exceptions import NonFiniteError
 from ..checks import Check, read, weight_checks
 from ..devices import on_host
 from .batch import RankingBatch
+from .relevance import held, may_be_odd, odd_rows
 
 
 def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
@@ -30,8 +31,8 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
         yield Check(read(stray), known, partial(str, known))
     if batch.items is not None:
         yield _each_once(batch.items, batch)
-    if (grades := _grades(batch)) is not None:
-        yield _finite(grades, batch)
+    if batch.relevance.odd is not None or may_be_odd(batch.target):
+        yield _finite(batch)
     yield from weight_checks(batch)
 
 
@@ -48,29 +49,23 @@ def _within(overflow: Tensor, batch: RankingBatch) -> Check:
     return Check(read(overflow), rule, explain, NonFiniteError)
 
 
-def _finite(grades: Tensor, batch: RankingBatch) -> Check:
+def _finite(batch: RankingBatch) -> Check:
     rule = "grades of a target are finite numbers of float32, not nan or infinite"
-    if on_host(grades) or batch.weight is None:
-        sound = _held(*grades.aminmax())
-    else:  # where a row that was left out is there still, and weighs nothing
-        sound = (_held(*grades.aminmax(dim=1)) | (batch.weight == 0)).all()
-
-    def explain() -> str:
-        return _holders(rule, ~_held(*grades.aminmax(dim=1)), batch)
-
-    return Check(read(~sound), rule, explain, NonFiniteError)
+    if batch.relevance.odd is None and on_host(batch.target):
+        bad = ~held(*batch.target.aminmax())
+    elif batch.weight is None:
+        bad = _odd_rows(batch).any()
+    else:  # on a device a row that was left out is there still, and weighs nothing
+        bad = (_odd_rows(batch) & (batch.weight != 0)).any()
+    return Check(read(bad), rule, lambda: _holders(rule, _odd_rows(batch), batch), NonFiniteError)
 
 
-def _grades(batch: RankingBatch) -> Tensor | None:
-    """The grades of a dense target, which may be nan or infinite; None where none can be."""
-    grades = batch.target
-    return grades if grades.ndim == 2 and grades.is_floating_point() and grades.numel() else None
-
-
-def _held(low: Tensor, high: Tensor) -> Tensor:
-    """Whether float32 can hold all numbers from the lowest to the highest."""
-    most = torch.finfo(torch.float32).max
-    return (low >= -most) & (high <= most)
+def _odd_rows(batch: RankingBatch) -> Tensor:
+    """Which rows hold a grade that is not finite, (rows,) bool."""
+    odd = batch.relevance.odd
+    if odd is not None or not may_be_odd(batch.target):
+        return torch.zeros(len(batch), dtype=torch.bool, device=batch.target.device) if odd is None else odd
+    return odd_rows(batch.target)
 
 
 def _each_once(items: Tensor, batch: RankingBatch) -> Check:
@@ -104,9 +99,7 @@ def _first(bad: Tensor, batch: RankingBatch) -> str:
 
 def finite_rows(batch: RankingBatch) -> Tensor:
     """Which rows hold scores that can be ordered, finite grades and a finite weight, (rows,) bool."""
-    sound = _ordered_rows(batch)
-    if (grades := _grades(batch)) is not None:
-        sound = sound & _held(*grades.aminmax(dim=1))
+    sound = _ordered_rows(batch) & ~_odd_rows(batch)
     return sound if batch.weight is None else sound & batch.weight.isfinite()
 
 

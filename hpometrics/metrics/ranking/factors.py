@@ -77,6 +77,15 @@ class FactorScores:
         near = None if self._candidates is None else self._candidates[which]
         return FactorScores(self._users[which], self._items, near)
 
+    def masked(self, keep: Tensor) -> FactorScores:
+        """Return the same with scores of 0 in other rows than those to be kept; nobody waits for it.
+
+        An item whose factors are not finite spoils every row that it is scored for, so that none of those is
+        kept.
+        """
+        users = torch.where(keep.unsqueeze(1), self._users, 0.0)
+        return FactorScores(users, self._items.nan_to_num(0.0, 0.0, 0.0), self._candidates)
+
     def of(self, items: Tensor) -> FactorScores:
         """Return the scores of some items of each row."""
         return FactorScores(self._users, self._items, items)

@@ -40,21 +40,25 @@ class Interactions:
     grades: Tensor | None = None
 
     @classmethod
-    def of(cls, given: Any, name: str, num_items: int | None = None) -> Interactions:
+    def of(cls, given: Any, name: str, num_items: int | None = None, *, finite: bool = True) -> Interactions:
         """Read any of the forms of sparse data.
 
         Args:
             given: the data.
             name: what it is called where it came from, for messages.
             num_items: ids lie below it; unchecked where it is not known.
+            finite: whether to refuse grades that are nan or infinite, or that float32 makes infinite.
 
         Raises:
             MetricInputError: another form, an id out of range, or an item twice in a row.
+            NonFiniteError: a grade that is not finite.
         """
         if isinstance(given, Interactions):
             return given
         made = _read(given, name)
         made._check(name, num_items)
+        if finite and made.odd_rows is not None:
+            raise NonFiniteError(f"{name}: grades are finite numbers, not nan or infinite")
         return made
 
     def __len__(self) -> int:
@@ -77,6 +81,15 @@ class Interactions:
     def sizes(self) -> Tensor:
         """The grade of each entry, 1 where none was given, (entries,) float32."""
         return torch.ones(len(self.items), device=self.items.device) if self.grades is None else self.grades
+
+    @property
+    def odd_rows(self) -> Tensor | None:
+        """Which rows have a grade that is nan or infinite, (rows,) bool; None where no row has."""
+        odd = None if self.grades is None else ~self.grades.isfinite()
+        if odd is None or not bool(odd.any()):
+            return None
+        rows = torch.zeros(len(self), dtype=torch.bool, device=odd.device)
+        return rows.index_fill_(0, self.row_of[odd], True)
 
     @property
     def most(self) -> int:
@@ -168,8 +181,6 @@ class Interactions:
             )
         if self.grades is not None and self.grades.shape != self.items.shape:
             raise MetricInputError(f"{name}: {len(self.items)} items have {len(self.grades)} grades")
-        if self.grades is not None and not bool(self.grades.isfinite().all()):
-            raise NonFiniteError(f"{name}: grades are finite numbers, not nan or infinite")
         if len(self.items):
             self._check_items(name, num_items)
 
@@ -199,6 +210,8 @@ class Interactions:
 def _read(given: Any, name: str) -> Interactions:
     if hasattr(given, "tocsr"):
         return _from_scipy(given)
+    if getattr(getattr(given, "dtype", None), "kind", "") == "O" and given.ndim == 1:  # a column of lists
+        given = given.tolist()
     if isinstance(given, np.ndarray) and given.ndim == 2:
         given = torch.from_numpy(given)
     if isinstance(given, Tensor) and given.layout is not torch.strided:
@@ -207,6 +220,8 @@ def _read(given: Any, name: str) -> Interactions:
         return _from_dense(given)
     if isinstance(given, tuple) and len(given) in (2, 3):
         offsets, items, *grades = (as_tensor(part, f"{name}, packed,") for part in given)
+        if grades and grades[0].is_complex():
+            raise MetricInputError(f"{name}: grades are real numbers, got {grades[0].dtype}")
         return Interactions(_ids(offsets, name), _ids(items, name), grades[0].float() if grades else None)
     if isinstance(given, list):
         return _from_lists(given, name)

@@ -55,8 +55,10 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
         )
     if scores is not None:
         if scores.ndim != 2 or scores.is_complex() or not scores.is_floating_point():
+            whole = scores.ndim == 2 and not scores.is_complex()
             raise MetricInputError(
                 f"scores are real numbers of shape (users, items), got {scores.dtype} {tuple(scores.shape)}"
+                + ("; if these are scores and no ids of items, pass them as floats" if whole else "")
             )
         return GivenScores(scores)
     users, catalogue = as_tensor(user_factors, "user_factors="), as_tensor(item_factors, "item_factors=")
@@ -151,21 +153,26 @@ def read_target(
         if items is not None:
             dense = dense.masked_fill(items < 0, 0)
         return DenseRelevance(dense, threshold, void), dense
-    entries = Interactions.of(target, "target", num_items)
+    entries = Interactions.of(target, "target", num_items, finite=False)
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
-    zeros = torch.zeros(rows, device=scoring.device)
-    return _of_entries(
-        entries, partial(_sparse, items=items, width=width, like=zeros), threshold, void
-    ), zeros
+    zeros, odd = torch.zeros(rows, device=scoring.device), entries.odd_rows
+    if odd is not None:  # which the policy for such values is for
+        odd = sent(odd, scoring.device)
+        entries = entries.where(entries.sizes.isfinite())
+    sparse = partial(_sparse, items=items, width=width, like=zeros)
+    return _of_entries(entries, sparse, threshold, void, odd), zeros
 
 
 def _of_entries(
-    entries: Interactions, sparse: Callable[..., SparseRelevance], threshold: float, void: float | None
+    entries: Interactions,
+    sparse: Callable[..., SparseRelevance],
+    threshold: float,
+    void: float | None,
+    odd: Tensor | None,
 ) -> SparseRelevance:
     """Tell entries apart by their grades; what few metrics ask for is looked for when they do."""
     wanted = torch.ones(1, dtype=torch.bool) if entries.grades is None else entries.grades > threshold
-
     left = None if void is None else entries.sizes == void
 
     def refused() -> SparseRelevance:
@@ -174,7 +181,7 @@ def _of_entries(
 
     unjudged = None if left is None else lambda: sparse(entries.where(left))
     relevant = entries if entries.grades is None else entries.where(wanted)
-    return sparse(relevant, refused=refused, unjudged=unjudged)
+    return sparse(relevant, refused=refused, unjudged=unjudged, odd=odd)
 
 
 def beside(entries: Interactions, like: Tensor) -> Interactions:
@@ -187,11 +194,11 @@ def _sparse(
     items: Tensor | None,
     width: int,
     like: Tensor,
-    **others: Callable[[], SparseRelevance] | None,
+    **further: Any,
 ) -> SparseRelevance:
     entries = beside(entries, like)
     own = entries if items is None else placed(entries, items)
-    return SparseRelevance(own, width, entries.counts, named=entries, **others)
+    return SparseRelevance(own, width, entries.counts, named=entries, **further)
 
 
 def read_users(users: Any, rows: int) -> Tensor:

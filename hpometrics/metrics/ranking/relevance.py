@@ -52,6 +52,10 @@ class Relevance(Protocol):
     def unjudged(self) -> SparseRelevance | None:
         """What was to be judged and was not; None where nothing can be."""
 
+    @property
+    def odd(self) -> Tensor | None:
+        """Which rows were given a grade that is not finite, (rows,) bool; None where what is kept tells."""
+
     def only(self, which: Tensor) -> Relevance:
         """Return the relevance of some rows alone."""
 
@@ -64,8 +68,10 @@ class DenseRelevance:
 
     refused: SparseRelevance | None = None
 
-    def __init__(self, target: Tensor, threshold: float, void: float | None = None) -> None:
-        self._target, self._threshold, self._void = target, threshold, void
+    def __init__(
+        self, target: Tensor, threshold: float, void: float | None = None, *, odd: Tensor | None = None
+    ) -> None:
+        self._target, self._threshold, self._void, self.odd = target, threshold, void, odd
 
     @cached_property
     def counts(self) -> Tensor:
@@ -119,8 +125,8 @@ class DenseRelevance:
         """The relevant columns of each row; on a device a place for each column, as nothing is counted."""
         if not on_host(self._target):
             return Padded.above(self._target, self._threshold)
-        found = Interactions.of(self._target, "target")
-        return found.where(found.sizes > self._threshold)
+        found = Interactions.of(self._target, "target", finite=False)
+        return found.where((found.sizes > self._threshold) & found.sizes.isfinite())
 
     @cached_property
     def unjudged(self) -> SparseRelevance | None:
@@ -133,7 +139,8 @@ class DenseRelevance:
 
     def only(self, which: Tensor) -> DenseRelevance:
         """Return the relevance of some rows alone."""
-        return DenseRelevance(self._target[which], self._threshold, self._void)
+        odd = None if self.odd is None else self.odd[which]
+        return DenseRelevance(self._target[which], self._threshold, self._void, odd=odd)
 
 
 class SparseRelevance:
@@ -155,10 +162,11 @@ class SparseRelevance:
         named: Interactions | None = None,
         refused: Callable[[], SparseRelevance] | None = None,
         unjudged: Callable[[], SparseRelevance] | None = None,
+        odd: Tensor | None = None,
     ) -> None:
         self.entries, self.counts, self._width = entries, counts, width
         self.named = entries if named is None else named
-        self._refused, self._unjudged = refused, unjudged
+        self._refused, self._unjudged, self.odd = refused, unjudged, odd
 
     @cached_property
     def refused(self) -> SparseRelevance | None:
@@ -229,7 +237,7 @@ class SparseRelevance:
         )
         return SparseRelevance(
             self.entries.rows(which), self._width, self.counts[which], named=self.named.rows(which),
-            refused=refused, unjudged=unjudged,
+            refused=refused, unjudged=unjudged, odd=None if self.odd is None else self.odd[which],
         )  # fmt: skip
 
 
@@ -237,6 +245,22 @@ def _ones(grades: Tensor) -> int:
     """How many grades are 1; counted by NumPy, which does not know one of the types, in half the time."""
     found = grades == 1 if grades.dtype is torch.bfloat16 else torch.from_numpy(grades.numpy() == 1)
     return int(found.count_nonzero())
+
+
+def may_be_odd(grades: Tensor) -> bool:
+    """Whether a target is a matrix of grades, some of which may be nan or infinite."""
+    return grades.ndim == 2 and grades.is_floating_point() and grades.numel() > 0
+
+
+def odd_rows(grades: Tensor) -> Tensor:
+    """Which rows of a matrix have a grade that is nan, or that float32 does not hold, (rows,) bool."""
+    return ~held(*grades.aminmax(dim=1))
+
+
+def held(low: Tensor, high: Tensor) -> Tensor:
+    """Whether float32 holds all numbers from the lowest to the highest, none of which is nan."""
+    most = torch.finfo(torch.float32).max
+    return (low >= -most) & (high <= most)
 
 
 def _added(flat: Tensor, part: Padded, width: int) -> Tensor:

@@ -55,6 +55,9 @@ class Scoring(Protocol):
     def only(self, which: Tensor) -> Scoring:
         """Return the scores of some rows alone."""
 
+    def masked(self, keep: Tensor) -> Scoring:
+        """Return the same with scores of 0 in other rows than those to be kept, (rows,) bool."""
+
     def of(self, items: Tensor) -> Scoring:
         """Return the scores of some items of each row, (rows, candidates); -1 is no item."""
 
@@ -91,6 +94,10 @@ class GivenScores:
     def only(self, which: Tensor) -> GivenScores:
         """Return the scores of some rows alone."""
         return GivenScores(self.scores[which])
+
+    def masked(self, keep: Tensor) -> GivenScores:
+        """Return the same with scores of 0 in other rows than those to be kept."""
+        return GivenScores(torch.where(keep.unsqueeze(1), self.scores, 0.0))
 
     def of(self, items: Tensor) -> GivenScores:
         """Return the scores of some items of each row."""

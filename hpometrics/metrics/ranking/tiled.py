@@ -123,8 +123,7 @@ class TiledBatch(Outputs):
     def masked(self, keep: Tensor) -> Self:
         """Return the same rows, of which those that are not to be kept weigh nothing; nobody waits for it."""
         weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
-        scores = torch.where(keep.unsqueeze(1), self.scoring.rows(0, len(self)), 0.0)
-        return self._made(self._update.scored(scores, weight))
+        return self._made(self._update.scored(self.scoring.masked(keep), weight))
 
     def _made(self, update: Update) -> Self:
         part = object.__new__(type(self))

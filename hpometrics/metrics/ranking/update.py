@@ -27,7 +27,7 @@ from .reading import (
     read_users,
     stray_ids,
 )
-from .relevance import DenseRelevance, Relevance, SparseRelevance
+from .relevance import DenseRelevance, Relevance, SparseRelevance, may_be_odd, odd_rows
 from .scoring import GivenScores, Scoring
 from .side import SideData
 
@@ -114,9 +114,9 @@ class Update:
             **{name: value[which] for name, value in own.items() if value is not None},
         )
 
-    def scored(self, scores: Tensor, weight: Tensor) -> Update:
+    def scored(self, scoring: Scoring, weight: Tensor) -> Update:
         """Return the same with other scores and weights of the rows."""
-        return replace(self, scoring=GivenScores(scores), weight=weight)
+        return replace(self, scoring=scoring, weight=weight)
 
     def without_scores(self, counts: Tensor, weight: Tensor | None) -> Update:
         """Return rows over no columns, with so many relevant items each, for lists that are found."""
@@ -164,5 +164,6 @@ class Update:
         items, target = sent(drawn.items, device), sent(drawn.target, device)
         # a relevant item may have been seen
         hidden = None if seen is None else beside(placed(seen, drawn.items), items)
-        relevance, scoring = DenseRelevance(target, 0.0), self.scoring.of(items)
+        odd = odd_rows(self.target) if may_be_odd(self.target) else self.relevance.odd
+        relevance, scoring = DenseRelevance(target, 0.0, odd=odd), self.scoring.of(items)
         return replace(self, scoring=scoring, relevance=relevance, target=target, items=items, hidden=hidden)

@@ -236,3 +236,16 @@ def test_a_share_of_the_gain_has_no_largest_grade(gain):
         worth = np.where(grades > 0, worth, 0.0)
         wanted = (worth * discounts).sum() / (np.sort(worth)[::-1] * discounts).sum()
         assert metric.compute().item() == pytest.approx(wanted, rel=1e-14)
+
+
+@pytest.mark.parametrize("largest", [1e-30, 1e-17, 1e-9, 0.01])
+def test_the_exponential_gain_of_small_grades(largest):
+    """2^r - 1 is r ln 2 of a small grade r, so that the ratio is that of the grades; nothing cancels out."""
+    grades = torch.tensor([[largest / 2, largest]], dtype=torch.float64)
+    found = []
+    for name in ("ndcg", "ndcg(gain=exp)", "dcg", "dcg(gain=exp)"):
+        metric = get_metric(name, Ranking())
+        metric.update(torch.tensor([[0.9, 0.5]]), grades)
+        found.append(metric.compute().item())
+    assert found[1] == pytest.approx(found[0], rel=largest)
+    assert found[3] == pytest.approx(found[2] * math.log(2), rel=largest)

@@ -25,10 +25,12 @@ from hpometrics.metrics.catalogue import reference
 from hpometrics.metrics.catalogue.reference import FACADES, ROWS, UNLISTED, Reference, class_of
 from hpometrics.metrics.catalogue.reference.draws import draw_of
 from hpometrics.metrics.catalogue.reference.packing import Given
-from hpometrics.metrics.catalogue.reference.wrapper import check_range
+from hpometrics.metrics.catalogue.reference.picture_range import check_range
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import FEATURES, Mask
+from hpometrics.metrics.features import FEATURES, Image, Mask
+from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.statistics.kept import Kept
 from hpometrics.testing import OUTPUTS, draw
 from hpometrics.testing.exemptions import UNTRIED
 from hpometrics.testing.subjects import is_here
@@ -441,7 +443,82 @@ def test_a_network_that_reads_shares_refuses_whole_numbers():
     with pytest.raises(
         MetricInputError, match=r"lpips reads pictures from 0 to 1.0, got .*; divide them by 255"
     ):
-        check_range(row, {}, Given(*whole_signals("image"), {}))
+        check_range(row, {}, pictures_of(*whole_signals("image")))
+
+
+def pictures_of(preds, target):
+    """A batch of pictures."""
+    return Outputs(Image(), predictions=preds, target=target)
+
+
+RANGED = [row for row in ROWS if row.features == ("image",) and (row.highest or "data_range" in row.params)]
+
+
+@pytest.mark.parametrize("row", RANGED, ids=lambda row: row.name)
+def test_pictures_of_another_range_are_refused(row):
+    """Floats of 0 to 255 had a PSNR of -40 decibels, whatever the model; so with each metric of a range."""
+    signals = [signal.float() for signal in whole_signals("image")]
+    refusal = rf"{row.name} reads pictures from 0 to 1.0, got .* up to 25\d"
+    with pytest.raises(MetricInputError, match=refusal):
+        check_range(row, row.params, pictures_of(*signals))
+    assert not check_range(row, row.params, pictures_of(*[signal / 255 for signal in signals]))
+    if "data_range" in row.params:
+        assert not check_range(row, {"data_range": 255.0}, pictures_of(*signals))
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "data_range", "said"),
+    [
+        (255, 0, 1, r"got target with values up to 255; .* psnr\(data_range=255\), or divide them by 255"),
+        (2, -1, 1, r"got target with values from -1 up to 1; .* as in psnr\(data_range=2\), or map them"),
+        (4000, -1000, 255, r"from -1000 up to 3000; "),
+        (1.02, 0, 1, None), (2, -1, 2, None), (4000, -1000, 4000, None), (200, 20, 255, None),
+    ],
+)  # fmt: skip
+def test_the_target_shows_the_range_of_pictures(scale, shift, data_range, said):
+    """Whole tones of -1 to 1 are as wide as 2; a resampled picture may be a little wider than its range."""
+    target = torch.linspace(0, 1, 256).view(1, 1, 16, 16) * scale + shift
+    metric = get_metric(f"psnr(data_range={data_range})", "image")
+    if said is None:
+        metric.update(target, target)
+        return
+    with pytest.raises(MetricInputError, match=said):
+        metric.update(target, target)
+    assert metric.update_count == 0
+
+
+def test_a_network_may_overshoot_the_range():
+    """By 1 in each pixel, so that the mean squared error is 1 and PSNR is 0 decibels."""
+    metric = get_metric("psnr", "image")
+    metric.update(torch.full((1, 1, 4, 4), 1.5), torch.full((1, 1, 4, 4), 0.5))
+    assert metric.compute() == 0
+
+
+def test_a_device_is_not_asked_for_the_range():
+    """What is found is counted, and makes the value undefined when it is read: with its reason."""
+    away = torch.empty(1, 1, 16, 16, device="meta")
+    assert check_range(RANGED[0], RANGED[0].params, pictures_of(away, away)).device.type == "meta"
+    metric = get_metric("psnr", "image")
+    right = torch.full((1, 1, 4, 4), 0.5)
+    metric.update(right / 2, right)
+    metric.statistic(Kept, "states").add(**{"sum beyond the range": torch.tensor(1)})  # as a device does
+    assert metric.compute().isnan()
+    assert metric.undefined_reason.startswith("psnr reads pictures from 0 to 1.0, and some were of a wider")
+
+
+@pytest.mark.parametrize("name", ["fid", "kid", "mifid", "inception_score"])
+def test_what_overshoots_is_cut_before_it_becomes_bytes(name):
+    """The bytes of 1.02 * 255 would be 4, that is nearly black."""
+    (row,) = [row for row in ROWS if row.name == name]
+    seen = []
+
+    class Seen(torchmetrics.MeanMetric):
+        def update(self, pictures, **kwargs):
+            seen.append((pictures * 255).byte())
+
+    bright = torch.full((1, 3, 4, 4), 1.02)
+    row.feed(Seen(), Given(bright, bright, {}))
+    assert all((pictures == 255).all() for pictures in seen) and seen
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 import torch
+from scipy import sparse as scipy_sparse
 
 from hpometrics import MetricCollection, MetricInputError, NonFiniteError, Ranking
 from hpometrics.metrics.ranking import batch as batch_module
@@ -338,6 +340,59 @@ def test_other_policies_for_grades_that_are_not_finite(policy):
         keep = torch.arange(12) != 7
         assert values == pytest.approx(measured(scores=SCORES[keep], target=GRADES[keep]))
         assert panel.rows_left_out == 1
+
+
+def sparse_forms(bad):
+    """GRADES with another grade in the place of its nan, in each form of a sparse target."""
+    grades = GRADES.double()
+    grades[7, 2] = bad
+    row, item = (grades != 0).nonzero().T
+    values = grades[row, item]
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(row, minlength=12).cumsum(0)])
+    return {
+        "mappings": [
+            {j: grades[i, j].item() for j in range(30) if grades[i, j] != 0} for i in range(len(grades))
+        ],
+        "sparse": grades.to_sparse(),
+        "scipy": scipy_sparse.csr_matrix(grades.numpy()),
+        "packed": (offsets, item, values),
+    }
+
+
+@pytest.mark.parametrize("form", ["mappings", "sparse", "scipy", "packed"])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf, 1e300])
+def test_grades_of_a_sparse_target_follow_the_policy(form, bad):
+    """As those of a matrix: refused naming the user, every value nan with the reason, or the row left out."""
+    keep = torch.arange(12) != 7
+    given = {"scores": SCORES, "target": sparse_forms(bad)[form], "users": torch.arange(100, 112)}
+    told = r"grades .* finite numbers of float32.*; 1 rows hold such values, the first is user 107"
+    panel = MetricCollection(NAMES, Ranking())
+    with pytest.raises(NonFiniteError, match=told):
+        panel.update(**given)
+    assert panel.rows == 0
+    for policy in ("propagate", "ignore"):
+        panel = MetricCollection(NAMES, Ranking(), non_finite=policy)
+        panel.update(**given)
+        values = {name: value.item() for name, value in panel.compute().items()}
+        if policy == "propagate":
+            assert all(map(math.isnan, values.values())) and re.search(told, panel.reasons["ndcg@3"])
+        else:
+            assert values == pytest.approx(measured(scores=SCORES[keep], target=GRADES[keep]))
+            assert panel.rows_left_out == 1
+
+
+@pytest.mark.parametrize("form", ["matrix", "mappings"])
+def test_grades_beside_drawn_negatives_follow_the_policy_too(form):
+    """What is drawn for the other users does not depend on who is left out."""
+    keep, users = torch.arange(12) != 7, torch.arange(12)
+    target = GRADES if form == "matrix" else sparse_forms(torch.nan)["mappings"]
+    output = Ranking(num_negatives=5, seed=3)
+    with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is user 7"):
+        measured(output, scores=SCORES, target=target, users=users)
+    panel = MetricCollection(NAMES, output, non_finite="ignore")
+    panel.update(scores=SCORES, target=target, users=users)
+    others = measured(output, scores=SCORES[keep], target=GRADES[keep], users=users[keep])
+    assert {name: value.item() for name, value in panel.compute().items()} == pytest.approx(others)
 
 
 def test_what_is_said_of_scores_counts_no_row_of_another_fault():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -66,6 +67,7 @@ def test_without_grades_each_counts_one(given):
         (([0, 2, 1, 3], [1, 2, 3]), "offsets rise from 0 to the number of items, 3"),
         (([[0, 1]], [1]), "packed offsets and items have one dimension each"),
         (([0, 1], [1], [1.0, 2.0]), "1 items have 2 grades"),
+        (([0, 1], [1], [1j]), "target: grades are real numbers, got torch.complex128"),
         (([0, 1], [1], [float("nan")]), "grades are finite numbers"),
         (torch.tensor([[float("inf"), 0]]), "grades are finite numbers"),
         ([{1: "a"}], "got a list with something else in it"),
@@ -79,6 +81,13 @@ def test_what_is_no_interactions(given, text):
     """The message says what is wanted and what came."""
     with pytest.raises(MetricInputError, match=text):
         Interactions.of(given, "target", 5)
+
+
+def test_a_column_of_lists_is_a_list_of_lists():
+    """As `frame.groupby("user").item.apply(list)` of pandas gives it."""
+    frame = pd.DataFrame({"user": [0, 0, 2], "item": [4, 1, 3]})
+    found = Interactions.of(frame.groupby("user").item.apply(list), "target")
+    assert (found.offsets.tolist(), found.items.tolist()) == ([0, 2, 3], [4, 1, 3])
 
 
 def test_scipy_entries_given_twice_are_added_up():

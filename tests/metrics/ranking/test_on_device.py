@@ -11,9 +11,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpometrics import MetricCollection, Ranking
 from hpometrics.metrics.features import RANKING
+from hpometrics.metrics.ranking import scoring as scoring_module
 from hpometrics.metrics.ranking.areas import ranks_of
 from hpometrics.metrics.ranking.batch import RankingBatch
-from hpometrics.metrics.ranking.checks import ranking_checks
+from hpometrics.metrics.ranking.checks import finite_rows, ranking_checks
+from hpometrics.metrics.ranking.factors import FactorScores
 from hpometrics.metrics.ranking.interactions import Interactions
 from hpometrics.metrics.ranking.padded import Padded
 from hpometrics.metrics.registry import all_entries
@@ -215,6 +217,34 @@ def test_an_item_that_stands_twice_is_flagged(items, bad, elsewhere):
     assert [check.bad for check in ranking_checks(batch)] == [False, bad]
 
 
+@pytest.mark.parametrize("items", [None, torch.tensor([[0, 2, 1], [3, 1, -1], [4, 0, 2], [1, 0, 4]])])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, 3e38])
+@pytest.mark.parametrize("where", ["user", "item"])
+def test_rows_of_factors_that_are_left_out_stay_factors(items, bad, where, elsewhere, monkeypatch):
+    """What a bad user or item spoils is 0 and weighs nothing; never are all scores of all rows made."""
+    users, catalogue = torch.rand(4, 3) + 1, torch.rand(5, 3) + 1
+    (users if where == "user" else catalogue)[3] = bad
+    given = {"user_factors": users, "item_factors": catalogue, "target": [[0], [1], [2], [0]], "items": items}
+    keep = ((users @ catalogue.T).abs() < torch.inf).all(1)
+    if items is not None:
+        keep = torch.tensor([True, where == "user", True, where == "item"])
+    elsewhere()
+    monkeypatch.setattr(scoring_module, "_TILE", 1)  # a row each
+    rows, most = FactorScores.rows, []
+
+    def counted(self, start, stop, into=None):
+        most.append(stop - start)
+        return rows(self, start, stop, into)
+
+    monkeypatch.setattr(FactorScores, "rows", counted)
+    batch = RankingBatch(Ranking(), **{name: value for name, value in given.items() if value is not None})
+    masked = batch.masked(finite_rows(batch))
+    assert isinstance(masked.scoring, FactorScores) and masked.weight.tolist() == keep.double().tolist()
+    assert not any(check.bad for check in ranking_checks(masked))
+    assert torch.equal(masked.logits[keep], batch.logits[keep]) and set(most) == {1}
+    assert set(masked.logits[~keep].view(-1).tolist()) <= {0.0, -torch.inf}
+
+
 def test_each_user_that_has_seen_something_is_masked(elsewhere):
     """Users in any order, one of them twice, one that has seen nothing."""
     seen, users = [[0, 2], [], [1]], torch.tensor([2, 0, 1, 0])
@@ -272,10 +302,12 @@ def test_packing_undoes_padding():
         assert torch.equal(getattr(packed, name), getattr(entries, name))
 
 
+@pytest.mark.parametrize(
+    "target", [torch.tensor([[0.0, 1.0], [1.0, torch.nan]]), [{1: 1.0}, {0: 1.0, 1: torch.nan}]]
+)
 @pytest.mark.parametrize(("weight", "bad"), [(None, True), ([1.0, 0.0], False), ([0.0, 1.0], True)])
-def test_a_grade_that_is_not_finite_is_flagged(weight, bad, elsewhere):
+def test_a_grade_that_is_not_finite_is_flagged(target, weight, bad, elsewhere):
     """By a look that nobody waits for; a row that was left out weighs nothing."""
-    target = torch.tensor([[0.0, 1.0], [1.0, torch.nan]])
     given = {"scores": torch.rand(2, 2), "target": target, "sample_weight": weight}
     batch = RankingBatch(Ranking(), **{name: value for name, value in given.items() if value is not None})
     elsewhere()

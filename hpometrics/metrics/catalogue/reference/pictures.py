@@ -10,7 +10,7 @@ from ....exceptions import MetricInputError
 from ....objective import MAXIMIZE, MINIMIZE
 from ...features import IMAGE
 from .packing import Given
-from .row import Row, row_by_row
+from .row import Row, predictions_only, row_by_row, unit_predictions_only
 
 _HIGHER, _ZERO = "higher is better", "0 is best"
 _LIKENESS = "float in [-1, 1], no unit, 1 is best"
@@ -18,6 +18,7 @@ _DISTANCE = f"float from 0, no unit, {_ZERO}"
 _MADE = "preds: (N, channels, height, width) float; no target is read."
 _COLOURED = "preds, target: (N, 3, height, width) float in [0, 1]."
 _MADE_COLOURED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
+_RANGED = "preds, target: (N, channels, height, width) float, the target no wider than `data_range`."
 _VISION: dict[str, Any] = {
     "packages": ("torchvision",), "requires": "image", "wide": False, "highest": 1.0,
 }  # fmt: skip
@@ -30,15 +31,13 @@ _INCEPTION: dict[str, Any] = {
 }
 
 
-def predictions_only(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over what was made; there is no right one."""
-    inner.update(given.preds)
-
-
 def real_and_made(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over the target as real pictures and the predictions as made ones."""
-    inner.update(given.target, real=True)
-    inner.update(given.preds, real=False)
+    """Hand over the target as real pictures and the predictions as made ones.
+
+    Both are cut to [0, 1], as files of them would be: torchmetrics makes bytes of them, which wrap around.
+    """
+    inner.update(given.target.clamp(0, 1), real=True)
+    inner.update(given.preds.clamp(0, 1), real=False)
 
 
 def from_41_pixels(inner: torchmetrics.Metric, given: Given) -> None:
@@ -68,6 +67,7 @@ ROWS = [
         name="psnr", features=(IMAGE,), source="image.PeakSignalNoiseRatio", objective=MAXIMIZE,
         aliases=("peak_signal_noise_ratio", "peak_signal_to_noise_ratio"),
         params={"data_range": 1.0, "base": 10.0},
+        shape=_RANGED,
         summary="Power of the largest signal over the mean squared error of all pixels together.",
         value=f"float in (-inf, inf], in decibels, {_HIGHER}, infinite when every pixel is right",
         formula="10 log10(data_range^2 / mse)",
@@ -78,7 +78,7 @@ ROWS = [
         objective=MAXIMIZE, aliases=("peak_signal_noise_ratio_with_blocked_effect",), keeps="rows",
         params={"data_range": 1.0, "block_size": 8},
         summary="PSNR of grey pictures that also counts the edges of compression blocks as error.",
-        shape="preds, target: (N, 1, height, width) float.",
+        shape="preds, target: (N, 1, height, width) float, the target no wider than `data_range`.",
         value=f"float in (-inf, inf], in decibels, {_HIGHER}",
         formula="10 log10(data_range^2 / (mse + blocking effect))",
         paper="Yim & Bovik 2011, IEEE Transactions on Image Processing 20(1).",
@@ -87,6 +87,7 @@ ROWS = [
         name="ssim", features=(IMAGE,), source="image.StructuralSimilarityIndexMeasure", objective=MAXIMIZE,
         aliases=("structural_similarity", "structural_similarity_index_measure"),
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
+        shape=_RANGED,
         summary="Likeness of brightness, contrast and structure in small windows, averaged over pictures.",
         value=_LIKENESS,
         formula="mean of (2 mx my + c1)(2 sxy + c2) / ((mx^2 + my^2 + c1)(sx^2 + sy^2 + c2))",
@@ -98,7 +99,7 @@ ROWS = [
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
         fixed={"normalize": "relu"},
         summary="SSIM over five scales, of pictures of more than 160 pixels a side (of a kernel of 11).",
-        shape="preds, target: (N, channels, height, width) float, height and width above 160.",
+        shape=f"{_RANGED[:-1]}; height and width above 160.",
         value="float in [0, 1], no unit, 1 is best", formula="product over scales of contrast and structure",
         paper="Wang, Simoncelli & Bovik 2003, Asilomar Conference.",
     ),
@@ -249,7 +250,7 @@ ROWS = [
     ),
     Row(
         name="inception_score", features=(IMAGE,), source="image.InceptionScore", objective=MAXIMIZE,
-        feed=predictions_only, component=(0,), params={"splits": 10},
+        feed=unit_predictions_only, component=(0,), params={"splits": 10},
         summary="How sure a network is of each made picture, and how varied they are; no target is read.",
         shape=_MADE_COLOURED,
         value=f"float from 1, no unit, {_HIGHER}", formula="exp(mean KL(p(class | picture) || p(class)))",

@@ -62,6 +62,16 @@ def target_first(inner: torchmetrics.Metric, given: Given) -> None:
     inner.update(given.target, given.preds)
 
 
+def predictions_only(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over what was made; there is no right one."""
+    inner.update(given.preds)
+
+
+def unit_predictions_only(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over what was made, cut to [0, 1] as a file of it would be."""
+    inner.update(given.preds.clamp(0, 1))
+
+
 def plainly(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     """Call the constructor."""
     made: torchmetrics.Metric = cls(**arguments)

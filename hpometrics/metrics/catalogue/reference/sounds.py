@@ -9,8 +9,7 @@ import torchmetrics
 from ....objective import MAXIMIZE
 from ...features import AUDIO
 from .packing import Given
-from .pictures import predictions_only
-from .row import Row, row_by_row
+from .row import Row, predictions_only, row_by_row
 
 _DB = "float in (-inf, inf), in decibels, higher is better"
 _SPEAKERS = "preds, target: (N, speakers, samples) float."

@@ -24,11 +24,13 @@ from ...statistics.kept import SUM, Kept, Taken
 from ...statistics.statistic import Statistic
 from ..extras import check_finite
 from .packing import Given, given_by, pack, unpack
+from .picture_range import check_range, range_rule
 from .row import Row
 from .states import read_states, write_states
 
 _REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)  # what torchmetrics raises
 _MEANINGLESS = re.compile(r"meaningless|[Nn]o (positive|negative)")
+_BEYOND = f"{SUM}beyond the range"
 _FACTS = ("num_classes", "num_labels", "num_outputs")
 
 
@@ -146,9 +148,14 @@ class Reference(Metric):
                 raise MetricInputError(f"{self.name}: the target has {len(batch)} rows, {name} {len(value)}")
             if name in given.extras and isinstance(value, Tensor):
                 check_finite(self, name, value)
-        if batch.feature.type == IMAGE:
-            check_range(self.row, self.params, given)
         return given
+
+    def _beyond(self, batch: Outputs) -> Taken:
+        """How many kinds of pictures of a batch are wider than the range that is read; `compute` reads it."""
+        if batch.feature.type != IMAGE:
+            return {}
+        found = check_range(self.row, self.params, batch)
+        return {} if found is None else {_BEYOND: found}
 
     def _refusing(self, batch: Outputs) -> torchmetrics.Metric:
         """Feed the class one batch.
@@ -169,14 +176,16 @@ class Reference(Metric):
             raise MetricInputError(f"{self.name} refused the batch: {_first_line(err)}") from err
 
     def _tried(self, batch: Outputs) -> Taken:
+        beyond = self._beyond(batch)
         self._refusing(batch)
-        return {f"{SUM}rows": number(len(batch), batch.target, torch.int64)}
+        return {**beyond, f"{SUM}rows": number(len(batch), batch.target, torch.int64)}
 
     def _states_of(self, batch: Outputs) -> Taken:
+        beyond = self._beyond(batch)
         inner = self._refusing(batch)
         classes = self._inner[0][0]
         shown = {} if classes is None else {"classes": number(classes, batch.target, torch.int64).view(1)}
-        return {**shown, **read_states(inner, self.row.wide)}
+        return {**shown, **beyond, **read_states(inner, self.row.wide)}
 
     def _measured(self) -> torchmetrics.Metric:
         """The class, in the state of everything measured."""
@@ -191,6 +200,9 @@ class Reference(Metric):
         return inner
 
     def _why_void(self) -> str | None:
+        checked = self.statistic(Kept, "states" if self.row.keeps == "states" else "tried").tensors
+        if _BEYOND in checked and bool(checked[_BEYOND]):
+            return f"{range_rule(self.row, self.params)}, and some were of a wider range"
         if self.row.void is None:
             return None
         return self.row.void(unpack(self.statistic(Kept, "rows").tensors), self.params)
@@ -263,24 +275,6 @@ def _counted_classes(given: Given, output: OutputFeature) -> int | None:
 def _device_of(given: Given) -> torch.device:
     found = next((x for x in (given.preds, given.target) if isinstance(x, Tensor)), None)
     return torch.device("cpu") if found is None else found.device
-
-
-def check_range(row: Row, params: Mapping[str, Any], given: Given) -> None:
-    """Refuse pictures of whole numbers beyond the largest value that a metric reads.
-
-    Raises:
-        MetricInputError: naming their largest value.
-    """
-    highest = params.get("data_range", row.highest)
-    for pixels in (given.preds, given.target):
-        if highest is None or not isinstance(pixels, Tensor) or pixels.is_floating_point():
-            continue
-        top = pixels.amax().item() if pixels.numel() else 0
-        if top > highest:
-            hint = f"say {row.name}(data_range=255)" if "data_range" in params else "divide them by 255"
-            raise MetricInputError(
-                f"{row.name} reads pictures from 0 to {highest}, got whole numbers up to {top}; {hint}"
-            )
 
 
 def _cast(given: Given, wide: bool, signals: bool) -> Given:
