@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hpometrics import Category, MetricCollection
-from hpometrics.metrics.devices import number, sent
+from hpometrics.metrics.devices import number, runs_ahead, sent
 from hpometrics.metrics.statistics.tally import tally
 from hpometrics.testing import away, waits_of
 
@@ -155,12 +155,38 @@ def test_a_batch_goes_away():
     assert batch["target"].device.type == "meta" and batch["texts"] == ["a"]
 
 
-def test_what_is_sent_starts_in_pinned_memory(monkeypatch):
-    """From pageable memory a copy is waited for; what is on a device already is left there."""
-    pinned = []
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor) or tensor)
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: (device.type, how))
+@pytest.fixture
+def copies(monkeypatch):
+    """Copies that would be made: from which tensor, to which kind of device, and how."""
+    made = []
+
+    def to(tensor, device, **how):
+        made.append((tensor, torch.device(device).type, how.get("non_blocking", False)))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    return made
+
+
+def test_what_is_sent_starts_in_pinned_memory(monkeypatch, copies):
+    """From pageable memory a copy is waited for; memory of its own, as the caller may write into a tensor."""
+    own = torch.empty(2)
+    monkeypatch.setattr(torch, "empty_like", lambda tensor, pin_memory: own if pin_memory else None)
+    sent(torch.ones(2), "cuda")
+    ((start, kind, at_once),) = copies
+    assert start is own and own.tolist() == [1, 1] and kind == "cuda" and at_once
+
+
+@pytest.mark.parametrize(("tensor", "device"), [(torch.ones(2), "cpu"), (SCORES, "cuda"), (SCORES, "meta")])
+def test_what_is_there_is_not_sent(tensor, device, copies):
+    """A copy on the host is done at once, and one between devices is theirs."""
+    sent(tensor, device)
+    ((start, _, at_once),) = copies
+    assert start is tensor and not at_once
+
+
+def test_a_device_that_reads_the_host_later_is_waited_for(copies):
+    """MPS would read memory that is free by then, and its numbers would be others."""
     ones = torch.ones(2)
-    assert sent(ones, "cuda") == ("cuda", {"non_blocking": True}) and pinned == [ones]
-    assert sent(ones, "mps") == ("mps", {"non_blocking": True}) and len(pinned) == 1
-    assert sent(ones, "cpu") == ("cpu", {}) and sent(SCORES, "cuda") == ("cuda", {}) and len(pinned) == 1
+    sent(ones, "mps")
+    assert copies == [(ones, "mps", False)] and not runs_ahead("mps") and runs_ahead("cuda")
