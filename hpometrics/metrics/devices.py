@@ -15,14 +15,22 @@ def on_host(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu"
 
 
+def runs_ahead(device: torch.device | str) -> bool:
+    """Whether the host need not wait for a copy to the device.
+
+    MPS reads the memory of the host when its turn comes, though it may hold something else by then.
+    """
+    return torch.device(device).type != "mps"
+
+
 def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Return the tensor on a device, without waiting where it comes from the host."""
+    """Return the tensor on a device, without waiting for a copy of the host's, which its owner may change."""
     device = torch.device(device)
     if device.type == "cpu" or not on_host(tensor):
         return tensor.to(device)
-    if device.type == "cuda":
-        tensor = tensor.pin_memory()  # which torch holds until the copy is done
-    return tensor.to(device, non_blocking=True)
+    if device.type == "cuda":  # from memory that torch holds until the copy is done, which nobody writes into
+        tensor = torch.empty_like(tensor, pin_memory=True).copy_(tensor)
+    return tensor.to(device, non_blocking=runs_ahead(device))
 
 
 def number(value: float, like: Tensor, dtype: torch.dtype) -> Tensor:

@@ -274,8 +274,9 @@ def _greedy(own: Tensor, alpha: float, depth: int) -> Tensor:
     """Take the item that adds the most, so many times; `own` is (rows, items, features)."""
     row = torch.arange(len(own), device=own.device)
     left, added = own.new_ones(len(own), own.shape[2]), own.new_zeros(len(own), depth)
+    nothing = own.new_zeros(())  # a number that is put in places of a device comes from the host
     for place in range(min(depth, own.shape[1])):
         added[:, place], best = torch.einsum("rif,rf->ri", own, left).max(1)
         left = torch.where(own[row, best] > 0, left * (1 - alpha), left)
-        own[row, best] = 0
+        own[row, best] = nothing
     return added

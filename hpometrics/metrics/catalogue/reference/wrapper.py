@@ -16,7 +16,7 @@ import torchmetrics
 from torch import Tensor
 
 from ....exceptions import MetricInputError, missing_extra
-from ...devices import number
+from ...devices import number, runs_ahead
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, OutputFeature
 from ...metric import Metric
 from ...outputs import Outputs
@@ -119,7 +119,7 @@ class Reference(Metric):
             self._inner = [(classes, self.build(classes))]
         inner = self._inner[0][1]
         if inner.device != device:
-            inner.to(device, non_blocking=True)
+            inner.to(device, non_blocking=runs_ahead(device))
         inner.reset()
         return inner
 
