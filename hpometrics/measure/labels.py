@@ -103,7 +103,7 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
         if output.type == BINARY:
             _check_zero_or_one(source, roles, {int(float(word)) for word in numbered} - {ignored})
         return Labels(ignored=ignored)
-    words = sorted(word for word in every if word and (ignored is None or _number(word) != ignored))
+    words = sorted(word for word in every if word and _not_ignored(word, ignored))
     numbers = [_number(word) for word in words]
     if None not in numbers and output.type == CATEGORY:
         raise PredictionsError(
@@ -189,7 +189,7 @@ def _binary_order(
     """Order the two labels of a binary output so that the label of the one column is class 1."""
     if len(suffixes) == 2:
         return tuple(sorted(suffixes))
-    words = {word for word in _words(source, roles) if word} - {*suffixes, str(ignored)}
+    words = {word for word in _words(source, roles) if word and _not_ignored(word, ignored)} - set(suffixes)
     if len(suffixes) > 1 or len(words) > 1:
         raise PredictionsError(
             f"{source.path}: a binary output has two labels, got {', '.join(sorted({*words, *suffixes})[:6])}"
@@ -245,6 +245,10 @@ def _text(value: Any) -> str:
 def _number(word: str) -> int | None:
     """Give the whole number that a text is; None if it is none."""
     return int(float(word)) if _WHOLE.match(word) else None
+
+
+def _not_ignored(word: str, ignored: int | None) -> bool:
+    return ignored is None or _number(word) != ignored
 
 
 def _class(word: str, ignored: int | None) -> int | None:

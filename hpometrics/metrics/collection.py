@@ -71,7 +71,7 @@ class MetricCollection:
     ) -> None:
         if isinstance(metrics, str):
             raise MetricNameError(f"a collection takes a list of metrics; write [{metrics!r}]")
-        if isinstance(metrics, Mapping) or not isinstance(metrics, Iterable):
+        if not isinstance(metrics, Iterable):
             raise MetricInputError(f"a collection takes a list of metrics, got {type(metrics).__name__}")
         feature = None if output is None else parse_feature(output)
         self._metrics = _by_name(metric_of(metric, feature) for metric in expand(metrics, feature))

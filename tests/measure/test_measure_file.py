@@ -343,6 +343,18 @@ def test_what_does_not_count_beside_labels_in_words(tmp_path):
         values(path, "category(ignore_index=1)", ("accuracy",))
 
 
+def test_a_label_may_be_called_none(tmp_path):
+    """Of a binary output whose one column is named by its label, the other label is found in the cells."""
+    for output, cells in (
+        ("binary", ["None", "Some"]),
+        ("binary(ignore_index=-1)", ["None", "Some", "-1", None]),
+    ):
+        columns = {"target": cells, "probability_Some": [0.2, 0.9, 0.5, 0.5][: len(cells)]}
+        measured = measure_file(Request(write(tmp_path / "x.csv", columns), output, ("accuracy",)))
+        assert (measured.labels, measured.rows) == (("None", "Some"), {"all": 2})
+        assert measured.values["all"][0].number == 1
+
+
 def test_an_empty_label_of_a_set_is_not_known(tmp_path):
     """As -1 is; a row without any counts for nothing."""
     columns = {"target_a": [1, None, None], "target_b": [0, 1, None], "prediction_a": [1, 0, 0]}
