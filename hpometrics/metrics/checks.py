@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
 from .derivations import class_dim
+from .devices import on_host
 from .features import (
     BINARY,
     CATEGORY,
@@ -230,8 +231,7 @@ def _finite(values: Tensor, name: str) -> Check:
         first = int(bad.reshape(-1).nonzero()[0])
         return f"{name} hold {int(bad.sum())} values that are nan or infinite, the first at position {first}"
 
-    on_host = values.device.type == "cpu"
-    if on_host and math.isfinite(values.sum().item()):  # one cheap pass; an overflow is looked at again
+    if on_host(values) and math.isfinite(values.sum().item()):  # in one pass; an overflow is looked at again
         return Check(False, rule, explain)
     return Check(read((~values.isfinite()).any()), rule, explain, NonFiniteError)
 
@@ -310,7 +310,7 @@ def _ignoring_hint(feature: OutputFeature, low: float) -> str:
 
 def read(value: Tensor) -> Any:
     """On the CPU the plain number, which compares faster; on a device the tensor, which does not wait."""
-    return value.item() if value.device.type == "cpu" else value
+    return value.item() if on_host(value) else value
 
 
 def _top_label(batch: Outputs) -> int | None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from .devices import on_host
 from .features import (
     BINARY,
     CATEGORY,
@@ -111,7 +112,7 @@ def probabilities_of(batch: Outputs) -> Tensor:
 
 def exponential(values: Tensor) -> Tensor:
     """The exponential; on the CPU by NumPy: torch wakes every thread for it, however small the batch."""
-    return torch.from_numpy(np.exp(values.numpy())) if values.device.type == "cpu" else values.exp()
+    return torch.from_numpy(np.exp(values.numpy())) if on_host(values) else values.exp()
 
 
 def predictions_of(batch: Outputs) -> Tensor:
@@ -127,7 +128,7 @@ def predictions_of(batch: Outputs) -> Tensor:
 
 def _largest(scores: Tensor, dim: int) -> Tensor:
     """Where the largest score is, the first of equals; NumPy finds it up to ten times faster."""
-    if scores.device.type != "cpu":
+    if not on_host(scores):
         return scores.argmax(dim)
     return torch.from_numpy(scores.numpy().argmax(dim))
 
@@ -162,7 +163,7 @@ def decided_of(batch: Outputs) -> Decided:
     counted = batch.counted
     if weight is not None:
         weight = weight.view(-1, *[1] * (target.ndim - 1)).expand(target.shape)
-    if target.device.type == "cpu":
+    if on_host(target):
         return Decided(target[counted], preds[counted], None if weight is None else weight[counted])
     weight = counted.double() if weight is None else weight * counted
     return Decided(target.where(counted, 0).flatten(), preds.flatten(), weight.flatten())
@@ -208,7 +209,7 @@ def log_probabilities_of(batch: Outputs) -> Tensor:
         probabilities = batch.probabilities
         return probabilities.clamp(min=torch.finfo(probabilities.dtype).eps).log()
     logits = batch.logits
-    if logits.ndim == 2 and logits.shape[1] <= _SHORT and logits.device.type == "cpu":
+    if logits.ndim == 2 and logits.shape[1] <= _SHORT and on_host(logits):
         return _log_softmax_by_column(logits)
     return logits.log_softmax(class_dim(batch.feature))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 def on_host(tensor: Tensor) -> bool:
     """Whether a value of the tensor can be read without waiting for a device."""
-    return tensor.device.type == "cpu"
+    return tensor.is_cpu
 
 
 def runs_ahead(device: torch.device | str) -> bool:

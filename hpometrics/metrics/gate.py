@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
 from .checks import Check, check_shapes, value_checks
+from .devices import on_host
 from .features import BINARY, CATEGORY
 from .outputs import Outputs
 from .ranking.batch import RankingBatch
@@ -78,7 +79,7 @@ class Gate:
         batch = self._counting(batch)
         if not len(batch):
             return None
-        if batch.target.device.type != "cpu":
+        if not on_host(batch.target):
             self._gather(_checks(batch))
             return batch
         bad = next((check for check in _checks(batch) if check.bad), None)
@@ -135,7 +136,7 @@ def _checks(batch: Outputs) -> Iterator[Check]:
 
 def _only(batch: Outputs, keep: Tensor) -> Outputs:
     """The rows to be kept; on a device, where counting them would wait, the others get weight 0."""
-    if keep.device.type != "cpu":
+    if not on_host(keep):
         return batch.masked(keep)
     return batch if bool(keep.all()) else batch.rows(keep)
 

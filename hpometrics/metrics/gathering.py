@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .autograd import without_autograd
+from .devices import on_host
 from .features import CATEGORY, LOGITS
 from .joining import Joining
 from .likeness import Likeness, Part, part_of
@@ -141,7 +142,7 @@ class Gathering:
 
     def _begin(self, batch: Outputs) -> None:
         """Note what the batches to be gathered are like; nothing of this one stays alive."""
-        if batch.kind is None or batch.target.device.type != "cpu":
+        if batch.kind is None or not on_host(batch.target):
             return
         elements = _JOINED if torch.get_num_threads() == 1 else _ALONE
         self._most = max(1, elements * len(batch) // max(1, batch.elements))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .checks import labels_of
+from .devices import on_host
 from .features import PROBABILITIES
 from .outputs import Outputs
 
@@ -47,7 +48,7 @@ class Likeness:
     @classmethod
     def of(cls, batch: Outputs) -> Likeness | None:
         """Return that of a batch; None if the next one must be looked at closely whatever it is like."""
-        plain = batch.kind is not None and batch.weight is None and batch.target.device.type == "cpu"
+        plain = batch.kind is not None and batch.weight is None and on_host(batch.target)
         ignores = getattr(batch.feature, "ignore_index", None) is not None
         if not plain or ignores or PROBABILITIES in batch.given:
             return None
@@ -71,7 +72,7 @@ class Likeness:
         rows = 0
         for name, dtype, width, top in self._tensors:
             tensor = named[name]
-            if type(tensor) is not Tensor or tensor.dtype != dtype or not tensor.is_cpu:
+            if type(tensor) is not Tensor or tensor.dtype != dtype or not on_host(tensor):
                 return []
             if tensor.layout is not torch.strided or tensor.is_neg():
                 return []

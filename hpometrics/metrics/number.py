@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from .devices import on_host
 
 Number: TypeAlias = int | float | Tensor
 """An int is exact however large its sum becomes; a tensor is 0-dimensional, int64 or float64, on a device."""
@@ -49,7 +50,7 @@ def column(given: Any, what: str) -> list[Any]:
             f"{what} has a number per row, shape (N,); got shape {tuple(given.shape)}; "
             "values with a mask are for `AverageMetric.from_mask`"
         )
-    if isinstance(given, Tensor) and given.device.type != "cpu":
+    if isinstance(given, Tensor) and not on_host(given):
         return list(given.detach().unbind())
     if isinstance(given, (Tensor, np.ndarray)):
         return list(given.tolist())
@@ -100,7 +101,7 @@ def _kept(value: Tensor) -> Number:
 
     On the CPU it is read at once, since nothing has to wait there: Python's ints are exact beyond int64.
     """
-    if value.device.type == "cpu":
+    if on_host(value):
         read: int | float = value.item()
         return int(read) if value.dtype == torch.bool else read
     return value.to(_precision(value), copy=True)

@@ -28,7 +28,7 @@ from .derivations import (
     underivable,
     widen,
 )
-from .devices import sent
+from .devices import on_host, sent
 from .features import (
     LOGITS,
     PREDICTIONS,
@@ -454,7 +454,7 @@ def _computable(tensor: Tensor, name: str) -> Tensor:
             f"{name} holds numbers of the type {dtype}, which cannot be measured; pass {hint}"
         )
     signed = tensor.long()
-    if tensor.dtype is torch.uint64 and tensor.is_cpu and (signed < 0).any():
+    if tensor.dtype is torch.uint64 and on_host(tensor) and (signed < 0).any():
         raise MetricInputError(
             f"{name} holds whole numbers below 2**63, got {int(signed[signed < 0][0]) + 2**64}; "
             "number labels from 0, and give larger numbers as float64"

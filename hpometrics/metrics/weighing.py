@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
-from .devices import number, sent
+from .devices import number, on_host, sent
 from .likeness import FEW
 from .statistics.mean import Sums
 
@@ -127,7 +127,7 @@ def _check_rows(value: Tensor, rows: int, name: str) -> None:
 
 def _counted(value: Tensor, rows: int) -> Sums:
     """The sum and the number of values that weigh 1 each; a few numbers are added up faster as a list."""
-    if not value.is_cpu:
+    if not on_host(value):
         count = number(value.numel() if value.ndim else rows, value, torch.float64)
         return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
     if not value.ndim:
@@ -154,6 +154,6 @@ def _checked(weight: Tensor, value: Tensor, name: str) -> Tensor:
             f"{name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}"
         )
     share = weight.double() if value.ndim else weight.sum(dtype=torch.float64)
-    if share.device.type == "cpu" and not bool(((weight >= 0) & weight.isfinite()).all()):
+    if on_host(share) and not bool(((weight >= 0) & weight.isfinite()).all()):
         raise MetricInputError(f"{name}: a weight is a finite number from 0, got {weight.tolist()}"[:300])
     return share

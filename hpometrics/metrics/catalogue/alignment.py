@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from ...exceptions import MetricInputError, MetricNameError
 from ...objective import MINIMIZE
+from ..devices import on_host
 from ..features import LOGITS, SEQUENCE, TEXT, OutputFeature
 from ..metric import MeanMetric
 from ..outputs import Outputs, as_tensor
@@ -63,7 +64,7 @@ class CTC(MeanMetric):
         return loss / count.clamp(min=1)
 
     def _check(self, target: Tensor) -> None:
-        if target.device.type != "cpu":
+        if not on_host(target):
             return
         if bool((target == self.blank).any()):
             raise MetricInputError(f"{self.name}: a target holds the blank, {self.blank}, which is no label")
@@ -76,7 +77,7 @@ class CTC(MeanMetric):
             return torch.full((rows,), steps, device=target.device)
         lengths = as_tensor(given).long()
         if lengths.shape != (rows,) or (
-            lengths.device.type == "cpu" and not bool(((lengths > 0) & (lengths <= steps)).all())
+            on_host(lengths) and not bool(((lengths > 0) & (lengths <= steps)).all())
         ):
             raise MetricInputError(f"{self.name} reads lengths= of shape ({rows},), each in 1..{steps}")
         return lengths

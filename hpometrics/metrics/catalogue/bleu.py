@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MAXIMIZE
+from ..devices import on_host
 from ..features import PREDICTIONS, TEXT, OutputFeature
 from ..metric import Metric
 from ..outputs import Outputs
@@ -74,7 +75,7 @@ class SentenceBleu(TextMetric):
 
     def contribution(self, batch: Outputs) -> Sums:
         """Sum them; plain numbers do where no row is weighed."""
-        if batch.weight is not None or not batch.target.is_cpu:
+        if batch.weight is not None or not on_host(batch.target):
             return super().contribution(batch)
         return float(sentence_bleus(batch)[:, self.order - 1].sum()), float(len(batch))
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...exceptions import MetricNameError
 from ...objective import MINIMIZE
+from ..devices import on_host
 from ..features import BINARY, CATEGORY, PROBABILITIES, SET
 from ..metric import MeanMetric, Metric
 from ..outputs import Outputs
@@ -86,7 +87,7 @@ class Brier(MeanMetric):
 
 def _norm(values: Tensor) -> Tensor:
     """The sum of squares of each row in float64; NumPy widens a few at a time, torch all before it adds."""
-    if values.device.type != "cpu":
+    if not on_host(values):
         return values.square().sum(1, dtype=torch.float64)
     squares = np.square(values.numpy())
     return torch.from_numpy(np.add.reduce(squares, axis=1, dtype=np.float64))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ...objective import MAXIMIZE, MINIMIZE
+from ..devices import on_host
 from ..features import PREDICTIONS, VECTOR, OutputFeature
 from ..metric import MeanMetric
 from ..outputs import Outputs
@@ -32,7 +33,7 @@ class DistributionMean(ErrorMean):
         """Refuse rows that are no distribution, scale the rest to sum to 1, and measure each."""
         pair = columns(batch)[:2]
         sums = pair.sum(-1, keepdim=True)
-        if pair.device.type == "cpu" and bool((pair < 0).any() | ((sums - 1).abs() > _SLACK).any()):
+        if on_host(pair) and bool((pair < 0).any() | ((sums - 1).abs() > _SLACK).any()):
             raise MetricInputError(
                 f"{self.name} reads rows of probabilities from 0 that sum to 1, got values from "
                 f"{pair.min():.3g} and sums from {sums.min():.3g} to {sums.max():.3g}"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, NonFiniteError
+from ..devices import on_host
 from ..metric import Metric
 from ..outputs import Outputs, as_tensor
 from ..statistics.moments import columns
@@ -85,7 +86,7 @@ def check_finite(metric: Metric, name: str, values: Tensor) -> None:
     Raises:
         NonFiniteError: it holds nan or infinite numbers.
     """
-    if values.device.type == "cpu" and not bool(values.isfinite().all()):
+    if on_host(values) and not bool(values.isfinite().all()):
         raise NonFiniteError(f"{metric.name}: {name}= holds values that are nan or infinite")
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError, NonFiniteError
 from ...objective import MINIMIZE
+from ..devices import on_host
 from ..features import FEATURES, LOGITS, PREDICTIONS, RANKING, SEQUENCE, TEXT, OutputFeature
 from ..metric import MeanMetric
 from ..outputs import Outputs, as_tensor
@@ -60,7 +61,7 @@ class Loss(MeanMetric):
             raise MetricInputError(
                 f"{self.name} reads loss= as one value or one a row, got shape {tuple(values.shape)}"
             )
-        if values.device.type == "cpu" and not bool(values.isfinite().all()):
+        if on_host(values) and not bool(values.isfinite().all()):
             raise NonFiniteError(f"{self.name}: loss= holds values that are nan or infinite")
         return values
 
@@ -157,7 +158,7 @@ class PoissonNLL(ErrorMean):
     def measure(self, batch: Outputs) -> Tensor:
         """Refuse, on the CPU, what is no rate and no count, then measure."""
         preds, target, _ = columns(batch)
-        if preds.device.type == "cpu" and (target.min() < 0 or (not self.log_input and preds.min() < 0)):
+        if on_host(preds) and (target.min() < 0 or (not self.log_input and preds.min() < 0)):
             raise MetricInputError(
                 f"{self.name} reads {'' if self.log_input else 'rates and '}counts from 0, got predictions "
                 f"from {preds.min():.3g} and targets from {target.min():.3g}"

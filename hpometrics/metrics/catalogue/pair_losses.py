@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError, MetricNameError
 from ...objective import MINIMIZE
+from ..devices import on_host
 from ..features import NUMBER, VECTOR, OutputFeature
 from ..metric import Metric
 from ..outputs import Outputs
@@ -216,7 +217,7 @@ def check_sides(metric: Metric, values: Tensor, what: str) -> None:
     Raises:
         MetricInputError: naming what came.
     """
-    if values.device.type == "cpu" and not bool((values.abs() == 1).all()):
+    if on_host(values) and not bool((values.abs() == 1).all()):
         raise MetricInputError(
             f"{metric.name} reads {what} of -1 and 1, got values from {values.min():g} to {values.max():g}"
         )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ...objective import MINIMIZE
+from ..devices import on_host
 from ..features import OutputFeature
 from ..registry import register_metric
 from .extras import ExtraMean
@@ -80,7 +81,7 @@ class GaussianMean(ExtraMean):
 
     def checked_scale(self, scale: Tensor) -> Tensor:
         """Refuse, on the CPU, a spread of 0 or less."""
-        if scale.device.type == "cpu" and bool((scale <= 0).any()):
+        if on_host(scale) and bool((scale <= 0).any()):
             raise MetricInputError(f"{self.name} reads a scale above 0, got {scale.min():.3g}")
         return scale
 

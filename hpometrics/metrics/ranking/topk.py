@@ -13,6 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..devices import on_host
+
 _GROUP = 16  # columns in a group at least; from 6 to 16 the time is the same
 _LONG = 8  # a row with more candidates than so many times k is sorted on its own
 _LOWEST = np.finfo(np.float32).min
@@ -32,7 +34,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         Their values (rows, k), -inf behind the end of a list, and columns (rows, k) int64, -1 there.
     """
     depth = min(k, scores.shape[1])
-    if scores.device.type != "cpu":
+    if not on_host(scores):
         values, columns = _ended(*_by_torch(scores, depth))
     elif scores.dtype is torch.float32:
         values, columns = _in_two_steps(scores.contiguous(), depth)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..devices import on_host
 from .scores import Scores
 
 Values = npt.NDArray[np.floating[Any]]
@@ -43,7 +44,7 @@ class Stretch(NamedTuple):
 def can_be_apart(scores: Scores) -> bool:
     """Whether its columns can: scores on the CPU of a few classes whose rows count alike, none left out."""
     alike = scores.weight is None and not scores.has_gaps
-    return scores.classes <= FEW and alike and scores.filled[0][0].device.type == "cpu"
+    return scores.classes <= FEW and alike and on_host(scores.filled[0][0])
 
 
 class Apart:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..devices import on_host
 from .apart import Apart, Stretch, Values, can_be_apart
 from .ascending import Ascending, Counted, Weighed, ascending_columns, ascending_pooled, is_sorted
 from .scores import Scores
@@ -140,7 +141,7 @@ def _tensor(areas: Areas | list[Areas]) -> Tensor:
 def _places(every: Tensor, positive: Tensor, start: int) -> Places:
     """The places of some positives, from the `start`-th on."""
     some = positive[start : start + _AT_ONCE]
-    if every.device.type != "cpu":
+    if not on_host(every):
         left, right = (torch.searchsorted(every, some, side=side) for side in ("left", "right"))
         return Places(left, right, torch.searchsorted(positive, some))
     column, needles = every.numpy(), some.numpy()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..devices import on_host
 from .apart import FEW
 from .scores import UNKNOWN, Scores, Stored
 
@@ -81,7 +82,7 @@ def ascending_pooled(scores: Scores) -> Ascending:
 
 def sort(values: Tensor) -> Tensor:
     """Sort the last dimension; on the CPU in place, by NumPy, whose vectorised sort is many times faster."""
-    if values.device.type != "cpu":
+    if not on_host(values):
         return values.sort(-1).values
     values.numpy().sort(-1)
     return values
@@ -89,7 +90,7 @@ def sort(values: Tensor) -> Tensor:
 
 def places_in_order(values: Tensor) -> Tensor:
     """The places of the values from the least to the largest."""
-    if values.device.type != "cpu":
+    if not on_host(values):
         return values.argsort()
     return torch.from_numpy(np.argsort(values.numpy()))
 
@@ -149,7 +150,7 @@ def _positive_of(own: Scores) -> Callable[[int, Tensor], Tensor]:
 def _flagged(column: Tensor, flags: list[Tensor]) -> Tensor:
     """The scores whose flag is 1; chunk by chunk, or the places of all would be held beside them."""
     parts = torch.split(column, [len(part) for part in flags])
-    if column.device.type != "cpu":
+    if not on_host(column):
         return torch.cat([part[flag.bool()] for part, flag in zip(parts, flags, strict=True)])
     own = [flag.view(torch.bool).numpy() for flag in flags]
     ends = np.cumsum([np.count_nonzero(flag) for flag in own])
@@ -160,6 +161,6 @@ def _flagged(column: Tensor, flags: list[Tensor]) -> Tensor:
 
 
 def _stable_order(labels: Tensor) -> Tensor:
-    if labels.device.type != "cpu":
+    if not on_host(labels):
         return labels.argsort(stable=True)
     return torch.from_numpy(labels.numpy().argsort(kind="stable"))  # a radix sort of 16-bit labels

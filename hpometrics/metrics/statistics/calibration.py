@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..derivations import exponential
+from ..devices import on_host
 from ..features import BINARY, SET
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
@@ -100,7 +101,7 @@ def _confidence_of_labels(batch: Outputs) -> Confidence:
     """Every label that is known; on a device, where dropping the others would wait, these get weight 0."""
     sure, right, known = batch.probabilities, batch.outcome, batch.known
     weight = batch.column_weight(right.shape[1])
-    if known is None or not known.is_cpu:
+    if known is None or not on_host(known):
         return Confidence(sure.flatten(), right.flatten(), None if weight is None else weight.flatten())
     return Confidence(
         sure[known], right[known], None if batch.weight is None or weight is None else weight[known]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..checks import MOST_CLASSES
+from ..devices import on_host
 from ..features import BINARY, SET, OutputFeature
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
@@ -81,7 +82,7 @@ class Confusion(Statistic):
         """
         if batch.num_classes is not None and batch.feature.type != BINARY:
             refuse_other_width(batch, self._width)
-        if batch.target.device.type == "cpu":
+        if on_host(batch.target):
             _refuse_too_many(batch.block("num_classes", _num_classes))
 
     def update(self, batch: Outputs) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import on_host
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 
@@ -131,7 +132,7 @@ def _gathered(pairs: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
 
 def _coded(labels: Tensor) -> tuple[Tensor, Tensor]:
     """The different labels, ascending, and where each of the given ones stands among them."""
-    if labels.device.type != "cpu" or not len(labels):
+    if not on_host(labels) or not len(labels):
         return _unique(labels)
     low, high = (int(end) for end in labels.aminmax())
     if high - low >= _SPAN:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import on_host
 from ..outputs import Outputs
 from .moments import ERROR, check_width, columns
 from .statistic import Reduction, Statistic
@@ -41,7 +42,7 @@ def check_domain(batch: Outputs, power: float, reader: str) -> None:
     Raises:
         MetricInputError: naming what came and what to do.
     """
-    if batch.target.device.type != "cpu" or power == 0:
+    if not on_host(batch.target) or power == 0:
         return
     preds, target = columns(batch)[:ERROR]
     if preds.min() <= 0:

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from ..devices import on_host
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 
@@ -78,8 +79,8 @@ class WeightedMean(Statistic):
     def take(self, sums: Sums) -> None:
         """Add a weighted sum and its weight."""
         total, weight = sums
-        on_host = all(held.is_cpu for held in self._tensors.values())
-        if isinstance(total, Tensor) or isinstance(weight, Tensor) or not on_host:
+        here = all(map(on_host, self._tensors.values()))
+        if isinstance(total, Tensor) or isinstance(weight, Tensor) or not here:
             self.add(total=_as_state(total), weight=_as_state(weight))
             return
         before = self._numbers or [tensor.item() for tensor in self._tensors.values()] or [0.0, 0.0]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..devices import number
+from ..devices import number, on_host
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 
@@ -104,7 +104,7 @@ class Errors(Statistic):
         """
         check_width(batch, self._state.get("total"))
         logged = {"square_log": slice(0, ERROR), "square_log_clipped": slice(TARGET, ERROR)}
-        if self.params["measure"] not in logged or batch.target.device.type != "cpu":
+        if self.params["measure"] not in logged or not on_host(batch.target):
             return
         least = columns(batch)[logged[self.params["measure"]]].min()
         if least <= -1:

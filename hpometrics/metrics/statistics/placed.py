@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ..devices import sent
+from ..devices import on_host, sent
 from .tally import tally
 
 
@@ -46,7 +46,7 @@ def placed_between(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ..
 
 def _narrow(numbers: Tensor, most: int) -> Tensor:
     """A copy of numbers below this; on the host in 32 bits where these do, counted in half the time."""
-    dtype = torch.int32 if numbers.device.type == "cpu" and most < 2**31 else torch.int64
+    dtype = torch.int32 if on_host(numbers) and most < 2**31 else torch.int64
     return numbers.to(dtype, copy=True, memory_format=torch.contiguous_format)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..devices import on_host
 from .ascending import Ascending, Counted, ascending_column, ascending_pooled
 from .scores import Scores
 
@@ -87,7 +88,7 @@ def ranked_pooled(scores: Scores) -> Ranked:
 
 def places(ordered: Tensor, values: Tensor, side: Literal["left", "right"]) -> Tensor:
     """Where values belong in ascending ones; NumPy profits from values that ascend as well."""
-    if ordered.device.type != "cpu":
+    if not on_host(ordered):
         return torch.searchsorted(ordered, values, side=side)
     return torch.from_numpy(np.searchsorted(ordered.numpy(), values.numpy(), side=side))
 

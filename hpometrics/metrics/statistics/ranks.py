@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ..devices import on_host
 from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 from .tally import tally
@@ -47,7 +48,7 @@ def _true_rank(batch: Outputs) -> Tensor:
     scores, index = batch.scores, batch.index.unsqueeze(1)
     true = scores.gather(1, index)
     above = _counted(torch.gt, scores, true)
-    if scores.device.type == "cpu" and _counted(torch.eq, scores, true).amax() == 1:
+    if on_host(scores) and _counted(torch.eq, scores, true).amax() == 1:
         return above.long()
     before = torch.arange(scores.shape[1], device=scores.device) < index
     return above.long() + (scores == true).logical_and_(before).sum(1)  # of equals the lower index is first

@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..devices import on_host
 from ..outputs import Outputs, as_tensor
 from .moments import ERROR, check_width, columns
 from .statistic import Reduction, Statistic
@@ -51,7 +52,7 @@ class MaskedSquares(Statistic):
             raise MetricInputError(
                 f"unsup_loss reads mask= of shape {tuple(batch.target.shape)}, got {tuple(mask.shape)}"
             )
-        if mask.device.type == "cpu" and not bool(((mask == 0) | (mask == 1)).all()):
+        if on_host(mask) and not bool(((mask == 0) | (mask == 1)).all()):
             raise MetricInputError(
                 f"unsup_loss reads mask= of 0 and 1, got values up to {mask.abs().max():g}"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
 import pytest
@@ -22,18 +21,6 @@ from hpometrics.metrics.registry import all_entries
 from hpometrics.testing import away, subjects_of, waits_of
 
 ENTRIES = [entry for entry in all_entries(RANKING) if "reference" not in entry.path]
-
-
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """Call it, and every tensor is taken for one on a device, where nothing may be counted."""
-
-    def leave():
-        for name, module in list(sys.modules.items()):
-            if name.startswith("hpometrics.") and hasattr(module, "on_host"):
-                monkeypatch.setattr(module, "on_host", lambda tensor: False)
-
-    return leave
 
 
 def _dense(batch):
