@@ -48,7 +48,7 @@ def side_by_side(
         items, filled up with -1, or None.
 
     Raises:
-        MetricInputError: they do not have one entry per pair.
+        MetricInputError: they do not have one entry per pair, or are no numbers of their kind.
     """
     if scores is None or target is None:
         raise MetricInputError(
@@ -57,8 +57,12 @@ def side_by_side(
     grades, numbers = as_tensor(target, "target="), as_tensor(queries, "queries=")
     if numbers.is_floating_point() and numbers.numel():
         raise MetricInputError(f"queries are whole numbers, the query of each pair; got {numbers.dtype}")
+    if not scores.is_floating_point():
+        raise MetricInputError(f"scores of pairs are real numbers, got {scores.dtype}")
     numbers = numbers.long()
     ids = None if items is None else as_tensor(items, "items=")
+    if ids is not None and not ids.is_floating_point():  # floats are refused where items are read
+        ids = ids.long()
     given = [part for part in (scores, grades, numbers, ids) if part is not None]
     if any(part.ndim != 1 or len(part) != len(numbers) for part in given):
         told, shapes = ("scores", "target", "queries", "items"), [str(tuple(part.shape)) for part in given]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hpometrics import MetricCollection, MetricInputError, Ranking
+from hpometrics import MetricCollection, MetricInputError, Ranking, get_metric
 from hpometrics.metrics.ranking.queries import side_by_side
 
 
@@ -49,6 +49,23 @@ def test_what_is_no_pairs(given, text):
     """All three have one entry per pair."""
     with pytest.raises(MetricInputError, match=text):
         side_by_side(*given)
+
+
+@pytest.mark.parametrize("scores", [[3, 2, 1], [True, False, True]])
+def test_scores_of_pairs_are_real_numbers(scores):
+    """As those of rows: -inf fills these up."""
+    given = {"scores": torch.tensor(scores), "target": [1, 0, 1], "queries": [0, 0, 1]}
+    with pytest.raises(MetricInputError, match="scores of pairs are real numbers, got torch"):
+        get_metric("mrr", Ranking()).update(**given)
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int16])
+def test_items_of_pairs_are_whole_numbers_of_any_kind(kind):
+    """-1, which fills up a row, is an item of none of them."""
+    given = {"scores": torch.tensor([0.9, 0.5, 0.1]), "target": [0, 1, 1], "queries": [0, 0, 1]}
+    metric = get_metric("num_retrieved@2", Ranking(num_items=4))
+    metric.update(**given, items=torch.tensor([3, 1, 2], dtype=kind))
+    assert metric.compute() == 1.5
 
 
 @pytest.mark.parametrize("keyword", ["queries", "indexes"])
