@@ -172,7 +172,8 @@ def _of_entries(
     odd: Tensor | None,
 ) -> SparseRelevance:
     """Tell entries apart by their grades; what few metrics ask for is looked for when they do."""
-    wanted = torch.ones(1, dtype=torch.bool) if entries.grades is None else entries.grades > threshold
+    every = torch.ones(1, dtype=torch.bool, device=entries.items.device)
+    wanted = every if entries.grades is None else entries.grades > threshold
     left = None if void is None else entries.sizes == void
 
     def refused() -> SparseRelevance:

@@ -17,6 +17,7 @@ from hpometrics.metrics.ranking.checks import finite_rows, ranking_checks
 from hpometrics.metrics.ranking.factors import FactorScores
 from hpometrics.metrics.ranking.interactions import Interactions
 from hpometrics.metrics.ranking.padded import Padded
+from hpometrics.metrics.ranking.reading import _of_entries
 from hpometrics.metrics.registry import all_entries
 from hpometrics.testing import away, subjects_of, waits_of
 
@@ -160,6 +161,7 @@ def test_a_batch_is_ranked_once(given, ranked):
 
 
 HOST = torch.tensor([0, 0, 1, 1, 1, 2])
+PLACES = HOST.to("meta")
 PAIRS = {"scores": torch.rand(6).to("meta"), "target": torch.ones(6).to("meta")}
 
 
@@ -259,6 +261,16 @@ def test_drawn_candidates_are_the_same(elsewhere):
     elsewhere()
     there = RankingBatch(output, **given)
     assert torch.equal(there.items, here.items) and torch.equal(there.target, here.target)
+
+
+@pytest.mark.parametrize("void", [None, 0.0])
+def test_entries_of_a_device_are_told_apart_there(void):
+    """What is packed on a device is counted there, which is waited for, and meets nothing of the host."""
+    entries = Interactions(PLACES, PLACES)
+    made = []
+    _of_entries(entries, lambda _, **others: made.append(others["refused"]), 0.0, void, None)
+    (told,) = waits_of(made[0])
+    assert "nonzero" in told
 
 
 @pytest.mark.parametrize("keep", [[True, False, True], [False, True, False]])
