@@ -43,7 +43,6 @@ class Lists:
         self.grades, self.relevant = grades, relevant
         self.graded = graded
         self._best = best
-        self._cuts: dict[tuple[int, ...], Cut] = {}
 
     @classmethod
     def joined(cls, parts: Sequence[Lists]) -> Lists:
@@ -150,10 +149,8 @@ class Lists:
         return facts[self.items]
 
     def cut(self, cutoffs: tuple[int, ...]) -> Cut:
-        """Cut the lists at several k; the same cut is made once."""
-        if cutoffs not in self._cuts:
-            self._cuts[cutoffs] = Cut(self, cutoffs)
-        return self._cuts[cutoffs]
+        """Cut the lists at several k; it holds the lists, which do not hold it, so that both go at once."""
+        return Cut(self, cutoffs)
 
     def within(self, k: Tensor) -> Tensor:
         """Which places belong to a list of each k, (cutoffs, depth) bool."""

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
+import torch
 
+from hpometrics import MetricCollection, Ranking
+from hpometrics.metrics.features import RANKING
+from hpometrics.metrics.ranking.lists import Lists
+from hpometrics.metrics.ranking.relevance import DenseRelevance
+from hpometrics.metrics.registry import all_entries
+from hpometrics.testing import subjects_of
+
+OUTPUT = Ranking(num_items=4, user_groups=[0, 0, 1, 1])
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -74,3 +85,43 @@ def test_one_update_of_many_users_takes_little_beyond_its_scores(form, name):
         [sys.executable, "-c", SCRIPT, form, name], check=True, capture_output=True, text=True
     )
     assert float(found.stdout) < 60
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Relevance and lists of rows that were made and that somebody holds; no garbage is collected."""
+    found = weakref.WeakSet()
+
+    def noted(begin):
+        def begun(made, *args, **kwargs):
+            begin(made, *args, **kwargs)
+            found.add(made)
+
+        return begun
+
+    for kind in (DenseRelevance, Lists):
+        monkeypatch.setattr(kind, "__init__", noted(kind.__init__))
+    gc.disable()
+    yield lambda: [type(made).__name__ for made in found if isinstance(made, DenseRelevance) or len(made)]
+    gc.enable()
+
+
+@pytest.mark.parametrize("entry", [e for e in all_entries(RANKING) if "reference" not in e.path], ids=str)
+def test_a_batch_is_let_go_after_its_update(entry, held):
+    """Its target goes at once: the memory of an accelerator is full long before garbage is collected."""
+    subject = subjects_of(entry)[0]
+    metric = subject.make()
+    metric.update(**subject.draw(20))
+    assert "DenseRelevance" not in held()
+    metric.compute()
+    assert held() == []
+
+
+def test_lists_that_waited_are_let_go(held):
+    """With the batches of a collection, which joins them."""
+    metrics = MetricCollection(["ndcg@3", "map", "gini@3", "user_mad_ranking@3"], OUTPUT)
+    for form in (torch.eye(4), torch.eye(4) > 0, [[0], [1], [2], [3]]):
+        metrics.update(scores=torch.rand(4, 4), target=form, users=torch.arange(4))
+        assert "DenseRelevance" not in held()
+    metrics.compute()
+    assert held() == []
