@@ -46,6 +46,7 @@ CALLED_HERE = {name: _MEAN_AP for name in ("map", "m_ap", "mean_ap", "mean_avera
 """By lower case: names of metrics of some outputs, and what they mean where people write them of others."""
 
 _NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring", "euclidean_distances"}
+_COMBINED = re.compile(r"(?P<name>f1|eucdistance|hypervolume)\[(?P<parts>[^\[\]]+)\](?P<k>@\d+)?\Z")
 _F_SCORE = re.compile(r"f_?(?P<beta>[0-9]*\.[0-9]+)(?:_score)?\Z")
 
 
@@ -63,8 +64,19 @@ def also_called(word: str) -> str | None:
 
     >>> also_called("chrF++"), also_called("f1.5"), also_called("make_scorer"), also_called("gap")
     ('chrf(word_order=2)', 'fbeta(beta=1.5)', '', None)
+    >>> also_called("F1[nDCG, Recall]@10")  # as WarpRec writes it
+    'f_score(a=ndcg, b=recall)@10'
     """
     lower = word.lower()
+    if combined := _COMBINED.match(lower):
+        parts = [part.strip() for part in combined["parts"].split(",")]
+        return _combination(combined["name"], parts) + (combined["k"] or "")
     if score := _F_SCORE.match(lower):
         return f"fbeta(beta={float(score['beta']):g})"
     return "" if lower in _NO_METRICS else ALSO_CALLED.get(lower)
+
+
+def _combination(name: str, parts: list[str]) -> str:
+    if name == "f1":
+        return f"f_score({', '.join(f'{key}={part}' for key, part in zip('ab', parts, strict=False))})"
+    return f'{"euc_distance" if name == "eucdistance" else name}(metrics="{", ".join(parts)}")'

@@ -16,7 +16,15 @@ from .features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, ch
 from .groups import group_named, group_names
 from .names import MetricName, Scalar
 from .params import Param
-from .store import alias_meaning, alias_names, entries_of, load_plugins, metric_names, names_in_any_case
+from .store import (
+    alias_meaning,
+    alias_names,
+    all_entries,
+    entries_of,
+    load_plugins,
+    metric_names,
+    names_in_any_case,
+)
 
 _OF_A_CLASS = re.compile(r"class_(?P<index>\d+)_(?P<metric>[a-z]\w*)\Z")
 _SHORT = {"prec": "precision"}
@@ -24,6 +32,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TASKS = re.compile(r"(?:binary|multiclass|multilabel)_")
 _ENDS = re.compile(r"_(?:score|display|matrix)\Z")
 _SHORTEST_IN_ANY_CASE = 3  # `p` and `r` are names of much else than precision and recall
+_FEW = 5  # metrics that are named as those that take a parameter, at most
 _SHORTEST, _NEAR, _NEAR_OF_SHORT = 6, 0.75, 0.6  # how alike a word is that may have been meant
 
 
@@ -166,7 +175,7 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     known = {param.name: param for param in entry.params}
     for key in given:
         if key not in known:
-            hint = _of_the_output(key, entry) or suggestion(key, known)
+            hint = _of_the_output(key, entry) or suggestion(key, known) or _of_another(key, entry)
             takes = ", ".join(known) or "no parameters"
             raise MetricNameError(f"{entry} takes no {key!r}; it takes {takes}.{hint}".removesuffix("."))
     values = {key: known[key].check(value, str(entry)) for key, value in given.items()}
@@ -181,6 +190,19 @@ def _of_the_output(key: str, entry: MetricEntry) -> str:
     decides = entry.feature_type in (BINARY, SET) and entry.inputs is PREDICTIONS
     told = f"{entry.feature_type}(threshold=0.3)"
     return f" The threshold is that of the output, as in {told}" if key == "threshold" and decides else ""
+
+
+def _of_another(key: str, entry: MetricEntry) -> str:
+    """Name the metrics of the same output that take the parameter, where they are few."""
+    takes = [
+        other.name
+        for other in all_entries(entry.feature_type)
+        if key in (param.name for param in other.params)
+    ]
+    if not takes or len(takes) > _FEW:
+        return ""
+    *some, last = (f"{name}({key}=...)" for name in sorted(takes))
+    return f" It is a parameter of {', '.join(some)}{' and ' if some else ''}{last}"
 
 
 def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:

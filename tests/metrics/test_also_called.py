@@ -88,6 +88,37 @@ def test_a_name_of_elsewhere_leads_to_ours(written, meant):
         find_metric(written)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("F1[nDCG, Recall]@10", "f_score(a=ndcg, b=recall)@10"),
+        ("F1[Precision,MAP]@5", "f_score(a=precision, b=map)@5"),
+        ("EucDistance[nDCG, Recall]@5", 'euc_distance(metrics="ndcg, recall")@5'),
+        ("Hypervolume[nDCG, Recall, ARP]@5", 'hypervolume(metrics="ndcg, recall, arp", nadir="0, 0, 20")@5'),
+    ],
+)
+def test_a_combination_of_metrics_leads_to_ours(written, meant):
+    """As WarpRec writes it; what is told can be written, a point of three numbers aside."""
+    told_of = meant.replace(', nadir="0, 0, 20"', "")
+    with pytest.raises(MetricNameError, match=re.escape(f"Did you mean {told_of!r}?")):
+        find_metric(written, "ranking")
+    assert find_metric(meant, "ranking").entries
+
+
+def test_a_parameter_of_another_metric_leads_there():
+    """Where few metrics take it; where many do, as `k`, none is named."""
+    with pytest.raises(
+        MetricNameError, match=r"takes average, class\. It is a parameter of .*fbeta\(beta=...\)"
+    ):
+        find_metric("f1(beta=0.5)", "binary")
+    with pytest.raises(
+        MetricNameError, match=r"takes no parameters\. It is a parameter of huber\(delta=...\)$"
+    ):
+        find_metric("mae(delta=1)", "number")
+    with pytest.raises(MetricNameError, match=r"it takes no parameters$"):
+        find_metric("auc(k=3)", "ranking")
+
+
 @pytest.mark.parametrize("written", public_names())
 def test_every_public_name_of_elsewhere_leads_somewhere(written):
     """To a metric or group that there is; tools lead nowhere, rather than to a metric that looks alike."""
