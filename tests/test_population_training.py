@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import gc
+import time
 from typing import Any
 
 import pytest
+import ray
 import torch
 from ray import PlacementGroupID
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
@@ -11,6 +14,7 @@ from hpometrics import RayObjective
 from hpometrics.exceptions import NoFiniteValueError, RunError
 from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported
+from hpometrics.search.ray_backend import start_ray
 from hpometrics.search.record import TrialState
 from hpometrics.search.space import Float
 
@@ -24,10 +28,21 @@ PBT = {"pbt": {"mutate": ["lr"], "perturbation_interval": 2}}
 
 @pytest.fixture(autouse=True)
 def freed(ray_cluster):
-    """All of the cluster: Ray now and then keeps what a population waited for, and nothing else fits then."""
+    """All of the cluster: Ray now and then keeps what a population waited for, and nothing else fits then.
+
+    A trial that wants both CPUs would wait for good for the one that is kept; the next cluster has both.
+    """
+    gc.collect()  # an actor ends with its last handle
     for name, told in placement_group_table().items():
         if told["state"] != "REMOVED":
             remove_placement_group(PlacementGroup(PlacementGroupID.from_hex(name)))
+    patience = time.monotonic() + 30
+    while ray.available_resources().get("CPU") != 2:
+        if time.monotonic() > patience:
+            ray.shutdown()
+            start_ray(num_cpus=2, object_store_memory=80 * 2**20)
+            break
+        time.sleep(0.1)
 
 
 def make_train(checkpoints: bool = True) -> Any:
