@@ -19,6 +19,7 @@ from ..metrics.additive import (
     GlobalTimerMetric,
     SumMetric,
 )
+from ..metrics.devices import on_host
 from ..metrics.features import OutputFeature, Sequence, Text
 from ..metrics.places import ALL_TASKS
 from ..metrics.report import Report
@@ -216,7 +217,7 @@ def _rows_of(given: Mapping[str, Any]) -> int:
 
 def _sum_of(name: str, counts: Any, rows: int) -> tuple[Count, Count]:
     """Add up one count per row, and the rows above 0; on a device without waiting for it."""
-    if isinstance(counts, Tensor) and counts.device.type != "cpu":
+    if isinstance(counts, Tensor) and not on_host(counts):
         whole = not counts.is_floating_point() and not counts.is_complex() and counts.dtype is not torch.bool
         _check_count(name, counts, rows, whole)
         return counts.sum(), counts.count_nonzero()
@@ -241,6 +242,6 @@ def _labels_in(target: Any, output: OutputFeature | None) -> Count | None:
         return None
     if target.is_floating_point():
         return None
-    if target.device.type == "cpu":
+    if on_host(target):
         return int(np.count_nonzero(target.numpy() != output.ignore_index))
     return (target != output.ignore_index).sum()

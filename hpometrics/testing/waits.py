@@ -21,6 +21,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ..metrics.devices import on_host
+
 _READING = {
     "_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "cholesky", "linalg_eig", "linalg_matrix_exp",
     "linalg_pinv", "multinomial", "segment_reduce",
@@ -191,7 +193,7 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
 
 
 def _is_away(tensor: Tensor) -> bool:
-    return tensor.device.type != "cpu"
+    return not on_host(tensor)
 
 
 def _missing(err: BaseException | None) -> BaseException | None:

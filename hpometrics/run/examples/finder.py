@@ -11,6 +11,7 @@ import torch
 from ...exceptions import RunError
 from ...metrics.batches import batch_of
 from ...metrics.collection import MetricCollection
+from ...metrics.devices import on_host
 from ...metrics.gate import counting_rows
 from ...metrics.metric import Metric
 from ...metrics.outputs import Outputs
@@ -97,7 +98,7 @@ class Examples:
 
     def _batch(self, live: MetricCollection, tensors: Mapping[str, Any]) -> Outputs:
         batch = batch_of(live.output, **tensors)
-        stays = batch.target.is_cpu or is_at_hand(live[self._plan.metric])
+        stays = on_host(batch.target) or is_at_hand(live[self._plan.metric])
         return batch if stays else batch_of(live.output, **host(tensors))
 
     def _meters_of(self, feature: str | None, live: MetricCollection, batch: Outputs) -> list[Metric]:
