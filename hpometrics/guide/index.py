@@ -7,9 +7,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
+from pkgutil import iter_modules
 from typing import Any
 
-from ..metrics import store
+from ..metrics import catalogue, store
+from ..metrics.catalogue import reference
 from ..metrics.entry import MetricEntry, Observed
 from ..metrics.params import Param
 from .evidence import observe
@@ -26,9 +28,10 @@ _SCALARS = re.compile(r"\[\n\s+([^\[\]{}\n]*(?:\n\s+[^\[\]{}\n]*)*)\n\s*\]")
 
 def built_in() -> list[MetricEntry]:
     """Every built-in entry, from its class, sorted by name and feature."""
-    importlib.import_module("hpometrics.metrics.catalogue")
-    own = [entry for entry in store.live.values() if entry.is_built_in]
-    return sorted(own, key=lambda entry: (entry.name, entry.feature_type))
+    for module in iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
+        importlib.import_module(module.name)
+    reference.register_all()
+    return sorted(store.built_in.entries.values(), key=lambda entry: (entry.name, entry.feature_type))
 
 
 def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 NOISE = (0.0, 0.3, 0.9)
 """The shares of random answers with which the direction of a metric is tried."""
 
-live_classes: dict[tuple[str, str], type[Metric]] = {}
-"""The classes registered in this process, by name and feature: two may stand in the same place."""
+live_classes: dict[tuple[str, str, str], type[Metric]] = {}
+"""The classes registered in this process, by name, feature and path: two may stand in the same place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +47,9 @@ class MetricEntry(Facts):
 
     def load(self) -> type[Metric]:
         """Import the metric's class."""
-        held = live_classes.get((self.name, self.feature_type))
-        if held is not None and path_of(held) == self.path:
-            return held
+        registered = live_classes.get((self.name, self.feature_type, self.path))
+        if registered is not None:
+            return registered
         module, _, attribute = self.path.partition(":")
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):

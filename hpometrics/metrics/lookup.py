@@ -20,7 +20,8 @@ from .store import (
     alias_meaning,
     alias_names,
     all_entries,
-    entries_of,
+    catalogue_entry,
+    entry_at,
     load_plugins,
     metric_names,
     names_in_any_case,
@@ -87,11 +88,16 @@ class FoundMetric:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What a spelling is for one output feature: the name of an entry, or an alias with a meaning."""
+    """What a spelling is for one output feature: the name of an entry, or an alias with a meaning.
+
+    `replaced` is the built-in entry whose name a user's own has taken: it still answers to what the own
+    one cannot be, as `f1(average=macro)` and `f1_macro` where the own `f1` takes no average.
+    """
 
     spelling: MetricName
-    entry: MetricEntry
+    first: MetricEntry
     meaning: MetricName | None
+    replaced: MetricEntry | None = None
 
     @property
     def resolved(self) -> MetricName:
@@ -99,15 +105,21 @@ class _Reading:
         return self.spelling if self.meaning is None else _meant(self.spelling, self.meaning)
 
     @property
+    def entry(self) -> MetricEntry:
+        """The entry that can be what is written."""
+        if self.replaced is None or _takes(self.first, self.resolved):
+            return self.first
+        return self.replaced if _takes(self.replaced, self.resolved) else self.first
+
+    @property
     def means(self) -> str:
         """What it means, parameters that are given aside."""
-        return self.entry.name if self.meaning is None else str(self.meaning)
+        return self.first.name if self.meaning is None else str(self.meaning)
 
     @property
     def unknown(self) -> int:
         """How many of the parameters that are given it does not have."""
-        given = {key for key, _ in self.spelling.params} | ({"k"} if self.spelling.k is not None else set())
-        return len(given - {param.name for param in self.entry.params})
+        return len(_given(self.spelling) - {param.name for param in self.first.params})
 
 
 def find_metric(name: str | MetricName, feature_type: str | None = None) -> FoundMetric:
@@ -254,18 +266,33 @@ def _in_another_case(asked: MetricName, types: Iterable[str]) -> list[_Reading]:
         return []
     spellings = [replace(asked, metric=name) for name in names_in_any_case(asked.metric)]
     found = [reading for spelling in spellings for kind in types for reading in _read(spelling, kind)]
-    return found if all(reading.entry.feature_type == RANKING for reading in found) else []
+    return found if all(reading.first.feature_type == RANKING for reading in found) else []
 
 
 def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
     """Read a spelling as the name of an entry, else as an alias."""
-    for entry in entries_of(spelling.metric, feature_type):
-        yield _Reading(spelling, entry, None)
-        return
-    if (told := alias_meaning(spelling.metric, feature_type)) is not None:
-        meaning = MetricName.parse(told)
-        for entry in entries_of(meaning.metric, feature_type):
-            yield _Reading(spelling, entry, meaning)
+    meaning = None
+    key = (spelling.metric, feature_type)
+    if (entry := entry_at(key)) is None and (alias := alias_meaning(*key)) is not None:
+        meaning = MetricName.parse(alias)
+        key = (meaning.metric, feature_type)
+        entry = entry_at(key)
+    if entry is not None:
+        yield _Reading(spelling, entry, meaning, None if entry.is_built_in else catalogue_entry(key))
+
+
+def _takes(entry: MetricEntry, name: MetricName) -> bool:
+    """Whether a name is one of the metric, as far as its parameters say."""
+    try:
+        canonical(name, entry)
+    except MetricNameError:
+        return False
+    return True
+
+
+def _given(name: MetricName) -> set[str]:
+    """The parameters that a name gives, its k among them."""
+    return {key for key, _ in name.params} | ({"k"} if name.k is not None else set())
 
 
 def _spellings(asked: MetricName) -> Iterator[MetricName]:
@@ -325,7 +352,7 @@ def _missing(entry: MetricEntry, params: Iterable[Param]) -> str:
 
 def _unknown(asked: MetricName, feature_type: str | None) -> str:
     where = f" for a {feature_type} output" if feature_type else ""
-    elsewhere = [reading.entry.feature_type for reading in _readings(asked, None)]
+    elsewhere = [reading.first.feature_type for reading in _readings(asked, None)]
     names = metric_names(feature_type)
     known = [*names, *alias_names(feature_type), *group_names(feature_type)]
     called = called_here(asked.metric, feature_type)

@@ -83,7 +83,7 @@ def register_metric(
         for entry in entries:
             _check_free(entry, override)
         for entry in entries:
-            store.add(entry, cls)
+            store.layer_of(entry).add(entry, cls)
         return cls
 
     return register
@@ -125,7 +125,7 @@ def import_metric(path: str) -> FoundMetric:
         cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as err:
         raise MetricNameError(f"{path!r} cannot be imported as package.module:Class: {err}") from err
-    entries = store.entries_held.get(cls, ()) if isinstance(cls, type) else ()
+    entries = store.entries_of_class(cls) if isinstance(cls, type) else ()
     if not entries:
         raise MetricNameError(
             f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
@@ -136,10 +136,10 @@ def import_metric(path: str) -> FoundMetric:
 
 def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
     """The canonical name of an object of a registered class, by its parameters' values; else None."""
-    held = store.entries_held.get(cls)
-    if held is None:
+    entries = store.entries_of_class(cls)
+    if not entries:
         return None
-    entry = held[0]
+    entry = entries[0]
     given = {p.name: values[p.keyword] for p in entry.params if p.keyword in values}
     name = MetricName(entry.name, tuple(given.items()))
     return str(canonical(name, entry) if not any(p.kind == "any" for p in entry.params) else entry.name)
@@ -147,7 +147,7 @@ def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
 
 def registered_types(cls: type) -> tuple[str, ...]:
     """The output features that a class is registered for, in the order of registration."""
-    return tuple(entry.feature_type for entry in store.entries_held.get(cls, ()))
+    return tuple(entry.feature_type for entry in store.entries_of_class(cls))
 
 
 def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mapping[str, str]) -> MetricEntry:
@@ -158,15 +158,19 @@ def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mappi
 
 
 def _check_free(entry: MetricEntry, override: bool) -> None:
-    """Refuse a name or alias that means something else already, and an alias that could not be read."""
+    """Refuse a name or alias that means something else already, and an alias that could not be read.
+
+    A built-in metric is held against the built-in ones alone: what users have registered before it is
+    imported, they have held against the index.
+    """
     key = (entry.name, entry.feature_type)
-    holder = store.live.get(key) or (None if entry.is_built_in else store.index().get(key))
+    holder = store.built_in.entries.get(key) if entry.is_built_in else store.entry_at(key)
     if holder is not None and holder.path != entry.path and not override:
         raise RegistrationError(
             f"{entry} is taken by {holder.path}; {entry.path} needs another name, "
             "or override=True to replace it"
         )
-    meaning = store.live_aliases.get(key) if entry.is_built_in else store.alias_meaning(*key)
+    meaning = store.built_in.aliases.get(key) if entry.is_built_in else store.alias_meaning(*key)
     if meaning is not None and not override:
         raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
     for alias, meaning in (entry.aliases or {}).items():
@@ -182,10 +186,12 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
         raise RegistrationError(
             f"{entry}: an alias is a bare name that means the metric itself, got {alias!r}: {meaning!r}"
         )
-    indexed = {} if entry.is_built_in else store.index()
-    held = store.live_aliases.get(key) or (store.index_aliases().get(key) if indexed else None)
-    if (held not in (None, meaning) or key in store.live or key in indexed) and not override:
-        raise RegistrationError(f"{entry}: its alias {alias!r} already means {held or alias}")
+    if entry.is_built_in:
+        other, is_name = store.built_in.aliases.get(key), key in store.built_in.entries
+    else:
+        other, is_name = store.alias_meaning(*key), store.entry_at(key) is not None
+    if (other not in (None, meaning) or is_name) and not override:
+        raise RegistrationError(f"{entry}: its alias {alias!r} already means {other or alias}")
 
 
 def _check_one(name: MetricName) -> None:

@@ -1,7 +1,8 @@
 """The store: every entry there is, of the index, of this process and of installed packages.
 
 Built-in metrics are read from `index.json`, which is generated from the classes themselves; a class is
-imported when it is first needed. Other packages register through the entry-point group `hpometrics.metrics`.
+imported when it is first needed, and its registration then changes nothing for anyone else's metrics.
+Other packages register through the entry-point group `hpometrics.metrics`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -25,26 +27,65 @@ INDEX = Path(__file__).with_name("index.json")
 
 Key = tuple[str, str]
 
-live: dict[Key, MetricEntry] = {}
-live_aliases: dict[Key, str] = {}
-entries_held: dict[type, tuple[MetricEntry, ...]] = {}
-"""What each class was registered as, in the order of registration."""
+
+@dataclass
+class Layer:
+    """The metrics that were registered in this process, either of the package itself or of everybody else.
+
+    The two are kept apart, so that neither an import of a built-in class nor the moment of it can change
+    what a user's own metric has replaced.
+    """
+
+    entries: dict[Key, MetricEntry] = field(default_factory=dict)
+    aliases: dict[Key, str] = field(default_factory=dict)
+    by_class: dict[type, tuple[MetricEntry, ...]] = field(default_factory=dict)
+    """The entries of each class, in the order of registration."""
+
+    def add(self, entry: MetricEntry, cls: type) -> None:
+        """Add an entry of a class; it replaces one of the same name and output feature."""
+        key = entry.name, entry.feature_type
+        self.entries[key] = entry
+        live_classes[(*key, entry.path)] = cls
+        others = (one for one in self.by_class.get(cls, ()) if (one.name, one.feature_type) != key)
+        self.by_class[cls] = (*others, entry)
+        for alias, meaning in (entry.aliases or {}).items():
+            self.aliases[alias, entry.feature_type] = meaning
+
+    def copy(self) -> Layer:
+        """Return a layer of the same metrics, to go back to."""
+        return Layer(self.entries.copy(), self.aliases.copy(), self.by_class.copy())
 
 
-def add(entry: MetricEntry, cls: type) -> None:
-    """Take in an entry of a class, in the place of one that is there."""
-    key = entry.name, entry.feature_type
-    live[key], live_classes[key] = entry, cls
-    others = (held for held in entries_held.get(cls, ()) if (held.name, held.feature_type) != key)
-    entries_held[cls] = (*others, entry)
-    for alias, meaning in (entry.aliases or {}).items():
-        live_aliases[alias, entry.feature_type] = meaning
+own = Layer()
+"""The metrics of users and of other packages."""
+built_in = Layer()
+"""Those of the built-in metrics whose classes have been imported; the others are in the index alone."""
+
+
+def layer_of(entry: MetricEntry) -> Layer:
+    """Return the layer that an entry belongs to."""
+    return built_in if entry.is_built_in else own
+
+
+def entry_at(key: Key) -> MetricEntry | None:
+    """Return the entry of a name and an output feature; a user's own comes first."""
+    return own.entries.get(key) or catalogue_entry(key)
+
+
+def catalogue_entry(key: Key) -> MetricEntry | None:
+    """Return the built-in entry of a name and an output feature, whether or not it has been replaced."""
+    return built_in.entries.get(key) or index().get(key)
+
+
+def entries_of_class(cls: type) -> tuple[MetricEntry, ...]:
+    """Return the entries that a class was registered under, in the order of registration."""
+    return own.by_class.get(cls) or built_in.by_class.get(cls, ())
 
 
 def all_entries(feature_type: str | None = None) -> tuple[MetricEntry, ...]:
     """Every entry, sorted by name and feature; of one feature when asked."""
     load_plugins()
-    entries = {**index(), **live}
+    entries = {**index(), **built_in.entries, **own.entries}
     chosen = [e for e in entries.values() if feature_type in (None, e.feature_type)]
     return tuple(sorted(chosen, key=lambda e: (e.name, e.feature_type)))
 
@@ -62,13 +103,13 @@ def alias_names(feature_type: str | None = None) -> list[str]:
 def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
     """The entries of one canonical name, of one feature when asked."""
     types = [feature_type] if feature_type else sorted(FEATURES)
-    found = (live.get((metric, kind)) or index().get((metric, kind)) for kind in types)
+    found = (entry_at((metric, kind)) for kind in types)
     return [entry for entry in found if entry is not None]
 
 
 def alias_meaning(alias: str, feature_type: str | None) -> str | None:
     """What an alias means for a feature, or for most of those that have it."""
-    known = ChainMap(live_aliases, index_aliases())
+    known = ChainMap(own.aliases, catalogue_aliases())
     if feature_type is not None:
         return known.get((alias, feature_type))
     meanings = sorted(known[alias, kind] for kind in FEATURES if (alias, kind) in known)
@@ -78,7 +119,7 @@ def alias_meaning(alias: str, feature_type: str | None) -> str | None:
 def names_in_any_case(word: str) -> list[str]:
     """The names and aliases that a word is when case is left aside, sorted."""
     lower = word.lower()
-    known = chain(live, index(), live_aliases, index_aliases())
+    known = chain(own.entries, built_in.entries, index(), own.aliases, catalogue_aliases())
     return sorted({name for name, _ in known if name.lower() == lower})
 
 
@@ -119,6 +160,11 @@ class _Entries(Mapping[Key, MetricEntry]):
 def index() -> Mapping[Key, MetricEntry]:
     """The entries of the index."""
     return _Entries(_rows())
+
+
+def catalogue_aliases() -> Mapping[Key, str]:
+    """The aliases of built-in metrics."""
+    return ChainMap(built_in.aliases, index_aliases())
 
 
 @cache

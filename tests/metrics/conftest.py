@@ -5,21 +5,15 @@ import sys
 import pytest
 from sample_metrics import SAMPLES
 
-import hpometrics.metrics.catalogue  # noqa: F401  # registered before any test, so that none of it is taken back
 from hpometrics.metrics import registry as rooms, store
-from hpometrics.metrics.entry import live_classes
 from hpometrics.metrics.features import NUMBER
 
 
 @pytest.fixture
-def registry():
+def registry(monkeypatch):
     """The registry, for a test to register in; afterwards it is as it was."""
-    live: list[dict] = [store.live, store.live_aliases, store.entries_held, live_classes]
-    held = [dict(table) for table in live]
-    yield rooms
-    for table, before in zip(live, held, strict=True):
-        table.clear()
-        table.update(before)
+    monkeypatch.setattr(store, "own", store.own.copy())
+    return rooms
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 import torch
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
-import hpometrics.metrics.catalogue  # noqa: F401  # registers the built-in metrics
 from hpometrics.exceptions import MetricInputError, UnknownMetricError
 from hpometrics.metrics.features import (
     BINARY,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections import defaultdict
+
 import pytest
 import torch
 from sample_metrics import SAMPLES, Gap, OwnGap, Reversed, ScaledGap, SharedGap
 
 from hpometrics.exceptions import MetricInputError, MetricNameError, RegistrationError
+from hpometrics.metrics import store
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import BINARY, CATEGORY, NUMBER, PREDICTIONS, PROBABILITIES, VECTOR, Number
+from hpometrics.metrics.groups import DEFAULT, members_of
 from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.names import MetricName
 from hpometrics.metrics.registry import (
@@ -22,6 +28,51 @@ from hpometrics.metrics.registry import (
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 
 ENTRIES = all_entries()
+OVERRIDING = """
+from hpometrics.metrics import store
+from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import FEATURES
+from hpometrics.metrics.groups import DEFAULT
+from hpometrics.metrics.metric import MeanMetric
+from hpometrics.metrics.lookup import possible_meanings
+from hpometrics.metrics.registry import all_entries, find_metric, register_metric
+from hpometrics.testing import OUTPUTS
+from hpometrics.testing.subjects import is_here
+
+class Own(MeanMetric):
+    "A metric of a user's."
+
+    objective, inputs = "minimize", "predictions"
+
+    def get_current_value(self, preds, target):
+        return preds
+
+BEFORE = all_entries()
+
+def override(some):
+    for entry in some:
+        register_metric(entry.name, [entry.feature_type], override=True)(Own)
+    for entry in BEFORE:
+        cls = find_metric(entry.name if entry in some else entry.example, entry.feature_type).entries[0].load()
+        assert (cls is Own) == (entry in some), entry
+        if cls is not Own:
+            assert f"{cls.__module__}:{cls.__qualname__}" == entry.path
+        for alias in entry.aliases or {}:
+            assert [one.name for _, one in possible_meanings(alias, entry.feature_type)] == [entry.name]
+    for feature, names in DEFAULT.items():
+        if not all(is_here(find_metric(name, feature).entries[0]) for name in names.split()):
+            continue  # of boxes, where torchvision is not installed
+        metrics = MetricCollection(["default"], output=OUTPUTS.get(feature) or FEATURES[feature]())
+        assert len(metrics.names) == len(names.split())
+    assert len(all_entries()) == len(BEFORE)
+
+assert not store.built_in.entries  # no class is imported yet
+override(BEFORE[::2])
+assert len(store.built_in.entries) > len(BEFORE) / 2
+store.own = store.Layer()
+override(BEFORE[1::2])
+print("done")
+"""
 
 
 pytestmark = pytest.mark.usefixtures("registry")
@@ -157,6 +208,52 @@ def test_a_taken_name_is_replaced_only_on_request():
     register_metric("gap", [NUMBER], override=True)(Reversed)
     assert find_metric("gap", NUMBER).objective is MAXIMIZE
     assert find_metric("gap", VECTOR).objective is MINIMIZE
+
+
+def test_an_override_holds_whether_it_comes_before_or_after_the_catalogue():
+    """Half of all names are replaced before any class is loaded, the other half when all are.
+
+    What is replaced is the user's, everything else, aliases and `default` included, is as it was.
+    """
+    done = subprocess.run([sys.executable, "-c", OVERRIDING], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("done", "")
+
+
+def test_an_override_leaves_every_other_name_as_it_was(monkeypatch):
+    """One name of the catalogue at a time: its module, its aliases and the default group of its feature."""
+    neighbors = defaultdict(list)
+    for entry in ENTRIES:
+        neighbors[entry.path.partition(":")[0]].append(entry)
+    groups = {kind: members_of("default", kind) for kind in DEFAULT}
+    plain = store.own
+    for entry in ENTRIES:
+        kind = entry.feature_type
+        near = [one for one in neighbors[entry.path.partition(":")[0]] if one is not entry]
+        monkeypatch.setattr(store, "own", plain.copy())
+        register_metric(entry.name, [kind], override=True)(Gap)
+        for other in near:
+            assert find_metric(other.example, other.feature_type).entries == (other,)
+        for alias, meaning in (entry.aliases or {}).items():
+            (found,) = find_metric(alias, kind).entries
+            assert found is entry if MetricName.parse(meaning).params else found.name == entry.name
+        assert members_of("default", kind) == groups[kind]
+        for member in groups[kind]:
+            assert find_metric(member, kind).entries[0].name == member.metric
+
+
+def test_a_replaced_metric_answers_to_what_the_new_one_cannot_be():
+    """An `f1` without an average leaves `f1(average=macro)`, which is another number, to the built-in one."""
+    register_metric("f1", [CATEGORY], override=True)(Gap)
+    assert type(get_metric("f1", "category")) is Gap
+    assert type(get_metric("f1_macro", "category")).__name__ == "F1"
+    both = MetricCollection(["f1", "f1(average=macro)"], output="category(num_classes=3)")
+    both.update(predictions=torch.tensor([0, 2]), target=torch.tensor([0, 0]))
+    assert {name: value.item() for name, value in both.compute().items()} == {
+        "f1": 1.0,  # the mean gap
+        "f1(average=macro)": pytest.approx(1 / 3),  # 2/3 and 0, of the two classes that occur
+    }
+    with pytest.raises(MetricNameError, match="takes no 'averge'"):
+        find_metric("f1(averge=macro)", CATEGORY)
 
 
 @pytest.mark.parametrize("aliases", [["accuracy"], {"f1_macro": "reversed"}, ["exact_match"]])

@@ -78,7 +78,8 @@ def test_rows_are_registered_or_have_a_native_metric():
     """By name and feature; what is registered here says so in its path."""
     own = {(entry.name, entry.feature_type) for entry in OWN}
     for row, feature in [(one, kind) for one in ROWS for kind in one.features]:
-        assert (row.name, feature) in own or (row.name, feature) in {*store.live, *store.live_aliases}
+        named = {*store.index(), *store.index_aliases()}
+        assert (row.name, feature) in own or (row.name, feature) in named
     assert len(own) > 50
 
 
@@ -92,7 +93,7 @@ def test_an_entry_is_complete(entry):
 
 def made(name: str, feature: str) -> Reference:
     """Build a metric of the reference catalogue for the output that the laws use."""
-    entry = store.live[name, feature]
+    entry = store.index()[name, feature]
     metric = get_metric(entry.example, OUTPUTS.get(feature) or FEATURES[feature]())
     assert isinstance(metric, Reference)
     return metric
@@ -209,13 +210,13 @@ def test_a_missing_package_is_named_when_the_metric_is_built(monkeypatch):
         MissingExtraError, match=r"map needs torchvision and pycocotools, .*hpometrics\[detection\]"
     ):
         get_metric("map", "boxes")
-    assert store.live["map", "boxes"].requires == "detection"
+    assert store.index()["map", "boxes"].requires == "detection"
 
 
 def test_components_have_names_of_their_own():
     """`map_50` is a component of `map`, and another one is refused."""
-    assert store.live_aliases["map_50", "boxes"] == "map(component=map_50)"
-    chosen = {param.name: param.choices for param in store.live["map", "boxes"].params}
+    assert store.index_aliases()["map_50", "boxes"] == "map(component=map_50)"
+    chosen = {param.name: param.choices for param in store.index()["map", "boxes"].params}
     assert {"map", "map_50", "mar_100"} <= set(chosen["component"])
 
 

@@ -58,7 +58,7 @@ def pairs() -> list[tuple[Row, Subject]]:
     found = []
     for row in ROWS:
         for feature in row.features:
-            entry = store.live.get((row.name, feature))
+            entry = store.index().get((row.name, feature))
             if entry is None or entry.path.startswith(reference.__name__):
                 continue
             found += [(row, subject) for subject in subjects_of(entry) if fits(row, subject, feature)]

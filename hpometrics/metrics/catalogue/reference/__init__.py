@@ -2,8 +2,10 @@
 
 The tables say of each class how it is called, what it reads and which way is better. Where a metric of ours
 has the name and the output feature, ours is registered and the class is its oracle in the tests. A class
-that no name reaches is in `UNLISTED`, with the reason. torchmetrics' modules are imported when a metric is
-first used.
+that no name reaches is in `UNLISTED`, with the reason.
+
+A metric class is made of its row when it is first asked for, by an attribute of this module; the index says
+what it is registered as. torchmetrics' modules are imported when a metric is first used.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ... import store
+from ...entry import path_of
 from ...registry import register_metric
 from . import clusterings, labels, numbers, objects, pictures, rankings, sounds, texts
 from .draws import draw_of
@@ -20,7 +23,7 @@ from .row import SHAPES, Row
 from .unlisted import FACADES, UNLISTED
 from .wrapper import Reference
 
-__all__ = ["FACADES", "ROWS", "UNLISTED", "Reference", "class_of", "register"]
+__all__ = ["FACADES", "ROWS", "UNLISTED", "Reference", "class_of", "register_all"]
 
 ROWS: tuple[Row, ...] = tuple(
     row
@@ -30,11 +33,26 @@ ROWS: tuple[Row, ...] = tuple(
 """Every name that a torchmetrics class can have."""
 
 
-def register() -> None:
-    """Register what no native metric serves; call it when all of those are registered."""
+def __getattr__(name: str) -> Any:
+    """Make the metric class of this name, and register it as the index says."""
+    row = _ROW_OF.get(name)
+    if row is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    cls = globals()[name] = class_of(row)
+    for feature in row.features:
+        entry = store.index().get((row.name, feature))
+        if entry is not None and entry.path == path_of(cls):
+            register_metric(row.name, [feature], aliases=entry.aliases or ())(cls)
+    return cls
+
+
+def register_all() -> None:
+    """Register every class whose name no native metric has; call it when all of those are registered.
+
+    The index is written from what this registers.
+    """
     for row in ROWS:
-        free = [feature for feature in row.features if not _is_native(row.name, feature)]
-        for feature in free:
+        for feature in [one for one in row.features if not _is_native(row.name, one)]:
             cls = globals().setdefault(_class_name(row), class_of(row))
             register_metric(row.name, [feature], aliases=_free_aliases(row, feature))(cls)
 
@@ -102,9 +120,9 @@ def _doc(row: Row) -> str:
 
 def _is_native(name: str, feature: str) -> bool:
     """Whether a metric of ours has the name, or an alias for it."""
-    entry = store.live.get((name, feature))
-    own = entry is not None and not entry.path.startswith(f"{__name__}:")
-    return own or (entry is None and (name, feature) in store.live_aliases)
+    entry = store.built_in.entries.get((name, feature))
+    native = entry is not None and not entry.path.startswith(f"{__name__}:")
+    return native or (entry is None and (name, feature) in store.built_in.aliases)
 
 
 def _free_aliases(row: Row, feature: str) -> Mapping[str, str]:
@@ -114,6 +132,9 @@ def _free_aliases(row: Row, feature: str) -> Mapping[str, str]:
         alias: meaning
         for alias, meaning in named.items()
         if alias != row.name
-        and (alias, feature) not in store.live
-        and store.live_aliases.get((alias, feature), meaning) == meaning
+        and (alias, feature) not in store.built_in.entries
+        and store.built_in.aliases.get((alias, feature), meaning) == meaning
     }
+
+
+_ROW_OF = {_class_name(row): row for row in ROWS}
