@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -28,8 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Ray comes first, then whole programs, which are the files beside this one: what ends last is short.
     """
     items.sort(key=lambda item: (not item.get_closest_marker("ray"), len(item.path.parts)))
-    for place, item in enumerate(items):
-        item.add_marker(pytest.mark.xdist_group(_group_of(item) or f"part{place // PART}"))
+    places: Counter[bool] = Counter()  # of the exhaustive cases and of the others, which never run together
+    for item in items:
+        exhaustive = item.get_closest_marker("exhaustive") is not None
+        part = f"part{exhaustive}{places[exhaustive] // PART}"
+        item.add_marker(pytest.mark.xdist_group(_group_of(item) or part))
+        places[exhaustive] += 1
 
 
 def _group_of(item: pytest.Item) -> str | None:
