@@ -53,7 +53,8 @@ def override(some):
     for entry in some:
         register_metric(entry.name, [entry.feature_type], override=True)(Own)
     for entry in BEFORE:
-        cls = find_metric(entry.name if entry in some else entry.example, entry.feature_type).entries[0].load()
+        name = entry.name if entry in some else entry.example
+        cls = find_metric(name, entry.feature_type).entries[0].load()
         assert (cls is Own) == (entry in some), entry
         if cls is not Own:
             assert f"{cls.__module__}:{cls.__qualname__}" == entry.path

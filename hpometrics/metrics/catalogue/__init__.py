@@ -1,1 +1,1 @@
-"""The catalogue: the built-in metrics, a file per family, each imported when a metric of it is first built."""
+"""The catalogue: the built-in metrics, a file per family, imported when a metric of it is first built."""
