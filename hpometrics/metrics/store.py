@@ -109,7 +109,7 @@ def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
 
 def alias_meaning(alias: str, feature_type: str | None) -> str | None:
     """What an alias means for a feature, or for most of those that have it."""
-    known = ChainMap(own.aliases, catalogue_aliases())
+    known = ChainMap(own.aliases, built_in.aliases, index_aliases())
     if feature_type is not None:
         return known.get((alias, feature_type))
     meanings = sorted(known[alias, kind] for kind in FEATURES if (alias, kind) in known)
@@ -119,7 +119,7 @@ def alias_meaning(alias: str, feature_type: str | None) -> str | None:
 def names_in_any_case(word: str) -> list[str]:
     """The names and aliases that a word is when case is left aside, sorted."""
     lower = word.lower()
-    known = chain(own.entries, built_in.entries, index(), own.aliases, catalogue_aliases())
+    known = chain(own.entries, built_in.entries, index(), own.aliases, built_in.aliases, index_aliases())
     return sorted({name for name, _ in known if name.lower() == lower})
 
 
@@ -160,11 +160,6 @@ class _Entries(Mapping[Key, MetricEntry]):
 def index() -> Mapping[Key, MetricEntry]:
     """The entries of the index."""
     return _Entries(_rows())
-
-
-def catalogue_aliases() -> Mapping[Key, str]:
-    """The aliases of built-in metrics."""
-    return ChainMap(built_in.aliases, index_aliases())
 
 
 @cache
