@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check laws bench faults index
+.PHONY: demo test test-all check laws bench faults mutants index
 
 # With each change of the requirements the environment is brought up to date.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -49,6 +49,11 @@ bench: $(VENV)/.installed
 # Try every fault many times, on bare hosts too, and print the scorecard.
 faults: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 0 tests/faults --faults
+
+# Draw small faults into the code that decides values, winners, records and resumption; the tests have to find them.
+mutants: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
+	$(BIN)/python tests/mutants.py
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed
