@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import optuna
-import sqlalchemy
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
@@ -32,7 +31,8 @@ def open_trials(study: optuna.Study) -> tuple[int, list[OpenTrial]]:
 
 
 def _in_database(backend: RDBStorage, study_id: int) -> tuple[int, list[OpenTrial]]:
-    from optuna.storages._rdb.models import TrialModel as Model  # a sweep in memory has no tables
+    import sqlalchemy  # a sweep in memory has no tables
+    from optuna.storages._rdb.models import TrialModel as Model
 
     of_study = Model.study_id == study_id
     count = sqlalchemy.select(sqlalchemy.func.count()).where(of_study)

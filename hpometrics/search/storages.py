@@ -15,12 +15,10 @@ from warnings import catch_warnings
 from zlib import crc32
 
 import optuna
-import sqlalchemy
 from filelock import FileLock
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
-from sqlalchemy.exc import SQLAlchemyError
 
 from ..exceptions import DiskError, RecordError
 from .drivers import check_driver, grpc_address
@@ -190,6 +188,8 @@ def _proxy(url: str) -> BaseStorage:
 
 def _database(url: str) -> BaseStorage:
     """Open a database; that its tables are just being made by another process is no error."""
+    from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
+
     check_driver(url)
     for left in reversed(range(_TRIES)):
         try:
@@ -209,7 +209,9 @@ def _is_a_race(err: BaseException) -> bool:
 @contextmanager
 def _advisory_lock(storage: RDBStorage, study: str) -> Iterator[None]:
     kind = storage.engine.dialect.name
-    take, give = map(sqlalchemy.text, _LOCKS[kind])
+    from sqlalchemy import text  # loaded with the storage that is locked
+
+    take, give = map(text, _LOCKS[kind])
     key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
     with storage.engine.connect() as connection:
         connection.execute(take, {"key": key})
@@ -221,9 +223,9 @@ def _advisory_lock(storage: RDBStorage, study: str) -> Iterator[None]:
 
 def _failures() -> tuple[type[BaseException], ...]:
     """The errors of all storages; that of a library which is not loaded was not raised."""
-    rpc = getattr(sys.modules.get("grpc"), "RpcError", None)
-    known = (optuna.exceptions.StorageInternalError, sqlite3.OperationalError, SQLAlchemyError)
-    return known if rpc is None else (*known, rpc)
+    optional = {"grpc": "RpcError", "sqlalchemy.exc": "SQLAlchemyError"}
+    loaded = [getattr(sys.modules.get(module), name, None) for module, name in optional.items()]
+    return optuna.exceptions.StorageInternalError, sqlite3.OperationalError, *filter(None, loaded)
 
 
 def _cause(err: BaseException) -> str:
