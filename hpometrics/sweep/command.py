@@ -12,24 +12,20 @@ from ..exceptions import ConfigError, NoFiniteValueError
 from ..messages import printable
 from ..prints import aside
 from ..redaction import redacted
-from ..run.spec import RunSpec
-from ..run.trials import Trials
 from ..search.picking import best_by
 from ..search.record import TrialRecord, TrialState
 from .best import record_of
 from .directory import RunDirectory
-from .engine import check_space, import_engine, settle
+from .engine import PlainEngine
 from .exports import best_facts, best_yaml, trials_csv
 from .front import front_text
 from .interrupts import exit_code, raising_interrupts
-from .job import Job, spec_facts
+from .job import Job, make_job
 from .mending import mend
 from .plan import Plan
 from .progress import Progress
 from .publication import check_published
 from .report.writing import write_report
-from .resolved import resolve
-from .staged import StagedEngine
 from .status import status_facts
 from .study_place import storage_of, written
 from .table import evaluated, optimal, result_table
@@ -92,31 +88,6 @@ def _text(job: Job) -> str:
     return job.plan.document.text.replace(storage, written(storage))
 
 
-def make_job(plan: Plan, extend: bool = False) -> Job:
-    """Import the engine of a plan and settle what its trials measure.
-
-    Raises:
-        HpometricsError: the engine cannot be had, or does not fit the file.
-    """
-    engine = import_engine(plan)
-    plan = settle(plan, engine)
-    home = RunDirectory(plan.directory)
-    measured = spec_facts(plan, engine)
-    spec = RunSpec(**measured)
-    check_space(plan, engine, spec)
-    trials = Trials(
-        engine,
-        spec,
-        home.path.absolute(),
-        plan.engine_seed,
-        plan.config.results.fsync,
-        [logger.spec for logger in plan.config.results.loggers],
-        plan.config.budget.repeats,
-        plan.config.budget.retries,
-    )
-    return Job(plan, resolve(plan), home, trials, measured, extend=extend)
-
-
 def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
     """Give what carries the job out, its host's own log silenced unless asked for."""
     if job.plan.config.backend.name == "ray":
@@ -161,8 +132,8 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
-    engine = job.trials.train
-    if isinstance(engine, StagedEngine):
+    engine = job.engine
+    if not isinstance(engine, PlainEngine):
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
