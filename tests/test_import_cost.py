@@ -220,12 +220,12 @@ def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, command):
 ENGINE = """\
 def train(params, run):
     for _ in run.epochs():
-        run.log(loss=params["lr"])
+        run.log(gap=params["lr"])
 """
 SWEEP = """\
 engine: plain_engine:train
 space: {lr: {float: [0.0, 1.0]}}
-metrics: {optimize: {metric: loss, direction: minimize}}
+metrics: {optimize: {metric: gap, direction: minimize}}
 search: {sampler: random, pruner: {median: {warmup: 1}}}
 budget: {trials: 2, epochs: 2}
 """
@@ -246,3 +246,15 @@ def test_a_sweep_of_a_function_loads_no_evaluation_of_engine_params(finished):
     assert not {
         name for name in finished if name.startswith(("hpometrics.evaluation", "hpometrics.sweep.staged"))
     }
+
+
+def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished, tmp_path):
+    """Neither the engine nor a host, not even to check the options of a pruner; the first run loads them."""
+    heavy = {*HEAVY, "optuna", "pydantic", "plain_engine"}
+    assert {"optuna", "torch", "plain_engine"} <= {name.partition(".")[0] for name in finished}
+    seen = modules("run", "sweep.yaml")
+    assert "hpometrics.sweep.stamp" in seen
+    assert not {name.partition(".")[0] for name in seen} & heavy
+    assert not {name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.run."))}
+    (tmp_path / "runs" / "sweep" / ".finished").unlink()
+    assert "optuna" in loaded("run", "sweep.yaml")
