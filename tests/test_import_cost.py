@@ -215,3 +215,46 @@ def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, command):
     (tmp_path / "sweep.resolved.yaml").write_text("name: x\n")
     write_trial(tmp_path / "trials" / "0000", TrialRecord(0, {}))
     assert not loaded(name, str(tmp_path), *numbers) & {*HEAVY, "optuna", "pydantic"}
+
+
+ENGINE = """\
+def train(params, run):
+    for _ in run.epochs():
+        run.log(gap=params["lr"])
+"""
+SWEEP = """\
+engine: plain_engine:train
+space: {lr: {float: [0.0, 1.0]}}
+metrics: {optimize: {metric: gap, direction: minimize}}
+search: {sampler: random, pruner: {median: {warmup: 1}}}
+budget: {trials: 2, epochs: 2}
+"""
+
+
+@pytest.fixture
+def finished(tmp_path, monkeypatch) -> set[str]:
+    """The modules of the run that has finished a sweep in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain_engine.py").write_text(ENGINE)
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    return modules("run", "sweep.yaml")
+
+
+def test_a_sweep_of_a_function_loads_no_evaluation_of_engine_params(finished):
+    """Engines of stages alone are evaluated."""
+    assert "hpometrics.sweep.engine" in finished
+    assert not {
+        name for name in finished if name.startswith(("hpometrics.evaluation", "hpometrics.sweep.staged"))
+    }
+
+
+def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished, tmp_path):
+    """Neither the engine nor a host, not even to check the options of a pruner; the first run loads them."""
+    heavy = {*HEAVY, "optuna", "pydantic", "plain_engine"}
+    assert {"optuna", "torch", "plain_engine"} <= {name.partition(".")[0] for name in finished}
+    seen = modules("run", "sweep.yaml")
+    assert "hpometrics.sweep.stamp" in seen
+    assert not {name.partition(".")[0] for name in seen} & heavy
+    assert not {name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.run."))}
+    (tmp_path / "runs" / "sweep" / ".finished").unlink()
+    assert "optuna" in loaded("run", "sweep.yaml")

@@ -85,9 +85,15 @@ def run(
         if dry_run:
             _check(file, assignments, as_json, workers=workers)
             return
-        from ..sweep.plan import read_plan
+        from ..sweep.overrides import read_overridden
+        from ..sweep.stamp import print_finished
 
-        plan = read_plan(file, assignments, workers)
+        document = read_overridden(file, assignments, workers)
+        if not (fresh or extend) and print_finished(document, quiet, as_json):
+            return
+        from ..sweep.plan import make_plan
+
+        plan = make_plan(document)
         from ..sweep.command import Options, run_command  # with torch, once the file is right
 
         sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))

@@ -1,10 +1,11 @@
-"""The `run` command: read, import, settle, open the directory, carry out, print the results."""
+"""The `run` command: import, settle, open the directory, carry out, print the results, stamp their files."""
 
 from __future__ import annotations
 
-import json
 import shlex
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,28 +13,25 @@ from ..exceptions import ConfigError, NoFiniteValueError
 from ..messages import printable
 from ..prints import aside
 from ..redaction import redacted
-from ..run.spec import RunSpec
-from ..run.trials import Trials
 from ..search.picking import best_by
 from ..search.record import TrialRecord, TrialState
 from .best import record_of
-from .directory import RunDirectory
-from .engine import check_space, import_engine, settle
+from .engine import PlainEngine
 from .exports import best_facts, best_yaml, trials_csv
-from .front import front_text
 from .interrupts import exit_code, raising_interrupts
-from .job import Job, spec_facts
+from .job import Job, make_job
 from .mending import mend
 from .plan import Plan
+from .program import Program
 from .progress import Progress
 from .publication import check_published
 from .report.writing import write_report
-from .resolved import resolve
-from .staged import StagedEngine
-from .status import status_facts
+from .stamp import Stamp, question_of
+from .status import opening, results_text, status_json
+from .studies import study_file
 from .study_place import storage_of, written
-from .table import evaluated, optimal, result_table
-from .verdicts import conclude, kept_verdict, verdict_lines
+from .table import evaluated
+from .verdicts import conclude, kept_verdict
 from .writer import write_text
 
 OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
@@ -56,6 +54,7 @@ def run_command(plan: Plan, options: Options) -> int:
     Raises:
         HpometricsError: something is wrong, found before the first trial.
     """
+    question = question_of(plan.document)
     with aside():
         job = make_job(plan, options.extend)
     job.leads = job.gathers = True
@@ -70,7 +69,7 @@ def run_command(plan: Plan, options: Options) -> int:
         job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
         job.reached = any(job.reaches(record) for record in earlier)
         job.failed = sum(record.state is TrialState.FAILED for record in earlier)
-        progress.say("\n".join([*mended, _opening(job, earlier)]))
+        progress.say("\n".join([*mended, opening(job.directory, job.resolved, earlier)]))
         try:
             with progress.live(), aside():
                 _backend(job, options.verbose)(job)
@@ -79,42 +78,20 @@ def run_command(plan: Plan, options: Options) -> int:
             progress.say(_interrupted(job))
             return exit_code(interrupt)
         code = _conclude(job, progress, as_json=options.as_json)
-        failed = [record for record in job.directory.records() if record.state is TrialState.FAILED]
-        if not job.fails(len(failed)):
-            return code
-        progress.say(_why_failed(failed))
-        return TOO_MANY_FAILED
+        records = job.directory.records()
+        failed = [record for record in records if record.state is TrialState.FAILED]
+        if job.fails(len(failed)):
+            progress.say(_why_failed(failed))
+            return TOO_MANY_FAILED
+        if code == OK and _is_finished(job, records):
+            _stamp(job, question)
+        return code
 
 
 def _text(job: Job) -> str:
     """Give the sweep file as it is kept: who logs in at a storage is left out."""
     storage = storage_of(job.plan.config.backend)
     return job.plan.document.text.replace(storage, written(storage))
-
-
-def make_job(plan: Plan, extend: bool = False) -> Job:
-    """Import the engine of a plan and settle what its trials measure.
-
-    Raises:
-        HpometricsError: the engine cannot be had, or does not fit the file.
-    """
-    engine = import_engine(plan)
-    plan = settle(plan, engine)
-    home = RunDirectory(plan.directory)
-    measured = spec_facts(plan, engine)
-    spec = RunSpec(**measured)
-    check_space(plan, engine, spec)
-    trials = Trials(
-        engine,
-        spec,
-        home.path.absolute(),
-        plan.engine_seed,
-        plan.config.results.fsync,
-        [logger.spec for logger in plan.config.results.loggers],
-        plan.config.budget.repeats,
-        plan.config.budget.retries,
-    )
-    return Job(plan, resolve(plan), home, trials, measured, extend=extend)
 
 
 def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
@@ -133,16 +110,6 @@ def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
     return partial(run_in_process, verbose=verbose)
 
 
-def _opening(job: Job, earlier: list[TrialRecord]) -> str:
-    done, total = sum(record.state.finished for record in earlier), job.plan.trials
-    head = f"{job.plan.name}  {job.directory.path}"
-    if total is not None and done > total:
-        return f"{head}  {done} trials are done, and budget.trials is {total}; raise it above {done} for more"
-    if total is not None and done == total:
-        return f"{head}  all {total} trials are done; raise budget.trials for more"
-    return f"{head}  going on: {done} of {total or 'any number'} done" if earlier else head
-
-
 def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
     """Write what is left of the sweep, print it, and return the exit code."""
     home, resolved = job.directory, job.resolved
@@ -157,25 +124,35 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
-            print(_as_json(home) if as_json else evaluated(records))
+            print(status_json(home.path) if as_json else evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
-    engine = job.trials.train
-    if isinstance(engine, StagedEngine):
+    engine = job.engine
+    if not isinstance(engine, PlainEngine):
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
     if as_json:
-        print(_as_json(home), flush=True)
+        print(status_json(home.path), flush=True)
     elif not quiet:
-        if resolved.is_picked:
-            found = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict)])
-        else:
-            found = front_text(records, resolved, home.path)
-        print(result_table(records, resolved), found, sep="\n\n")
-        print(f"saved {_saved(job)} in {home.path}", flush=True)
+        print(results_text(home, resolved, records), flush=True)
     return OK
+
+
+def _is_finished(job: Job, records: Sequence[TrialRecord]) -> bool:
+    """Check whether another run of the same file would have nothing to do and find the same."""
+    if study_file(job) is None or not all(record.state.finished for record in records):
+        return False
+    total = job.plan.trials
+    return any(map(job.reaches, records)) or (total is not None and len(records) >= total)
+
+
+def _stamp(job: Job, question: str) -> None:
+    """Stamp the directory of a finished sweep; one in which files come and go has none."""
+    module = None if isinstance(job.engine, Program) else sys.modules.get(job.engine.target.partition(":")[0])
+    with suppress(OSError):
+        Stamp.of(job.directory, question, getattr(module, "__file__", None)).write(job.directory)
 
 
 def _why_failed(failed: Sequence[TrialRecord]) -> str:
@@ -187,16 +164,6 @@ def _why_failed(failed: Sequence[TrialRecord]) -> str:
     lines = [f"  {reason} (trial {', '.join(numbers)})" for reason, numbers in trials.items()]
     head = f"{len(failed)} trials have failed, as many as budget.failures allows; raise it to go on:"
     return "\n".join([head, *lines])
-
-
-def _as_json(home: RunDirectory) -> str:
-    return json.dumps(status_facts(home.path), indent=1, allow_nan=False)
-
-
-def _saved(job: Job) -> str:
-    home, report = job.directory, job.plan.config.results.report
-    kept = (home.best, home.engine_params, home.table, home.study, home.journal, home.report(report))
-    return ", ".join(path.name for path in kept if path.exists())
 
 
 def _interrupted(job: Job) -> str:

@@ -36,6 +36,7 @@ class RunDirectory:
         self.best = path / "best.yaml"
         self.verdict = path / "verdict.json"
         self.engine_params = path / "best.json"
+        self.stamp = path / ".finished"
 
     def trial(self, number: int) -> pathlib.Path:
         """Give the directory of a trial."""
@@ -102,6 +103,7 @@ class RunDirectory:
             self._check_ours()
             if self.resolved.exists():
                 self._check_same(resolved, extend)
+            self.stamp.unlink(missing_ok=True)
             make_private(self.trials)
             write_text(self.given, text)
             write_text(self.resolved, resolved.to_yaml())

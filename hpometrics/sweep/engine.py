@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, HpometricsError
 from ..messages import one_line
@@ -21,7 +22,9 @@ from .plan import Plan, make_plan
 from .problems import Problem, SweepFileError
 from .program import Program
 from .secrets import revealed
-from .staged import StagedEngine, Stated, is_staged
+
+if TYPE_CHECKING:
+    from .staged import StagedEngine  # with the evaluation of engine params, which few sweeps have
 
 Train = Callable[..., Any]
 
@@ -39,8 +42,17 @@ def _can_train(found: object) -> bool:
     return True
 
 
+def _is_staged(found: object) -> bool:
+    """Check whether it is an engine of stages; whoever has made one has loaded what it derives from."""
+    if "hpometrics.evaluation" not in sys.modules:
+        return False
+    from .staged import is_staged
+
+    return is_staged(found)
+
+
 FUNCTION = Kind("function train(params, run)", _can_train)
-ENGINE = Kind(FUNCTION.name, lambda found: is_staged(found) or _can_train(found))
+ENGINE = Kind(FUNCTION.name, lambda found: _is_staged(found) or _can_train(found))
 
 
 class ImportedEngine:
@@ -91,7 +103,9 @@ class ImportedEngine:
         return type(self), (self.target, self.folders)
 
 
-SweepEngine = ImportedEngine | StagedEngine | Program
+PlainEngine = ImportedEngine | Program
+if TYPE_CHECKING:
+    SweepEngine = PlainEngine | StagedEngine
 
 
 def import_engine(plan: Plan) -> SweepEngine:
@@ -109,9 +123,11 @@ def import_engine(plan: Plan) -> SweepEngine:
     folders = (home, str(Path.cwd()))
     target = plan.config.engine.target or ""
     with _at(plan, "engine", "target"):
-        staged = is_staged(import_target(target, ENGINE, folders))
+        staged = _is_staged(import_target(target, ENGINE, folders))
         if not staged:
             return ImportedEngine(target, folders)
+    from .staged import StagedEngine, Stated
+
     with _at(plan, "metrics") if plan.config.metrics.optimize else _at(plan, "engine", "target"):
         return StagedEngine(target, folders, Stated.of(plan))
 
@@ -125,7 +141,7 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
     _check_secrets(plan, engine)
     with _at(plan, "engine", "target"):
         output = engine.output
-    if not isinstance(engine, StagedEngine):
+    if isinstance(engine, PlainEngine):
         return make_plan(plan.document, output, settle=True)
     plan = make_plan(plan.document, output, settle=True, measures=engine.measures)
     with _at(plan, "metrics", "constraints"):
@@ -137,7 +153,7 @@ def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
     """Refuse secrets that are not in the environment, or that an engine would write down."""
     params = plan.config.engine.params
     with _at(plan, "engine", "params"):
-        if revealed(params) != params and isinstance(engine, StagedEngine):
+        if revealed(params) != params and not isinstance(engine, PlainEngine):
             raise ConfigError("engine params are written as they are; let the stage read its secret itself")
 
 
@@ -160,7 +176,7 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
 
 
 def _check_repeats(plan: Plan, engine: SweepEngine) -> None:
-    if plan.config.budget.repeats > 1 and isinstance(engine, StagedEngine):
+    if plan.config.budget.repeats > 1 and not isinstance(engine, PlainEngine):
         with _at(plan, "budget", "repeats"):
             raise ConfigError("stages draw from engine.seed alone, so that all repeats would be the same")
 

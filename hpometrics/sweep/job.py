@@ -6,18 +6,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..metrics.combined import Combined
-from ..run.spec import Reported, engine_facts
+from ..run.spec import Reported, RunSpec, engine_facts
 from ..run.trials import Trials
 from ..search.record import TrialRecord, TrialState
 from .directory import RunDirectory
-from .engine import ImportedEngine, SweepEngine
+from .engine import ImportedEngine, check_space, import_engine, settle
 from .measures import Measure
 from .plan import Plan
-from .resolved import Resolved
-from .staged import StagedEngine
+from .program import Program
+from .resolved import Resolved, resolve
+
+if TYPE_CHECKING:
+    from .engine import SweepEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at")
 
@@ -59,6 +62,11 @@ class Job:
     _noting: Lock = field(default_factory=Lock, repr=False)
 
     @property
+    def engine(self) -> SweepEngine:
+        """The engine that its trials train."""
+        return cast("SweepEngine", self.trials.train)
+
+    @property
     def over(self) -> bool:
         """Whether no further trial is to start: the time is up, the target reached, too many have failed."""
         return self.reached or self.seconds_left == 0 or self.fails(self.failed)
@@ -95,6 +103,31 @@ class Job:
         return not self.resolved.objective.better(target, record.value)
 
 
+def make_job(plan: Plan, extend: bool = False) -> Job:
+    """Import the engine of a plan and settle what its trials measure.
+
+    Raises:
+        HpometricsError: the engine cannot be had, or does not fit the file.
+    """
+    engine = import_engine(plan)
+    plan = settle(plan, engine)
+    home = RunDirectory(plan.directory)
+    measured = spec_facts(plan, engine)
+    spec = RunSpec(**measured)
+    check_space(plan, engine, spec)
+    trials = Trials(
+        engine,
+        spec,
+        home.path.absolute(),
+        plan.engine_seed,
+        plan.config.results.fsync,
+        [logger.spec for logger in plan.config.results.loggers],
+        plan.config.budget.repeats,
+        plan.config.budget.retries,
+    )
+    return Job(plan, resolve(plan), home, trials, measured, extend=extend)
+
+
 def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle.
 
@@ -123,7 +156,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     }
     if isinstance(engine, ImportedEngine):
         return measured
-    track = facts["track"] if isinstance(engine, StagedEngine) else _told_by_program(plan)
+    track = _told_by_program(plan) if isinstance(engine, Program) else facts["track"]
     return measured | {"output": None, "defaults": False, "track": track}
 
 

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from .loader import Document, parse_value
+from .loader import Document, parse_value, read_document
 from .problems import Mark, Path, Problem, SweepFileError
 
 _EMPLOYERS = ("optuna", "ray")
 """Backends that have workers."""
 _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
 """Mappings whose keys may hold dots."""
+
+
+def read_overridden(
+    file: pathlib.Path, assignments: Iterable[str] = (), workers: int | None = None
+) -> Document:
+    """Read a sweep file and set what a command has in place of what stands there.
+
+    Args:
+        file: the YAML file.
+        assignments: `key=value` texts that change it.
+        workers: how many of its backend are at work, in the place of what it says.
+
+    Raises:
+        SweepFileError: the file cannot be read, or an assignment leads nowhere.
+    """
+    document = read_document(file)
+    override(document, assignments)
+    if workers is not None:
+        set_workers(document, workers)
+    return document
 
 
 def override(document: Document, assignments: Iterable[str]) -> None:

@@ -14,10 +14,10 @@ from ..search.space import Space
 from .bounds import Bound, read_bound
 from .config import Draft, Sweep
 from .forms import Metric
-from .loader import Document, read_document
+from .loader import Document
 from .measures import OWN, Measure, outputs_of, read_measures
 from .outputs import UNSAID, Outputs, settled_output, types_of
-from .overrides import override, set_workers
+from .overrides import read_overridden
 from .population import check_population
 from .problems import Path
 from .searched import Points, first_points, read_space
@@ -103,11 +103,7 @@ def read_plan(file: pathlib.Path, assignments: Iterable[str] = (), workers: int 
     Raises:
         SweepFileError: anything is wrong; every problem is in it.
     """
-    document = read_document(file)
-    override(document, assignments)
-    if workers is not None:
-        set_workers(document, workers)
-    return make_plan(document)
+    return make_plan(read_overridden(file, assignments, workers))
 
 
 def make_plan(

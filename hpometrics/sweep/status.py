@@ -1,7 +1,8 @@
-"""How a sweep stands, from its record alone: no engine, no torch, no search host."""
+"""How a sweep stands and what it has found, from its record alone: no engine, no torch, no search host."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,11 +16,11 @@ from ..search.record import TRIAL_FILE, TrialRecord, TrialState
 from .best import record_of
 from .directory import RunDirectory
 from .exports import best_facts
-from .front import front_facts, front_line
+from .front import front_facts, front_line, front_text
 from .printing import duration, number, spread
 from .resolved import Resolved
-from .table import params_line, word
-from .verdicts import kept_verdict
+from .table import optimal, params_line, result_table, word
+from .verdicts import kept_verdict, verdict_lines
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -57,6 +58,41 @@ def status_facts(directory: Path) -> dict[str, Any]:
         return {**told, "best": None, "reason": str(err)}
     verdict = kept_verdict(home, records, resolved)
     return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
+
+
+def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
+    """Name a sweep that `run` opens, and say how far it is."""
+    done, total = sum(record.state.finished for record in records), resolved.trials
+    head = f"{resolved.name}  {home.path}"
+    if total is not None and done > total:
+        return f"{head}  {done} trials are done, and budget.trials is {total}; raise it above {done} for more"
+    if total is not None and done == total:
+        return f"{head}  all {total} trials are done; raise budget.trials for more"
+    return f"{head}  going on: {done} of {total or 'any number'} done" if records else head
+
+
+def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
+    """Print the results of a sweep that has ended: the best trials, the best of them or the front, the files.
+
+    Raises:
+        NoFiniteValueError: no trial is complete.
+        ConfigError: the trial that the sweep picks is not on the front.
+    """
+    if resolved.is_picked:
+        best = best_by(records, resolved.optimised, resolved.pick)
+        verdict = kept_verdict(home, records, resolved)
+        block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict)])
+    else:
+        block = front_text(records, resolved, home.path)
+    files = (home.best, home.engine_params, home.table, home.study, home.journal)
+    report = home.report(resolved.config["results"]["report"])
+    saved = ", ".join(path.name for path in (*files, report) if path.exists())
+    return f"{result_table(records, resolved)}\n\n{block}\nsaved {saved} in {home.path}"
+
+
+def status_json(directory: Path) -> str:
+    """Print the facts as JSON."""
+    return json.dumps(status_facts(directory), indent=1, allow_nan=False)
 
 
 def counted(records: Sequence[TrialRecord], resolved: Resolved, directory: Path) -> dict[str, Any]:

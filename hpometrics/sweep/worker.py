@@ -12,10 +12,11 @@ from pathlib import Path
 
 from ..exceptions import ConfigError
 from ..search.record import TrialRecord
-from .command import OK, make_job
+from .command import OK
 from .directory import RunDirectory
 from .in_process import run_in_process
 from .interrupts import exit_code, raising_interrupts
+from .job import make_job
 from .joining import join
 from .planned_again import planned_again
 from .progress import Progress

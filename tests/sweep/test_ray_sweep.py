@@ -7,8 +7,8 @@ from sample_sweeps import SWEEP, changed, hpometrics, plan_of
 
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import TrialState
-from hpometrics.sweep.command import make_job
 from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.job import make_job
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 
 pytestmark = pytest.mark.ray

@@ -6,7 +6,7 @@ from sample_sweeps import SWEEP, plan_of
 from hpometrics.search.epoch_log import EpochLog
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
-from hpometrics.sweep.command import make_job
+from hpometrics.sweep.job import make_job
 from hpometrics.sweep.reclaiming import MOST_DEATHS, take_up, take_up_or_claim
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 

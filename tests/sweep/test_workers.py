@@ -15,8 +15,8 @@ from sample_sweeps import SWEEP, changed, hpometrics, plan_of, problems_of
 from hpometrics.cli import main
 from hpometrics.search.record import TrialRecord, TrialState
 from hpometrics.sweep import crew
-from hpometrics.sweep.command import make_job
 from hpometrics.sweep.directory import RunDirectory
+from hpometrics.sweep.job import make_job
 
 MANY = changed("trials: 4", "trials: 12")
 LEARN = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "epochs: 6")
