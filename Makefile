@@ -45,6 +45,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/sweep_overhead.py --ray
 	$(BIN)/python benchmarks/diagnostics.py
 	$(BIN)/python benchmarks/prefix_cache.py
+	$(BIN)/python benchmarks/startup.py
 
 # Try every fault many times, on bare hosts too, and print the scorecard.
 faults: $(VENV)/.installed

@@ -29,7 +29,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a finished sweep was, in digests.
+    """The digests of a finished sweep.
 
     `question` is of the sweep file and what `--set` changes of it, `files` of the size and the time of every
     file of the run directory, and of the module of the engine, which is at `engine` if it is a file.
@@ -42,7 +42,7 @@ class Stamp:
 
     @classmethod
     def of(cls, home: RunDirectory, question: str, engine: str | None) -> Self:
-        """Take the stamp of a run directory as it stands.
+        """Compute the stamp of a run directory as it stands.
 
         Raises:
             OSError: a file of it cannot be looked at.
