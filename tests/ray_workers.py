@@ -52,8 +52,10 @@ def forked_workers(folder: Path) -> Iterator[Path]:
         process = subprocess.Popen(
             [sys.executable, __file__, str(number)], stdin=subprocess.PIPE, pass_fds=[number]
         )
-    yield launcher
-    process.communicate()
+    try:
+        yield launcher
+    finally:
+        process.communicate()
 
 
 def start_cluster(launcher: Path) -> None:
