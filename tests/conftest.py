@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -55,15 +56,15 @@ def forget_secrets() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[None]:
-    """One Ray cluster of two CPUs for all tests that need it."""
+def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One Ray cluster of two CPUs for all tests that need it; give the script that starts its workers."""
     import ray
+    from ray_workers import forked_workers, start_cluster
 
-    from hpometrics.search.ray_backend import start_ray
-
-    start_ray(num_cpus=2, object_store_memory=80 * 2**20)
-    yield
-    ray.shutdown()
+    with forked_workers(tmp_path_factory.mktemp("ray")) as launcher:
+        start_cluster(launcher)
+        yield launcher
+        ray.shutdown()
 
 
 @pytest.fixture

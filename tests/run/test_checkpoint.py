@@ -1,14 +1,14 @@
 from __future__ import annotations
 
+import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from forked import Forked
 
 from hpometrics.exceptions import RecordError, RunError
 from hpometrics.metrics.collection import MetricCollection
@@ -31,59 +31,47 @@ from hpometrics.search.reporter import ListReporter
 
 LOSS = Reported("loss", MINIMIZE)
 
-ENGINE = '''
-import os, random, signal, sys
-from pathlib import Path
-import numpy as np
-import torch
-from hpometrics.objective import MINIMIZE
-from hpometrics.run import Reported, RunSpec
-from hpometrics.search.reporter import ListReporter
-from hpometrics.run.trial import run_trial
 
-def train(params, run):
-    """Dropout, numpy and python draws in every epoch: any lost random state shows in the values."""
-    model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 1))
-    optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4])
-    started = run.restore(model=model, optimizer=optimizer, schedule=schedule)
-    print("started at", started, flush=True)
-    for epoch in run.epochs(6):
-        for _ in range(3):
-            x = torch.randn(8, 4) + torch.from_numpy(np.random.rand(8, 4)).float()
-            loss = (model(x) - x.sum(1, keepdim=True)).square().mean() * random.random()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        schedule.step()
-        run.log(loss=loss)
-        run.checkpoint(model=model, optimizer=optimizer, schedule=schedule)
-        if epoch == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
+def engine(directory: Path, kill_in: int) -> None:
+    """Train a trial; the process dies at the end of the body of epoch `kill_in`."""
 
-spec = RunSpec(Reported("loss", MINIMIZE), threads=1)
-record = run_trial(train, {"lr": 0.05}, spec, ListReporter(), directory=Path(sys.argv[1]), seed=11)
-print(record.state, record.value)
-'''
+    def train(params, run):
+        """Dropout, numpy and python draws in every epoch: any lost random state shows in the values."""
+        model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 1))
+        optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
+        schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4])
+        (directory / "started").write_text(
+            str(run.restore(model=model, optimizer=optimizer, schedule=schedule))
+        )
+        for epoch in run.epochs(6):
+            for _ in range(3):
+                x = torch.randn(8, 4) + torch.from_numpy(np.random.rand(8, 4)).float()
+                loss = (model(x) - x.sum(1, keepdim=True)).square().mean() * random.random()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            schedule.step()
+            run.log(loss=loss)
+            run.checkpoint(model=model, optimizer=optimizer, schedule=schedule)
+            if epoch == kill_in:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-
-def run_engine(directory: Path, kill_in: int) -> subprocess.CompletedProcess[str]:
-    """Run the engine in a process of its own that dies at the end of the body of epoch `kill_in`."""
-    command = [sys.executable, "-c", ENGINE, str(directory), str(kill_in)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    spec = RunSpec(LOSS, threads=1)
+    record = run_trial(train, {"lr": 0.05}, spec, ListReporter(), directory=directory, seed=11)
+    (directory / "ended").write_text(f"{record.state} {record.value}")
 
 
 def test_a_killed_trial_goes_on_to_the_very_values_of_an_uninterrupted_one(tmp_path):
     """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, the same to the last digit."""
-    whole = run_engine(tmp_path / "whole", -1)
-    killed = run_engine(tmp_path / "killed", 3)
-    assert killed.returncode == -signal.SIGKILL
-    assert len(read_epochs(tmp_path / "killed")) == 3
-    assert read_trial(tmp_path / "killed").state is TrialState.RUNNING
-    again = run_engine(tmp_path / "killed", -1)
-    assert (whole.stdout.splitlines()[0], again.stdout.splitlines()[0]) == ("started at 0", "started at 3")
-    assert again.stdout.splitlines()[1] == whole.stdout.splitlines()[1]
-    want, got = read_epochs(tmp_path / "whole"), read_epochs(tmp_path / "killed")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    undisturbed, first = Forked(tmp_path, engine, whole, -1), Forked(tmp_path, engine, killed, 3)
+    assert (undisturbed.ended(), first.ended()) == (0, -signal.SIGKILL)
+    assert len(read_epochs(killed)) == 3
+    assert read_trial(killed).state is TrialState.RUNNING
+    assert Forked(tmp_path, engine, killed, -1).ended() == 0
+    assert [(home / "started").read_text() for home in (whole, killed)] == ["0", "3"]
+    assert (killed / "ended").read_text() == (whole / "ended").read_text()
+    want, got = read_epochs(whole), read_epochs(killed)
     assert [e.values for e in got] == [e.values for e in want]
     assert [e.attempt for e in got] == [1, 1, 1, 2, 2, 2]
 

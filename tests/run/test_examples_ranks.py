@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import torch
+from ranks import on_ranks
 
 from hpometrics.metrics.features import Number
 from hpometrics.run import Run
@@ -23,36 +22,24 @@ def noted(name: str, calls: list[str]) -> Callable[..., None]:
     return lambda *args, **facts: (calls.append(name), collective(*args, **facts))[1]
 
 
-def on_rank(rank: int, store: str, directory: str, answers) -> None:
+def on_rank(rank: int, directory: Path) -> tuple[tuple[dict, ...], int]:
     """What one of two processes does: train an epoch on its shard."""
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
-    )
     calls: list[str] = []
     for name in ("all_gather_object", "broadcast_object_list"):
         setattr(torch.distributed, name, noted(name, calls))
     spec = {"metric": "mae", "output": Number(), "track_examples": {"worst": 2, "best": 1}}
-    with Run(directory=Path(directory) / str(rank), **spec) as run:
+    with Run(directory=directory / str(rank), **spec) as run:
         for _ in run.epochs(1):
             for errors in ERRORS[rank]:
                 run.update(predictions=errors, target=[0.0] * len(errors), examples=[f"{e}" for e in errors])
         run.export_examples()
-    answers.put((rank, (run.examples, len(calls))))
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return run.examples, len(calls)
 
 
 def test_the_first_rank_writes_the_examples_of_all(tmp_path):
     """Errors 3 of either rank are the worst, that of the first rank first; 0 of the second is the best."""
-    answers = multiprocessing.get_context("spawn").SimpleQueue()
-    processes = torch.multiprocessing.spawn(
-        on_rank, (str(tmp_path / "store"), str(tmp_path), answers), nprocs=RANKS, join=False
-    )
-    each = dict(answers.get() for _ in range(RANKS))
-    found = {rank: examples for rank, (examples, _) in each.items()}
-    assert [calls for _, calls in each.values()] == [2, 2]  # values and examples together, and the decision
-    while not processes.join():
-        pass
+    found, calls = zip(*on_ranks(RANKS, on_rank, tmp_path), strict=True)
+    assert calls == (2, 2)  # values and examples together, and the decision
     told = [(line["rank"], line["process"], line["index"], line["example"]) for line in found[0]]
     assert told == [("worst", 0, 1, "3.0"), ("worst", 1, 0, "3.0"), ("best", 1, 1, "0.0")]
     assert found[1] == found[0] == read_examples(tmp_path / "0" / "examples.jsonl")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import torch
+from ranks import on_ranks
 
 from hpometrics.metrics.features import Category
 from hpometrics.run import Run
@@ -16,9 +16,6 @@ ROWS = 5
 
 def on_rank(rank: int, folder: Path) -> None:
     """Train on five rows of a task of its own and two of a shared one, in a directory of its own."""
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2, timeout=timedelta(seconds=60)
-    )
     own = folder / str(rank)
     own.mkdir()
     with Run(metric="accuracy", output=Category(2), statistics="all", directory=own) as run:
@@ -26,12 +23,11 @@ def on_rank(rank: int, folder: Path) -> None:
             for task, rows in (("own" + str(rank), ROWS), ("shared", 2)):
                 logits = torch.eye(2)[torch.full((rows,), rank)]
                 run.update(task=task, logits=logits, target=torch.zeros(rows, dtype=torch.long))
-    torch.distributed.destroy_process_group()
 
 
 def test_the_first_rank_writes_the_statistics_of_all(tmp_path):
     """Matrices are added and rows put together, task by task; the other rank writes nothing."""
-    torch.multiprocessing.spawn(on_rank, (tmp_path,), nprocs=2)
+    on_ranks(2, on_rank, tmp_path)
     for kept in read_kept(tmp_path / "0"):
         matrices = {part.task: part.statistics["Confusion()"]["matrix"].tolist() for part in kept.parts}
         assert matrices == {

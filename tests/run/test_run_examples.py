@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
-import subprocess
-import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
+from forked import Forked
 
 from hpometrics.exceptions import MetricInputError, RecordError, RunError
 from hpometrics.metrics.features import PREDICTIONS, Binary, Category, Number, Ranking, Sequence, Text
@@ -253,47 +254,39 @@ def test_a_run_that_goes_on_knows_the_examples_it_had_picked(tmp_path):
     assert read_examples(tmp_path / "examples.jsonl") == second.examples
 
 
-ENGINE = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from hpometrics import Binary
-from hpometrics.run import RunSpec
-from hpometrics.run.trial import run_trial
-from hpometrics.search.reporter import ListReporter
+def engine(directory: Path, kill_in: int) -> None:
+    """Train a trial; the process dies at the end of the body of epoch `kill_in`."""
 
-def train(params, run):
-    model = torch.nn.Linear(3, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    run.restore(model=model, optimizer=optimizer)
-    x = torch.arange(24.0).reshape(8, 3).sin()
-    y = (x.sum(1) > 0).long()
-    for epoch in run.epochs(5):
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y.float())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        run.update(logits=model(x)[:, 0], target=y, examples=list(range(8)))
-        run.checkpoint(model=model, optimizer=optimizer)
-        if epoch == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
+    def train(params, run):
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        run.restore(model=model, optimizer=optimizer)
+        x = torch.arange(24.0).reshape(8, 3).sin()
+        y = (x.sum(1) > 0).long()
+        for epoch in run.epochs(5):
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y.float())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            run.update(logits=model(x)[:, 0], target=y, examples=list(range(8)))
+            run.checkpoint(model=model, optimizer=optimizer)
+            if epoch == kill_in:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-spec = RunSpec("log_loss", output=Binary(), threads=1, track_examples=3)
-run_trial(train, {}, spec, ListReporter(), directory=Path(sys.argv[1]), seed=5)
-"""
+    spec = RunSpec("log_loss", output=Binary(), threads=1, track_examples=3)
+    run_trial(train, {}, spec, ListReporter(), directory=directory, seed=5)
 
 
 def test_a_killed_trial_leaves_the_examples_of_an_undisturbed_one(tmp_path):
     """Killed in epoch 3 and started again, it leaves the same lines."""
-    command = [sys.executable, "-c", ENGINE]
-    killed = subprocess.run([*command, str(tmp_path / "killed"), "3"], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert [p.name for p in (tmp_path / "killed").glob("examples*")] == ["examples-0002.jsonl"]
-    subprocess.run([*command, str(tmp_path / "killed"), "-1"], check=True)
-    subprocess.run([*command, str(tmp_path / "whole"), "-1"], check=True)
-    found = [(tmp_path / name / "examples.jsonl").read_text() for name in ("killed", "whole")]
-    assert found[0] == found[1]
-    assert len(found[0].splitlines()) == 6
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    undisturbed, first = Forked(tmp_path, engine, whole, -1), Forked(tmp_path, engine, killed, 3)
+    assert (undisturbed.ended(), first.ended()) == (0, -signal.SIGKILL)
+    assert [path.name for path in killed.glob("examples*")] == ["examples-0002.jsonl"]
+    assert Forked(tmp_path, engine, killed, -1).ended() == 0
+    written = [(home / "examples.jsonl").read_text() for home in (killed, whole)]
+    assert written[0] == written[1]
+    assert len(written[0].splitlines()) == 6
 
 
 class Counted(MeanMetric):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import pickle
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
 import torch
+from forked import Forked
+from ranks import join, on_ranks
 
 from hpometrics import Float, OptunaObjective, RankError, Reported, Run, SumMetric, Teacher
 from hpometrics.exceptions import LoggerError, RunError
@@ -200,65 +199,56 @@ def repeated(rank: int, folder: Path) -> dict[str, Any]:
     return {"drawn": drawn, "values": values, "refused": refused}
 
 
+def early(rank: int, folder: Path) -> dict[str, Any]:
+    """A run that was made before its group."""
+    torch.distributed.destroy_process_group()
+    run = Run(metric=LOSS)
+    join(rank, len(RANKS), folder / "store")
+    run.log(loss=1.0)
+    try:
+        run.close()
+    except RunError as err:
+        return {"refused": str(err)}
+    return {}
+
+
 CASES: dict[str, Callable[[int, Path], dict[str, Any]]] = {
     case.__name__: case
     for case in (
         pruned, own_counts, own_values, logger_fails, odd_stop, one_cannot_close, watched, resumed, searched,
-        timed, repeated,
+        timed, repeated, early,
     )
 }  # fmt: skip
 
 
-def joined(rank: int, folder: Path, ranks: int) -> None:
-    """Make the process group."""
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{folder / 'store'}",
-        rank=rank,
-        world_size=ranks,
-        timeout=timedelta(seconds=60),
-    )
-
-
-def on_rank(rank: int, folder: Path) -> None:
+def on_rank(rank: int, folder: Path) -> dict[str, dict[str, Any]]:
     """What one process does: every case in turn."""
     optuna.logging.disable_default_handler()
-    early = Run(metric=LOSS)
-    joined(rank, folder, len(RANKS))
-    early.log(loss=1.0)
-    found: dict[str, Any] = {}
-    try:
-        early.close()
-    except RunError as err:
-        found["early"] = str(err)
-    found |= {name: case(rank, folder) for name, case in CASES.items()}
-    (folder / str(rank)).write_bytes(pickle.dumps(found))
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return {name: case(rank, folder) for name, case in CASES.items()}
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
-    """The folder that three processes have left behind; one that fails or hangs is an error."""
-    folder = tmp_path_factory.mktemp("group")
-    torch.multiprocessing.spawn(on_rank, (folder,), nprocs=len(RANKS))
-    return folder
+    """The folder that three processes write into."""
+    return tmp_path_factory.mktemp("group")
 
 
-def found(home: Path, case: str) -> list[dict[str, Any]]:
-    """What each rank found."""
-    return [pickle.loads((home / str(rank)).read_bytes())[case] for rank in RANKS]
+@pytest.fixture(scope="module")
+def ranked(home) -> dict[str, list[dict[str, Any]]]:
+    """What each of three processes found, by case; one that fails or hangs is an error."""
+    ranks = on_ranks(len(RANKS), on_rank, home)
+    return {case: [found[case] for found in ranks] for case in CASES}
 
 
-def test_a_pruner_stops_all_ranks_at_one_epoch(home):
+def test_a_pruner_stops_all_ranks_at_one_epoch(ranked):
     """The third loss is below 1.5: every rank raises Optuna's own exception after three epochs."""
-    for each in found(home, "pruned"):
+    for each in ranked["pruned"]:
         assert (each["epochs"], each["stopped"], each["final"]) == (3, "TrialPruned", False)
         assert each["ended"] == "TrialPruned: the pruner stopped trial 0 after epoch 2 at 1"
-    assert found(home, "pruned")[0]["reported"] == [0, 1, 2]
+    assert ranked["pruned"][0]["reported"] == [0, 1, 2]
 
 
-def test_the_first_rank_alone_writes(home):
+def test_the_first_rank_alone_writes(ranked, home):
     """Every epoch is there once, in the record and in the table."""
     directory = home / "pruned"
     assert [record.epoch for record in read_epochs(directory)] == [0, 1, 2]
@@ -266,21 +256,21 @@ def test_the_first_rank_alone_writes(home):
     assert (directory / "report.txt").read_text().count("epoch:") == 3
 
 
-def test_the_first_rank_says_how_many_epochs_there_are(home):
+def test_the_first_rank_says_how_many_epochs_there_are(ranked):
     """Ranks that would go on for 3, 5 and 2 epochs all go on for 3."""
-    assert [(each["epochs"], each["final"], each["ended"]) for each in found(home, "own_counts")] == [
+    assert [(each["epochs"], each["final"], each["ended"]) for each in ranked["own_counts"]] == [
         (3, True, "")
     ] * 3
 
 
-def test_the_first_rank_says_when_the_target_is_reached(home):
+def test_the_first_rank_says_when_the_target_is_reached(ranked):
     """Its third loss is 1; those that the others logged never come near."""
-    assert [(each["epochs"], each["best"]) for each in found(home, "own_values")] == [(3, 2)] * 3
+    assert [(each["epochs"], each["best"]) for each in ranked["own_values"]] == [(3, 2)] * 3
 
 
-def test_what_fails_on_the_first_rank_is_told_to_all(home):
+def test_what_fails_on_the_first_rank_is_told_to_all(ranked):
     """The record has the epoch; nobody waits for the next one."""
-    first, *others = found(home, "logger_fails")
+    first, *others = ranked["logger_fails"]
     assert first["ended"].startswith(f"{LoggerError.__name__}: the logger Broken failed at epoch 1")
     for each in others:
         assert each["ended"].startswith(
@@ -288,24 +278,24 @@ def test_what_fails_on_the_first_rank_is_told_to_all(home):
         )
 
 
-def test_what_fails_on_another_rank_is_told_to_all(home):
+def test_what_fails_on_another_rank_is_told_to_all(ranked):
     """At the end of the epoch, with its number."""
-    one, two, three = (each["ended"] for each in found(home, "one_cannot_close"))
+    one, two, three = (each["ended"] for each in ranked["one_cannot_close"])
     assert two.startswith("RunError: some recorded values name a task and some do not")
     assert one == three == f"RankError: rank 1 failed: {two}"
 
 
-def test_a_stop_that_cannot_be_sent_stops_all(home):
+def test_a_stop_that_cannot_be_sent_stops_all(ranked):
     """As an error with its text, on every rank."""
-    for each in found(home, "odd_stop"):
+    for each in ranked["odd_stop"]:
         assert each["epochs"] == 2 and each["ended"].startswith(
             "RankError: Odd: enough (which cannot be sent"
         )
 
 
-def test_what_ranks_watch_is_put_together_by_its_rule(home):
+def test_what_ranks_watch_is_put_together_by_its_rule(ranked):
     """Norms (2 + 6) / 2, clipped shares (0 + 1) / 2, two updates an epoch, the rate of the first rank."""
-    for each in found(home, "watched"):
+    for each in ranked["watched"]:
         values = each["values"]
         assert (values["gnorm"], values["clip"], values["total_train_updates"], values["lr"]) == (
             4.0,
@@ -313,12 +303,12 @@ def test_what_ranks_watch_is_put_together_by_its_rule(home):
             4,
             0.25,
         )
-        assert values == found(home, "watched")[0]["values"]
+        assert values == ranked["watched"][0]["values"]
 
 
-def test_all_ranks_go_on_from_the_state_of_the_first(home):
+def test_all_ranks_go_on_from_the_state_of_the_first(ranked, home):
     """With its weight, each with its own random stream; the host of the first alone is told."""
-    each = found(home, "resumed")
+    each = ranked["resumed"]
     assert [(one["done"], one["epochs"], one["weight"], one["same"]) for one in each] == [
         (2, 4, 0.5, True)
     ] * 3
@@ -328,22 +318,22 @@ def test_all_ranks_go_on_from_the_state_of_the_first(home):
     assert len(random_of_ranks(stored)) == 3
 
 
-def test_all_ranks_carry_out_the_trials_of_one_study(home):
+def test_all_ranks_carry_out_the_trials_of_one_study(ranked, home):
     """The same params in the same order, whether trials are complete, pruned or without a value."""
-    first, *others = found(home, "searched")
+    first, *others = ranked["searched"]
     assert sorted(first["states"]) == ["COMPLETE", "FAIL", "PRUNED", "PRUNED"]
     assert all(each["seen"] == first["seen"] and len(each["seen"]) == 4 for each in others)
     assert len(list((home / "s" / "trials").iterdir())) == 4
 
 
-def test_the_time_of_the_first_rank_ends_all(home):
+def test_the_time_of_the_first_rank_ends_all(ranked):
     """After one epoch, though the clocks of ranks differ."""
-    assert [told["epochs"] for told in found(home, "timed")] == [1, 1, 1]
+    assert [told["epochs"] for told in ranked["timed"]] == [1, 1, 1]
 
 
-def test_all_ranks_carry_out_all_repeats(home):
+def test_all_ranks_carry_out_all_repeats(ranked):
     """Under the same seeds; the study is told the means of the first rank."""
-    first, *others = found(home, "repeated")
+    first, *others = ranked["repeated"]
     assert len(first["drawn"]) == 4 and all(told["drawn"] == first["drawn"] for told in others)
     a, b, c, d = first["drawn"]
     assert first["values"] == pytest.approx([(a + b) / 2, (c + d) / 2])
@@ -351,15 +341,15 @@ def test_all_ranks_carry_out_all_repeats(home):
         assert told["refused"].startswith("leave retries= out: ranks fail together")
 
 
-def test_a_run_is_made_in_its_group(home):
+def test_a_run_is_made_in_its_group(ranked):
     """One that was made before knows nothing of the other ranks."""
-    for each in found(home, "early"):
-        assert each.startswith("the run was made in a group of 1 processes, and there are 3")
+    for each in ranked["early"]:
+        assert each["refused"].startswith("the run was made in a group of 1 processes, and there are 3")
 
 
-def dying(rank: int, folder: Path, answers: Any) -> None:
+def dying(rank: int, folder: Path) -> None:
     """The second of two ranks fails while it trains, in the second epoch."""
-    joined(rank, folder, 2)
+    join(rank, 2, folder / "store")
     try:
         with Run(metric="accuracy", output=Binary()) as run:
             for epoch in run.epochs(3):
@@ -367,21 +357,14 @@ def dying(rank: int, folder: Path, answers: Any) -> None:
                     raise ValueError("out of memory")
                 run.update(predictions=torch.tensor([1]), target=torch.tensor([1]))
     except Exception as err:
-        answers.put((rank, type(err).__name__, str(err)))
+        (folder / str(rank)).write_text(f"{type(err).__name__}: {err}")
     os._exit(0)
 
 
 def test_a_rank_that_is_gone_is_noticed(tmp_path):
     """The other one is told as soon as the process of the first has ended; it does not wait for ever."""
-    context = multiprocessing.get_context("spawn")
-    answers = context.SimpleQueue()
-    processes = [context.Process(target=dying, args=(rank, tmp_path, answers)) for rank in range(2)]
-    for process in processes:
-        process.start()
-    told = sorted(answers.get() for _ in processes)
-    for process in processes:
-        process.join()
-    assert told[1] == (1, "ValueError", "out of memory")
-    assert told[0][:2] == (0, "RankError") and told[0][2].startswith(
-        "rank 0 waited in vain for the other ranks"
-    )
+    processes = [Forked(tmp_path, dying, rank, tmp_path) for rank in range(2)]
+    assert [process.ended() for process in processes] == [0, 0]
+    first, second = ((tmp_path / str(rank)).read_text() for rank in range(2))
+    assert second == "ValueError: out of memory"
+    assert first.startswith("RankError: rank 0 waited in vain for the other ranks")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
-from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from ranks import on_ranks
 
 from hpometrics import (
     AverageMetric,
@@ -212,15 +210,8 @@ def counted(collective: Callable[..., None], calls: list[int]) -> Callable[..., 
     return lambda *args, **facts: (calls.append(1), collective(*args, **facts))[1]
 
 
-def on_rank(rank: int, folder: Path) -> None:
+def on_rank(rank: int) -> dict[str, tuple]:
     """What one process does: every case in turn, counting the collectives of each."""
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{folder / 'store'}",
-        rank=rank,
-        world_size=len(RANKS),
-        timeout=timedelta(seconds=60),
-    )
     calls: list[int] = []
     for name in ("all_gather_object", "broadcast_object_list"):
         setattr(torch.distributed, name, counted(getattr(torch.distributed, name), calls))
@@ -228,17 +219,13 @@ def on_rank(rank: int, folder: Path) -> None:
     for case in CASES:
         calls.clear()
         found[case] = ran(case, (rank,)), len(calls)
-    (folder / str(rank)).write_bytes(pickle.dumps(found))
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return found
 
 
 @pytest.fixture(scope="module")
-def on_ranks(tmp_path_factory) -> list[dict]:
+def ranked() -> list[dict[str, tuple]]:
     """What each of three processes found, by case; one that fails or waits for the others is an error."""
-    folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(on_rank, (folder,), nprocs=len(RANKS))
-    return [pickle.loads((folder / str(rank)).read_bytes()) for rank in RANKS]
+    return on_ranks(len(RANKS), on_rank)
 
 
 MEASURED = [case for case in CASES if not case.startswith("own_") and case != "other_readings"]
@@ -246,9 +233,9 @@ MEASURED = [case for case in CASES if not case.startswith("own_") and case != "o
 
 @pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("case", MEASURED)
-def test_ranks_record_what_one_process_would(on_ranks, case, rank):
+def test_ranks_record_what_one_process_would(ranked, case, rank):
     """The same names, reasons and values: to the last bit where they are counted, else within 1e-12."""
-    found, expected = on_ranks[rank][case][0], ran(case, RANKS)
+    found, expected = ranked[rank][case][0], ran(case, RANKS)
     assert len(found) == len(expected) == 2
     for (values, reasons), (whole, why) in zip(found, expected, strict=True):
         assert (set(values), reasons) == (set(whole), why)
@@ -258,10 +245,10 @@ def test_ranks_record_what_one_process_would(on_ranks, case, rank):
 
 
 @pytest.mark.parametrize("case", GOLDEN)
-def test_ranks_and_one_process_give_the_known_values(on_ranks, case):
+def test_ranks_and_one_process_give_the_known_values(ranked, case):
     """ParlAI's own examples of several tasks and workers."""
     name = CASES[case][1]["metric"].name
-    for found in (ran(case, RANKS), *(on_ranks[rank][case][0] for rank in RANKS)):
+    for found in (ran(case, RANKS), *(ranked[rank][case][0] for rank in RANKS)):
         assert found[0][0][name] == pytest.approx(GOLDEN[case], rel=1e-15)
 
 
@@ -278,24 +265,24 @@ def test_a_run_with_tasks_measured_what_it_should():
     assert math.isnan(first["share"]) and "share" in why
 
 
-def test_a_nan_on_one_rank_voids_its_task_on_all(on_ranks):
+def test_a_nan_on_one_rank_voids_its_task_on_all(ranked):
     """On every rank with the same reason, and that epoch alone; the other task has its values."""
     for rank in RANKS:
-        (first, why), (second, none) = on_ranks[rank]["a_nan_on_one"][0]
+        (first, why), (second, none) = ranked[rank]["a_nan_on_one"][0]
         void = {name for name, value in first.items() if math.isnan(value)}
         assert void == why.keys() and "a/accuracy" not in void
         assert {"accuracy", "b/accuracy"} <= void and why["accuracy"].startswith("task b: ")
         assert all(math.isfinite(value) for value in second.values()) and not none
 
 
-def test_what_one_rank_could_not_read_is_left_out(on_ranks):
+def test_what_one_rank_could_not_read_is_left_out(ranked):
     """What nobody asked for is measured where all ranks can; what was asked for, over all rows."""
     panel = MetricCollection(["accuracy", "f1"], Binary())
     for rank in RANKS:
         panel.update(**drawn(6, rank))
     whole = {name: value.item() for name, value in panel.compute().items()}
     for rank in RANKS:
-        for values, reasons in on_ranks[rank]["other_readings"][0]:
+        for values, reasons in ranked[rank]["other_readings"][0]:
             counted = {**whole, "exs": 18}
             assert values == {**counted, **{f"a/{name}": value for name, value in counted.items()}}
             assert not reasons
@@ -308,27 +295,27 @@ def test_what_one_rank_could_not_read_is_left_out(on_ranks):
         ("own_recorded_tasks", "RunError: some recorded values name a task and some do not"),
     ],
 )
-def test_ranks_that_disagree_are_all_told(on_ranks, case, text):
+def test_ranks_that_disagree_are_all_told(ranked, case, text):
     """Rows that belong to no task would be lost beside those that do; no rank waits for another."""
     for rank in RANKS:
-        assert on_ranks[rank][case][0].startswith(text)
+        assert ranked[rank][case][0].startswith(text)
 
 
-def test_what_ranks_log_is_the_first_ranks(on_ranks):
+def test_what_ranks_log_is_the_first_ranks(ranked):
     """So that all end at the same epoch: 3, 2, 1, 1, 1 stops after five, 1, 2, 3 would after three."""
     for rank in RANKS:
-        assert [values["loss"] for values, _ in on_ranks[rank]["own_numbers"][0]] == [3, 2, 1, 1, 1]
+        assert [values["loss"] for values, _ in ranked[rank]["own_numbers"][0]] == [3, 2, 1, 1, 1]
 
 
-def test_batches_of_ranks_are_parts_of_one(on_ranks):
+def test_batches_of_ranks_are_parts_of_one(ranked):
     """Six tokens in two batches, of which the first rank has none."""
     for rank in RANKS:
-        for values, _ in on_ranks[rank]["own_batches"][0]:
+        for values, _ in ranked[rank]["own_batches"][0]:
             assert (values["ltpb"], values["exs"]) == (3, 3)
 
 
-def test_an_epoch_takes_the_same_collectives_whatever_it_met(on_ranks):
+def test_an_epoch_takes_the_same_collectives_whatever_it_met(ranked):
     """One to tell the values, one to tell the decision, however many tasks, outputs, splits and ranks."""
     for rank in RANKS:
-        calls = [count / len(found) for found, count in on_ranks[rank].values() if isinstance(found, list)]
+        calls = [count / len(found) for found, count in ranked[rank].values() if isinstance(found, list)]
         assert len(calls) > 10 and set(calls) == {2}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
-from datetime import timedelta
 
 import pytest
 import torch
+from ranks import on_ranks
 
 from hpometrics import Binary, Category, Run, Sequence
 from hpometrics.exceptions import MetricInputError, RunError
@@ -199,26 +198,15 @@ def test_a_watched_run_has_rates():
     assert run.values["exps"] > 0 and "tps" not in run.values
 
 
-def on_rank(rank: int, store: str, answers) -> None:
+def on_rank(rank: int) -> dict:
     """What one of three processes counts: two batches, two, and none."""
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
-    )
     batches = [rows(2, task="ab"[rank], context_tokens=[10 + rank, 10])] * 2 if rank < 2 else []
-    answers.put((rank, tallied(*batches)))
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return tallied(*batches)
 
 
-def test_ranks_count_as_one(tmp_path):
+def test_ranks_count_as_one():
     """Tokens add up over ranks and batches count once: 20 and 21 tokens per batch are 41, on every rank."""
-    answers = multiprocessing.get_context("spawn").SimpleQueue()
-    processes = torch.multiprocessing.spawn(
-        on_rank, (str(tmp_path / "store"), answers), nprocs=RANKS, join=False
-    )
-    found = dict(answers.get() for _ in range(RANKS))
-    while not processes.join():
-        pass
+    found = on_ranks(RANKS, on_rank)
     assert found[0] == found[1] == {
         "exs": 8.0, "a/exs": 4.0, "b/exs": 4.0, "clen": 10.25, "a/clen": 10.0, "b/clen": 10.5, "ctpb": 41.0,
     }  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import optuna
 import pytest
+from forked import Forked
 from optuna.trial import TrialState as OptunaState
 
 from hpometrics.exceptions import ObjectiveError, RecordError, RunError
@@ -259,31 +260,27 @@ def test_a_kill_between_two_draws_does_not_change_the_params(sampler):
     assert drawn(killed=True) == drawn(killed=False)
 
 
-WORKER = """
-import sys, pathlib
-from hpometrics.objective import MINIMIZE
-from hpometrics.search.optuna_backend import claim, close_storage, make_sampler
-from hpometrics.search.optuna_backend import open_storage, open_study, reserve
-from hpometrics.search.space import Float, Space
-storage = open_storage(sys.argv[1])
-study = open_study(storage, "s", {"loss": MINIMIZE}, make_sampler("random", 7))
-reserve(study, 12)
-space = Space({"x": Float(0, 1)})
-while (trial := claim(study)) is not None:
-    x = space.suggest(trial)["x"]
-    trial.report(x, 0)
-    study.tell(trial, x)
-    print(trial.number, x)
-close_storage(storage)
-"""
+def work(path: Path, answer: Path) -> None:
+    """Carry out trials as long as there are any; note the number and the param of each."""
+    storage = open_storage(path)
+    study = open_study(storage, "s", {"loss": MINIMIZE}, make_sampler("random", 7))
+    reserve(study, 12)
+    space = Space({"x": Float(0, 1)})
+    with answer.open("w") as file:
+        while (trial := claim(study)) is not None:
+            x = space.suggest(trial)["x"]
+            trial.report(x, 0)
+            study.tell(trial, x)
+            print(trial.number, x, file=file)
+    close_storage(storage)
 
 
 def test_processes_that_start_at_once_share_the_budget(tmp_path):
     """Four create the file, the study and the slots: 12 trials in all, each claimed once, each its own."""
-    command = [sys.executable, "-c", WORKER, str(tmp_path / "study.db")]
-    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    lines = [line.split() for worker in workers for line in worker.communicate()[0].splitlines()]
-    assert [worker.returncode for worker in workers] == [0] * 4
+    answers = [tmp_path / f"answer{number}" for number in range(4)]
+    workers = [Forked(tmp_path, work, tmp_path / "study.db", answer) for answer in answers]
+    assert [worker.ended() for worker in workers] == [0] * 4
+    lines = [line.split() for answer in answers for line in answer.read_text().splitlines()]
     assert sorted(int(number) for number, _ in lines) == list(range(12))
     assert set(Counter(x for _, x in lines).values()) == {1}
 

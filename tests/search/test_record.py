@@ -4,11 +4,10 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import pytest
+from forked import Forked
 
 from hpometrics.exceptions import RecordError
 from hpometrics.search.atomic import atomic_write
@@ -154,17 +153,15 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path):
         read_trial(tmp_path)
 
 
+def append_and_die(directory):
+    """Write one epoch, and no more."""
+    EpochLog(directory).append(EpochRecord(0, {"loss": 0.25}))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_an_epoch_is_on_disk_before_the_next_one_begins(tmp_path):
     """A process killed right after `append` has left the whole line."""
-    code = (
-        "import os, signal, sys, pathlib\n"
-        "from hpometrics.search.epoch_log import EpochLog\n"
-        "from hpometrics.search.record import EpochRecord\n"
-        "EpochLog(pathlib.Path(sys.argv[1])).append(EpochRecord(0, {'loss': 0.25}))\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    process = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    assert process.returncode == -signal.SIGKILL
+    assert Forked(tmp_path, append_and_die, tmp_path).ended() == -signal.SIGKILL
     assert [r.values["loss"] for r in read_epochs(tmp_path)] == [0.25]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import optuna
 import pytest
@@ -63,19 +64,18 @@ def draw(trial):
     return {"lr": trial.suggest_float("lr", 0.0, 1.0), "size": trial.suggest_categorical("size", ["s", "l"])}
 
 
-@pytest.mark.parametrize("point", [None, {"lr": 0.25}])
-@pytest.mark.parametrize("draws", [None, draw])
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_a_trial_that_has_begun_is_as_its_storage_has_it(storage, point, draws, sampler):
+def test_a_trial_that_has_begun_is_as_its_storage_has_it(storage):
     """Though it is not read: neither its own copy nor what a sampler sees lacks anything."""
-    study = open_study(storage, "s", {"loss": MINIMIZE}, make_sampler(sampler, 7))
-    tell(study, claim(study, total=1), TrialRecord(0, {}, TrialState.FAILED, reason="RuntimeError"))
-    trial = claim(study, total=2, points=[{}, {} if point is None else point], draw=draws)
-    stored = study._storage.get_trial(trial._trial_id)
-    assert facts(trial._cached_frozen_trial) == facts(stored)
-    assert abs((trial.datetime_start - stored.datetime_start).total_seconds()) < 60
-    seen = study._get_trials(deepcopy=False, use_cache=True)
-    assert [facts(one) for one in seen] == [facts(one) for one in study.get_trials()]
+    for sampler, draws, point in product(("random", "tpe"), (None, draw), ({}, {"lr": 0.25})):
+        case = f"{sampler}, {draws}, {point}"
+        study = open_study(storage, case, {"loss": MINIMIZE}, make_sampler(sampler, 7))
+        tell(study, claim(study, total=1), TrialRecord(0, {}, TrialState.FAILED, reason="RuntimeError"))
+        trial = claim(study, total=2, points=[{}, point], draw=draws)
+        stored = study._storage.get_trial(trial._trial_id)
+        assert facts(trial._cached_frozen_trial) == facts(stored), case
+        assert abs((trial.datetime_start - stored.datetime_start).total_seconds()) < 60, case
+        seen = study._get_trials(deepcopy=False, use_cache=True)
+        assert [facts(one) for one in seen] == [facts(one) for one in study.get_trials()], case
 
 
 def test_a_trial_that_has_begun_is_of_its_study(storage):
@@ -92,23 +92,23 @@ def test_a_trial_that_has_begun_is_of_its_study(storage):
     assert (stored.intermediate_values, stored.user_attrs) == ({0: 0.5}, {"seen": True})
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-@pytest.mark.parametrize("pruner", ["none", "hyperband"])
-def test_params_are_the_same_whenever_they_are_drawn(storage, sampler, pruner):
+def test_params_are_the_same_whenever_they_are_drawn(storage):
     """Before the trial is added or after; where they are, they are in the study as soon as the trial is."""
-    drawn = []
-    for name, draws in (("before", draw), ("after", None)):
-        study = open_study(
-            storage, name, {"loss": MINIMIZE}, make_sampler(sampler, 7), make_pruner(pruner, 9)
-        )
-        trials = [claim(study, total=3, points=[{"lr": 0.25}], draw=draws) for _ in range(3)]
-        there = [trial.params for trial in study.trials]
-        drawn.append([draw(trial) for trial in trials])
-        assert [trial.params for trial in study.trials] == drawn[-1]
-        first = draws is not None and (sampler, pruner) == ("random", "none")
-        assert there == (drawn[-1] if first else [{}] * 3)
-    assert drawn[0] == drawn[1]
-    assert drawn[0][0]["lr"] == 0.25
+    for sampler, pruner in product(("random", "tpe"), ("none", "hyperband")):
+        drawn = []
+        for name, draws in (("before", draw), ("after", None)):
+            case = f"{name}, {sampler}, {pruner}"
+            study = open_study(
+                storage, case, {"loss": MINIMIZE}, make_sampler(sampler, 7), make_pruner(pruner, 9)
+            )
+            trials = [claim(study, total=3, points=[{"lr": 0.25}], draw=draws) for _ in range(3)]
+            there = [trial.params for trial in study.trials]
+            drawn.append([draw(trial) for trial in trials])
+            assert [trial.params for trial in study.trials] == drawn[-1], case
+            first = draws is not None and (sampler, pruner) == ("random", "none")
+            assert there == (drawn[-1] if first else [{}] * 3), case
+        assert drawn[0] == drawn[1], (sampler, pruner)
+        assert drawn[0][0]["lr"] == 0.25, (sampler, pruner)
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
@@ -138,26 +138,29 @@ RECORDS = [
 ]
 
 
-@pytest.mark.parametrize("reports", [[], [0.5, 0.25], [0.5, math.nan]], ids=str)
-@pytest.mark.parametrize(("record", "told"), RECORDS, ids=lambda one: getattr(one, "state", None))
+REPORTS = [[], [0.5, 0.25], [0.5, math.nan]]
+
+
 @pytest.mark.filterwarnings("ignore:The value nan is not acceptable")
-def test_a_trial_ends_as_study_tell_ends_it(storage, record, told, reports):
+def test_a_trial_ends_as_study_tell_ends_it(storage):
     """State, values and all else, on every kind of storage."""
-    ended = []
-    for name in ("tell", "study.tell"):
-        study = open_study(storage, name, {"loss": MINIMIZE}, make_sampler("random", 7))
-        trial = claim(study, total=1)
-        trial.suggest_float("lr", 0.0, 1.0)
-        for epoch, value in enumerate(reports):
-            trial.report(value, epoch)
-        if name == "tell":
-            tell(study, trial, record)
-        else:
-            study.tell(trial, **told)
-        [stored] = study.get_trials()
-        ended.append((stored.state, stored.values, stored.params, stored.datetime_complete is None))
-        assert repr(stored.intermediate_values) == repr(dict(enumerate(reports)))
-    assert ended[0] == ended[1]
+    for (record, told), reports in product(RECORDS, REPORTS):
+        ended = []
+        for name in ("tell", "study.tell"):
+            case = f"{name}, {record.state}, {told}, {reports}"
+            study = open_study(storage, case, {"loss": MINIMIZE}, make_sampler("random", 7))
+            trial = claim(study, total=1)
+            trial.suggest_float("lr", 0.0, 1.0)
+            for epoch, value in enumerate(reports):
+                trial.report(value, epoch)
+            if name == "tell":
+                tell(study, trial, record)
+            else:
+                study.tell(trial, **told)
+            [stored] = study.get_trials()
+            ended.append((stored.state, stored.values, stored.params, stored.datetime_complete is None))
+            assert repr(stored.intermediate_values) == repr(dict(enumerate(reports))), case
+        assert ended[0] == ended[1], case
 
 
 def test_several_objectives_end_as_study_tell_ends_them(storage):

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from zlib import crc32
 
 import optuna
 import pytest
+from forked import Forked
 from sqlalchemy import text
 
 from hpometrics.exceptions import ConfigError, DiskError, MissingExtraError, RecordError
@@ -24,30 +24,22 @@ def study_in(path):
     return open_study(open_storage(path), "s", {"loss": MINIMIZE})
 
 
-def hold(path, told):
+def hold(path, sign):
     """Take the lock of a journal, say so, and never give it up."""
     JournalLock(path).acquire()
-    told.send(True)
+    sign.touch()
     signal.pause()
 
 
-def take_all(path, told):
-    """Claim trials until there are none; tell their numbers."""
+def take_all(path, answer):
+    """Claim trials until there are none; note their numbers."""
     study = study_in(path)
     reserve(study, 30)
     numbers = []
     while trial := claim(study):
         numbers.append(trial.number)
         study.tell(trial, 0.0)
-    told.send(numbers)
-
-
-def started(function, path):
-    """Start a process and give it with the end of a pipe that it tells into."""
-    mine, its = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=function, args=(path, its))
-    process.start()
-    return process, mine
+    answer.write_text(" ".join(map(str, numbers)))
 
 
 @pytest.mark.parametrize("torn", [b'{"op_code": 6, "tri', b"\x00" * 64, b"garbage"])
@@ -76,12 +68,11 @@ def test_a_journal_that_is_damaged_says_so(tmp_path):
 
 def test_the_lock_of_a_journal_falls_with_its_holder(tmp_path):
     """Killed while it held it; the next has it at once."""
-    path = tmp_path / "study.journal"
+    path, sign = tmp_path / "study.journal", tmp_path / "sign"
     reserve(study_in(path), 1)
-    holder, told = started(hold, path)
-    assert told.recv()
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.join()
+    holder = Forked(tmp_path, hold, path, sign)
+    assert holder.waits_for(sign.exists)
+    assert holder.killed() == -signal.SIGKILL
     reserve(study_in(path), 2)
     assert len(study_in(path).trials) == 2
 
@@ -89,10 +80,10 @@ def test_the_lock_of_a_journal_falls_with_its_holder(tmp_path):
 def test_processes_share_a_journal(tmp_path):
     """Three add slots up to thirty and claim them: thirty, each once."""
     path = tmp_path / "study.journal"
-    workers = [started(take_all, path) for _ in range(3)]
-    numbers = sorted(number for _, told in workers for number in told.recv())
-    for process, _ in workers:
-        process.join()
+    answers = [tmp_path / f"answer{number}" for number in range(3)]
+    workers = [Forked(tmp_path, take_all, path, answer) for answer in answers]
+    assert [worker.ended() for worker in workers] == [0] * 3
+    numbers = sorted(int(number) for answer in answers for number in answer.read_text().split())
     assert numbers == list(range(30))
 
 
