@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from matrix import covering, pairs
 from ranked_cases import Case, make_case
 
 from hpometrics import MetricCollection, Ranking
@@ -77,10 +79,14 @@ DISCOUNTS: dict[str, Callable[[int], float]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["random", "ties", "masked", "short"])
-@pytest.mark.parametrize("k", [None, 1, 4, 12])
-@pytest.mark.parametrize("name", DISCOUNTS)
-@pytest.mark.parametrize("alpha", [0.25, 0.5])
+@pytest.mark.parametrize(
+    ("alpha", "name", "k", "kind"),
+    covering(
+        product([0.25, 0.5], DISCOUNTS, [None, 1, 4, 12], ["random", "ties", "masked", "short"]),
+        lambda case: pairs(*case),
+        ids=str,
+    ),
+)
 def test_a_list_agrees_with_a_plain_reading(name, alpha, k, kind):
     """Hits over an ideal list that is built one item at a time; users without a subtopic are left out."""
     case, has = _case(kind)

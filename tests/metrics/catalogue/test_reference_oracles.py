@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from matrix import covering
 
 from hpometrics.metrics import store
 from hpometrics.metrics.catalogue import reference
@@ -110,9 +111,13 @@ def difference(row: Row, subject: Subject, batch: dict) -> float:
     return gap[~values.isnan().all(0)].nan_to_num(nan=torch.inf).sum().item()
 
 
-@pytest.mark.parametrize(("rows", "seed"), [(80, 0), (80, 1), (23, 2), (16, 3)])
 @pytest.mark.parametrize(
-    ("row", "subject"), PAIRS, ids=lambda thing: str(thing) if isinstance(thing, Subject) else ""
+    ("row", "subject", "rows", "seed"),
+    covering(
+        [(*pair, *drawn) for pair in PAIRS for drawn in [(80, 0), (16, 3), (80, 1), (23, 2)]],
+        lambda case: [str(case[1].entry), *case[1].name.params, (case[1].entry.families, case[2])],
+        ids=lambda case: f"{case[1]}-{case[2]}-{case[3]}",
+    ),
 )
 def test_our_number_is_theirs(row, subject, rows, seed):
     """On random data, many rows and few, unless the metric deviates by name."""
