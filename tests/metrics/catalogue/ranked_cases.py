@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 import torch
+from matrix import covering
 
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import OutputFeature, Ranking
@@ -14,6 +16,7 @@ from hpometrics.metrics.registry import get_metric
 
 KINDS = ("random", "ties", "graded", "masked", "short", "equal")
 CASES = [(kind, seed) for kind in KINDS for seed in range(2)]
+EVERY_CASE = pytest.mark.parametrize(("kind", "seed"), covering(CASES, lambda case: case[:1]))
 
 
 @dataclass(frozen=True)
@@ -53,25 +56,35 @@ def make_case(kind: str, seed: int) -> Case:
     return Case(scores.astype("float32"), grades)
 
 
+class Panel:
+    """All metrics in one collection, which is built once and measures one case after another."""
+
+    def __init__(self, names: Iterable[str], output: OutputFeature | None = None) -> None:
+        self.metrics = {name: get_metric(name, output or Ranking()) for name in names}
+        self.collection = MetricCollection(list(self.metrics.values()), output or Ranking())
+
+    def values(self, case: Case) -> dict[str, float]:
+        """Measure a case over two uneven batches."""
+        self.collection.reset()
+        for part in (slice(None, 7), slice(7, None)):
+            scores, grades = case.scores[part], case.grades[part]
+            if len(scores):
+                self.collection.update(scores=torch.tensor(scores), target=torch.tensor(grades))
+        values = self.collection.compute()
+        return {name: values[metric.name].item() for name, metric in self.metrics.items()}
+
+
 def by_user(names: Iterable[str], case: Case, output: OutputFeature | None = None) -> dict[str, np.ndarray]:
     """Our values of each user alone, nan where there is none."""
-    values: dict[str, list[float]] = {name: [] for name in names}
-    for scores, grades in zip(case.scores, case.grades, strict=True):
-        measured = together(values, Case(scores[None], grades[None]), output)
-        for name, value in measured.items():
-            values[name].append(value)
-    return {name: np.array(value) for name, value in values.items()}
+    panel = Panel(names, output)
+    rows = zip(case.scores, case.grades, strict=True)
+    values = [panel.values(Case(scores[None], grades[None])) for scores, grades in rows]
+    return {name: np.array([value[name] for value in values]) for name in panel.metrics}
 
 
 def together(names: Iterable[str], case: Case, output: OutputFeature | None = None) -> dict[str, float]:
     """Our values over two uneven batches, all metrics in one collection."""
-    panel = {name: get_metric(name, output or Ranking()) for name in names}
-    collection = MetricCollection(list(panel.values()), output or Ranking())
-    for part in (slice(None, 7), slice(7, None)):
-        if len(case.scores[part]):
-            collection.update(scores=torch.tensor(case.scores[part]), target=torch.tensor(case.grades[part]))
-    values = collection.compute()
-    return {name: values[metric.name].item() for name, metric in panel.items()}
+    return Panel(names, output).values(case)
 
 
 def agree(case: Case, expected: dict[str, Sequence[float]], tolerance: float = 1e-6) -> None:

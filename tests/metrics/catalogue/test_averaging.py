@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+from matrix import covering
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpometrics.metrics.catalogue.averaging import BinaryRatio, Ratio, SetRatio
@@ -59,7 +60,14 @@ def test_twenty_metrics_go_over_the_matrix_once():
     assert big_results(PANEL) == few
 
 
-@pytest.mark.parametrize("entry", RATIOS, ids=str)
+@pytest.mark.parametrize(
+    "entry",
+    covering(
+        RATIOS,
+        lambda entry: [(entry.feature_type, kind) for kind in (entry.families, len(entry.params))],
+        str,
+    ),
+)
 def test_the_value_of_one_class_keeps_every_law(entry):
     """`class=1` is a metric like any other."""
     name = f"{entry.name}({'beta=0.5, ' if entry.name == 'fbeta' else ''}class=1)"

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
+from matrix import covering, pairs
 from scored import SEEDS, Epoch, epoch, measured
 
 from hpometrics.exceptions import MetricNameError
@@ -20,15 +23,18 @@ def within_bound(name, case, bins, average, weighted=False):
     return value, np.abs(value - exact), metric.error_bound.double().numpy()
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("bins", [1, 7, 100, 4096])
-@pytest.mark.parametrize("feature", ["binary", "category", "set"])
-@pytest.mark.parametrize("name", PAIRS)
-def test_the_exact_value_lies_within_the_stated_bound(name, feature, bins, weighted, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("name", "feature", "bins", "weighted", "drawn"),
+    covering(
+        product(PAIRS, ["binary", "category", "set"], [1, 7, 100, 4096], [False, True], SEEDS),
+        lambda case: pairs(*case),
+        ids=str,
+    ),
+)
+def test_the_exact_value_lies_within_the_stated_bound(name, feature, bins, weighted, drawn):
     """For every average, with ties and weights; where a class has no value neither has one."""
     for average in AVERAGES:
-        _, distance, bound = within_bound(name, epoch(feature, rows, seed, ties), bins, average, weighted)
+        _, distance, bound = within_bound(name, epoch(feature, *drawn), bins, average, weighted)
         assert (np.isnan(distance) == np.isnan(bound)).all()
         assert (np.isnan(distance) | (distance <= bound + 1e-12)).all()
 

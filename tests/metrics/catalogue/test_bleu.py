@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from statistics import mean
 
 import pytest
 from drawn_texts import SHAPES, draw_texts, value
+from matrix import covering, pairs
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.collection import MetricCollection
@@ -14,8 +16,9 @@ from hpometrics.metrics.registry import get_metric
 from hpometrics.metrics.statistics.words import normalised
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "order"), covering(product(SHAPES, [1, 2, 3, 4]), lambda case: case, ids=str)
+)
 def test_sentences_agree_with_nltk(shape, order):
     """Weights 1/k, smoothing method 1 with 1e-12, on normalised texts split at single spaces."""
     nltk = pytest.importorskip("nltk.translate.bleu_score")
@@ -30,10 +33,14 @@ def test_sentences_agree_with_nltk(shape, order):
     assert value(f"bleu_{order}", texts, references) == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.parametrize("tokenize", ["13a", "char", "none"])
-@pytest.mark.parametrize("smooth", ["exp", "none"])
-@pytest.mark.parametrize("lowercase", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "lowercase", "smooth", "tokenize"),
+    covering(
+        product(SHAPES, [False, True], ["exp", "none"], ["13a", "char", "none"]),
+        lambda case: pairs(*case),
+        ids=str,
+    ),
+)
 def test_a_corpus_agrees_with_sacrebleu(shape, tokenize, smooth, lowercase):
     """With references of varying number."""
     sacrebleu = pytest.importorskip("sacrebleu.metrics")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from drawn_texts import SHAPES, draw_texts, value
+from matrix import covering
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Text
 from hpometrics.metrics.registry import get_metric
 
 
-@pytest.mark.parametrize("beta", [1, 2, 3])
-@pytest.mark.parametrize("words", [0, 2])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "words", "beta"),
+    covering(product(SHAPES, [0, 2], [1, 2, 3]), lambda case: [case[:2], *case[2:]], ids=str),
+)
 def test_agrees_with_sacrebleu(shape, words, beta):
     """With references of varying number: the one with the best score of its own."""
     sacrebleu = pytest.importorskip("sacrebleu.metrics")

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.optimize
 import sklearn.metrics as sk
 import torch
+from matrix import covering, pairs
 from sklearn.metrics.cluster import contingency_matrix
 
 from hpometrics.exceptions import MetricNameError
@@ -66,9 +69,10 @@ def measured(name, preds, target, weight=None):
     return metric
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize(
+    ("name", "size", "seed"),
+    covering(product(REFERENCES, SIZES, range(3)), lambda case: pairs(*case), ids=str),
+)
 def test_values_are_those_of_scikit_learn(name, size, seed):
     """On random groups, few and many, whatever their numbers."""
     preds, target = groups(*size, seed)

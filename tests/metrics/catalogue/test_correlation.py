@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -9,6 +11,7 @@ import sklearn.metrics.pairwise
 import torch
 import torchmetrics
 import torchmetrics.functional as reference
+from matrix import covering, pairs
 from real_outputs import draw, fed, value, weights
 
 from hpometrics.metrics.features import Number, Vector
@@ -22,10 +25,14 @@ SCIPY = {
 }
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("shape", [(1000,), (37,), (41, 4)])
-@pytest.mark.parametrize("name", SCIPY)
+@pytest.mark.parametrize(
+    ("name", "shape", "seed", "ties"),
+    covering(
+        product(SCIPY, [(1000,), (37,), (41, 4)], range(3), [False, True]),
+        lambda case: pairs(*case[:2], case[3]),
+        ids=str,
+    ),
+)
 def test_scipy_agrees(name, shape, seed, ties):
     """Over uneven batches, with ties and without; of several columns the mean."""
     preds, target = draw(shape, seed, ties=ties)

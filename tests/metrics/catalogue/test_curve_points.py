@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
+from matrix import covering, pairs
 from scored import SEEDS, epoch, measured
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
@@ -16,12 +19,17 @@ CURVES = {
 }
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("feature", ["binary", "category", "set"])
-@pytest.mark.parametrize("name", CURVES)
-def test_points_are_those_of_scikit_learn(name, feature, weighted, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("name", "feature", "weighted", "drawn"),
+    covering(
+        product(CURVES, ["binary", "category", "set"], [False, True], SEEDS),
+        lambda case: pairs(*case),
+        ids=str,
+    ),
+)
+def test_points_are_those_of_scikit_learn(name, feature, weighted, drawn):
     """All points of the curve and their thresholds, as probabilities; weights of any size."""
+    rows, seed, ties = drawn
     case = epoch(feature, max(rows, 40), seed, ties)
     target, scores = case.columns[-1]
     weight = case.weight if weighted else None

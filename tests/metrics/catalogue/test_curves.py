@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import scipy.stats
 import sklearn.metrics as sk
 import torch
 import torchmetrics.functional.classification as tm
+from matrix import covering, pairs
 from scored import SEEDS, epoch, measured, over_columns
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
@@ -47,13 +49,13 @@ def test_areas_of_weights_of_many_sizes(name, target, weight, area):
     assert metric.compute().item() == pytest.approx(area, rel=1e-12)
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("feature", FEATURES)
-def test_areas_agree_with_scikit_learn(feature, average, weighted, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("feature", "average", "weighted", "drawn"),
+    covering(product(FEATURES, AVERAGES, [False, True], SEEDS), lambda case: pairs(*case), ids=str),
+)
+def test_areas_agree_with_scikit_learn(feature, average, weighted, drawn):
     """ROC areas, Gini and average precision, by every average, with and without sample weights."""
-    case = epoch(feature, rows, seed, ties)
+    case = epoch(feature, *drawn)
     weight = case.weight if weighted else None
     area = over_columns(roc_auc, case, average, weight)
     precision = over_columns(average_precision, case, average, weight)
@@ -62,12 +64,13 @@ def test_areas_agree_with_scikit_learn(feature, average, weighted, rows, seed, t
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("max_fpr", [0.05, 0.1, 0.37, 1.0])
-@pytest.mark.parametrize("feature", FEATURES)
-def test_partial_areas_agree_with_scikit_learn(feature, max_fpr, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("feature", "max_fpr", "drawn"),
+    covering(product(FEATURES, [0.05, 0.1, 0.37, 1.0], SEEDS), lambda case: pairs(*case), ids=str),
+)
+def test_partial_areas_agree_with_scikit_learn(feature, max_fpr, drawn):
     """The standardised partial area, also with weights and micro averaged."""
-    case = epoch(feature, rows, seed, ties)
+    case = epoch(feature, *drawn)
     score = partial(roc_auc, max_fpr=max_fpr)
     for average in ("macro", "micro"):
         for weight in (None, case.weight):

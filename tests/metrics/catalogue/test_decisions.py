@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
 import torchmetrics.functional.classification as tm
 from decided import SHAPES, Decided, decided, measured, quietly, same
+from matrix import covering, pairs
 
 from hpometrics.integrations.tabnet import AUC, Accuracy, BalancedAccuracy, LogLoss, tabnet_metric
 from hpometrics.metrics.features import Binary, Category, Set
@@ -22,9 +25,12 @@ SCORES = {
 USES = [(name, kind) for name, (_, kinds) in SCORES.items() for kind in kinds]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("use", USES, ids="-".join)
+@pytest.mark.parametrize(
+    ("use", "shape", "weighted"),
+    covering(
+        product(USES, SHAPES, [False, True]), lambda case: [case[0], *pairs(case[0][1], *case[1:])], ids=str
+    ),
+)
 def test_a_share_is_that_of_scikit_learn(use, shape, weighted):
     """Odd shapes, absent classes, one row, a thousand classes; rows with and without weights."""
     epoch = decided(use[1], *shape, weighted)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
+from matrix import covering
 from real_outputs import SHAPES, draw, fed, value, weights
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
@@ -21,9 +24,10 @@ def columns(score, preds, target, **options):
     return np.mean([score(t.numpy(), p.numpy(), **options) for p, t in pairs])
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("power", POWERS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("power", "shape", "seed"),
+    covering(product(POWERS, SHAPES, range(2)), lambda case: [case[:2]], ids=str),
+)
 def test_scikit_learn_agrees(power, shape, seed):
     """Of any power, with weights and without."""
     preds, target = draw(shape, seed)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
 import torchmetrics.functional.classification as tm
+from matrix import covering, pairs
 from scored import SEEDS, epoch, measured
 
 from hpometrics.metrics.collection import MetricCollection
@@ -16,13 +19,13 @@ METRICS = {
 }
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("labels", [1, 2, 5, 30])
-@pytest.mark.parametrize("name", METRICS)
-def test_label_ranking_agrees_with_scikit_learn(name, labels, weighted, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("name", "labels", "weighted", "drawn"),
+    covering(product(METRICS, [1, 2, 5, 30], [False, True], SEEDS), lambda case: pairs(*case), ids=str),
+)
+def test_label_ranking_agrees_with_scikit_learn(name, labels, weighted, drawn):
     """With ties, weights, one label, and rows that have no label or all of them."""
-    case = epoch("set", rows, seed, ties, classes=labels)
+    case = epoch("set", *drawn, classes=labels)
     case.target[0], case.target[1] = 0, 1
     weight = case.weight if weighted else None
     expected = METRICS[name](case.target, case.probabilities, sample_weight=weight) if labels > 1 else None

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
 import torchmetrics.functional.classification as tm
+from matrix import covering, pairs
 from scored import SEEDS, epoch, measured, over_columns
 
 from hpometrics.exceptions import MetricNameError
@@ -50,14 +53,14 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", HELD)
-def test_rates_at_a_level_agree_with_brute_force(name, level, weighted, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("name", "level", "weighted", "drawn"),
+    covering(product(HELD, LEVELS, [False, True], SEEDS), lambda case: pairs(*case), ids=str),
+)
+def test_rates_at_a_level_agree_with_brute_force(name, level, weighted, drawn):
     """Over all cuts, with ties and weights, of one column and of several."""
     for feature, average in (("binary", "macro"), ("category", "macro"), ("set", "micro"), ("set", "none")):
-        case = epoch(feature, rows, seed, ties)
+        case = epoch(feature, *drawn)
         weight = case.weight if weighted else None
         expected = over_columns(brute_force(name, level), case, average, weight)
         got = measured(f"{name}({HELD[name]}={level}, average={average})", case, weighted)

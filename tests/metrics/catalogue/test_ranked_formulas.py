@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
-from ranked_cases import CASES, Case, agree, by_user, make_case, together
+from ranked_cases import EVERY_CASE, Case, agree, by_user, make_case, together
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Ranking
@@ -56,7 +56,7 @@ def warprec_gain(grades):
     )
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_what_libraries_lack_agrees_with_loops(kind, seed):
     """Average recall, F with a beta, capped recall, precision of what is shown, both further gains, ERR."""
     case = make_case(kind, seed)
@@ -83,7 +83,7 @@ def test_what_libraries_lack_agrees_with_loops(kind, seed):
     agree(case, expected)
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_average_precision_over_what_could_be_found(kind, seed):
     """WarpRec's and RecBole's divisor is min(n, k), torchmetrics' the hits."""
     case = make_case(kind, seed)
@@ -103,7 +103,7 @@ def pairs(case: Case):
         yield scores[ranked & (grades > 0)], scores[ranked & (grades == 0)]
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_areas_are_shares_of_pairs(kind, seed):
     """Every pair is looked at: gauc averages users, auc relevant items; scikit-learn has the same area."""
     case = make_case(kind, seed)
@@ -138,7 +138,7 @@ def test_area_of_warprec_is_ours_but_for_one_item(seed):
             assert theirs == pytest.approx((others * ours[row] + 1) / (others + 1))
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_limited_areas_look_at_the_list_alone(kind, seed):
     """Of relevant items among the first k, and of the first k others, both in the order of the list."""
     case = make_case(kind, seed)
@@ -156,7 +156,7 @@ def test_limited_areas_look_at_the_list_alone(kind, seed):
         np.testing.assert_allclose(by_user([name], case)[name], values, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_log_loss_agrees_with_scikit_learn(kind, seed):
     """Of each user's ranked items, by the sigmoid of their scores; without a relevant one there is none."""
     case = make_case(kind, seed)

@@ -11,6 +11,7 @@ from ranked_cases import Case, make_case
 
 from hpometrics import MetricCollection, Ranking
 from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.metric import Metric
 from hpometrics.metrics.registry import get_metric
 
 KINDS = ["random", "ties", "graded", "masked"]
@@ -48,9 +49,9 @@ def trec_eval(case: Case, target: list[dict[int, float]], measure: str, threshol
     return {user: values[measure] for user, values in found.items()}
 
 
-def value(name: str, output: Ranking, scores: np.ndarray, target: object) -> float:
-    """The value of one user."""
-    metric = get_metric(name, output)
+def value(metric: Metric, scores: np.ndarray, target: object) -> float:
+    """The value of one user alone."""
+    metric.reset()
     metric.update(torch.tensor(scores[None]), target=target)
     return metric.compute().item()
 
@@ -63,11 +64,11 @@ def test_a_pool_agrees_with_trec_eval(name, measure, threshold, kind):
     case = make_case(kind, 5)
     target = pooled(case, 6)
     expected = trec_eval(case, target, measure, threshold)
-    output = Ranking(unjudged=-1, relevance_threshold=float(threshold))
+    metric = get_metric(name, Ranking(unjudged=-1, relevance_threshold=float(threshold)))
     for user, row in enumerate(target):
         relevant = any(grade > threshold for grade in row.values())
         wanted = expected.get(str(user), 0.0) if relevant else np.nan
-        np.testing.assert_allclose(value(name, output, case.scores[user], [row]), wanted, atol=1e-6)
+        np.testing.assert_allclose(value(metric, case.scores[user], [row]), wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,9 +83,10 @@ def test_judged_agrees_with_ir_measures(kind, k):
            for user, order in enumerate(case.orders()) if len(order)}  # fmt: skip
     wanted = ir_measures.parse_measure(f"Judged@{k}")
     found = {m.query_id: m.value for m in ir_measures.iter_calc([wanted], qrels, run)}
+    metric = get_metric(f"judged@{k}", Ranking())
     for user, row in enumerate(target):
         known = found[str(user)] if row and str(user) in run else np.nan
-        np.testing.assert_allclose(value(f"judged@{k}", Ranking(), case.scores[user], [row]), known)
+        np.testing.assert_allclose(value(metric, case.scores[user], [row]), known)
 
 
 @pytest.mark.parametrize("kind", KINDS)

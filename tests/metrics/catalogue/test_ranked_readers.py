@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from ranked_cases import CASES, Case, agree, by_user, make_case, together
+from ranked_cases import EVERY_CASE, Case, agree, by_user, make_case, together
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.catalogue.ranked_readers import ReaderMetric
@@ -49,7 +49,7 @@ def worth_of(case: Case) -> list[np.ndarray]:
     return [case.grades[row][order] / 4 for row, order in enumerate(case.orders())]
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_a_reader_walks_down_the_list(kind, seed):
     """Of lists of 1 and 5, and of 40, which is more than there are items."""
     case = make_case(kind, seed)

@@ -6,7 +6,7 @@ import ir_measures
 import numpy as np
 import pytest
 import torch
-from ranked_cases import CASES, Case, agree, by_user, make_case, together
+from ranked_cases import EVERY_CASE, Case, agree, by_user, make_case, together
 from test_ranked_trec import judged, measured, retrieved
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
@@ -25,7 +25,7 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_sets_agree_with_trec_eval(kind, seed):
     """All that is ranked, also where that is nothing, or nothing relevant."""
     case = make_case(kind, seed)
@@ -46,7 +46,7 @@ def test_what_is_relevant_is_counted_whatever_the_lists():
     agree(case, {"num_relevant": (case.grades > 0).sum(1)})
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 @pytest.mark.parametrize("k", [None, 5, 40])
 def test_pairs_of_a_list_agree_with_ir_measures(kind, seed, k):
     """It says nothing of a list without a relevant item, and divides by zero where there is no other."""
@@ -75,7 +75,7 @@ def overlapping(measure: str, case: Case) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize(("kind", "seed"), CASES)
+@EVERY_CASE
 def test_overlap_agrees_with_ir_measures(kind, seed):
     """With the ideal list that is nearest, of grades, ties, and relevant items that are not ranked."""
     case = make_case(kind, seed)

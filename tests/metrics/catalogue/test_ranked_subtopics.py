@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from matrix import covering, pairs
 from ranked_cases import Case, make_case
 
 from hpometrics import MetricCollection, Ranking
@@ -34,7 +36,17 @@ def measured(
     names: Iterable[str], features: torch.Tensor, scores: object, target: object
 ) -> dict[str, float]:
     """The values of one batch."""
-    panel = MetricCollection(list(names), output=Ranking(item_features=features))
+    return values_of(panel_of(names, features), scores, target)
+
+
+def panel_of(names: Iterable[str], features: object) -> MetricCollection:
+    """The metrics over items that have these features."""
+    return MetricCollection(list(names), output=Ranking(item_features=torch.as_tensor(features)))
+
+
+def values_of(panel: MetricCollection, scores: object, target: object) -> dict[str, float]:
+    """The values of one batch alone, of a panel that may have measured others before."""
+    panel.reset()
     panel.update(scores=scores, target=target)
     return {name: value.item() for name, value in panel.compute().items()}
 
@@ -77,10 +89,14 @@ DISCOUNTS: dict[str, Callable[[int], float]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["random", "ties", "masked", "short"])
-@pytest.mark.parametrize("k", [None, 1, 4, 12])
-@pytest.mark.parametrize("name", DISCOUNTS)
-@pytest.mark.parametrize("alpha", [0.25, 0.5])
+@pytest.mark.parametrize(
+    ("alpha", "name", "k", "kind"),
+    covering(
+        product([0.25, 0.5], DISCOUNTS, [None, 1, 4, 12], ["random", "ties", "masked", "short"]),
+        lambda case: pairs(*case),
+        ids=str,
+    ),
+)
 def test_a_list_agrees_with_a_plain_reading(name, alpha, k, kind):
     """Hits over an ideal list that is built one item at a time; users without a subtopic are left out."""
     case, has = _case(kind)
@@ -89,9 +105,10 @@ def test_a_list_agrees_with_a_plain_reading(name, alpha, k, kind):
         for order, grades in zip(case.orders(), case.grades, strict=True)
     ]
     full = f"{name}(alpha={alpha})" + ("" if k is None else f"@{k}")
+    panel = panel_of([full], has)
     for user, wanted in enumerate(plain):
         relevant = [case.grades[user].nonzero()[0].tolist()]
-        found = measured([full], torch.tensor(has), torch.tensor(case.scores[[user]]), relevant)
+        found = values_of(panel, torch.tensor(case.scores[[user]]), relevant)
         np.testing.assert_allclose(list(found.values()), wanted, rtol=1e-9)
 
 
@@ -121,19 +138,16 @@ PLAIN = {"map_ia": "map(norm=n)", "map_ia@6": "map(norm=n)@6", "p_ia@6": "precis
 def test_intents_are_measured_one_by_one(kind):
     """The mean over features of the metric of those relevant items alone that have the feature."""
     case, has = _case(kind)
+    aware, plain = panel_of(PLAIN, has), panel_of(PLAIN.values(), has)
     for user, grades in enumerate(case.grades):
         scores = torch.tensor(case.scores[[user]])
         each = [[(grades * own).nonzero()[0].tolist()] for own in has.T if (grades * own).any()]
         if not each:
             continue
-        found = measured(PLAIN, torch.tensor(has), scores, [grades.nonzero()[0].tolist()])
-        for name, own in (
-            ("map_ia", "map(norm=n)"),
-            ("map_ia@6", "map(norm=n)@6"),
-            ("p_ia@6", "precision@6"),
-        ):
-            plain = [measured([own], torch.tensor(has), scores, target)[own] for target in each]
-            np.testing.assert_allclose(found[name], np.mean(plain), rtol=1e-6)
+        values = values_of(aware, scores, [grades.nonzero()[0].tolist()])
+        parts = [values_of(plain, scores, target) for target in each]
+        for name, own in PLAIN.items():
+            np.testing.assert_allclose(values[name], np.mean([part[own] for part in parts]), rtol=1e-6)
 
 
 def test_without_repetition_nothing_is_lost():

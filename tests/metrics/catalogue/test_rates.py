@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 from decided import SHAPES, Decided, decided, measured, quietly, same
+from matrix import covering, pairs
 
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry import find_metric
@@ -39,9 +42,12 @@ def averaged(name: str, kind: str, epoch: Decided, average: str) -> np.ndarray:
     return np.average(each, weights=weights) if weights.any() else np.array(np.nan)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("use", USES, ids="-".join)
+@pytest.mark.parametrize(
+    ("use", "shape", "weighted"),
+    covering(
+        product(USES, SHAPES, [False, True]), lambda case: [case[0], *pairs(case[0][1], *case[1:])], ids=str
+    ),
+)
 def test_a_ratio_is_its_formula(use, shape, weighted):
     """Each average, with and without weights; of binary and some classes also the class on its own."""
     epoch = decided(use[1], *shape, weighted)

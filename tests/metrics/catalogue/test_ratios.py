@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
 import torchmetrics.functional.classification as tm
 from decided import SHAPES, Decided, decided, measured, quietly, same
+from matrix import covering, pairs
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.catalogue.ratios import F1, FBeta, Jaccard, Precision, Recall
@@ -50,10 +53,10 @@ def by_scikit_learn(score, epoch: Decided, average: str) -> np.ndarray:
     return value
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("use", USES, ids="-".join)
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize(
+    ("name", "use", "shape", "weighted"),
+    covering(product(SCORES, USES, SHAPES, [False, True]), lambda case: pairs(*case), ids=str),
+)
 def test_every_average_is_that_of_scikit_learn(name, use, shape, weighted):
     """Odd shapes, absent classes, one row, a thousand classes; rows with and without weights."""
     kind, average = use

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 import torchmetrics.functional as reference
+from matrix import covering
 from real_outputs import weights
 from real_references import NAMES, REFERENCES, SHARES, draw, measured
 from torch.nn import functional
@@ -41,19 +43,34 @@ def test_rmsle_by_hand():
     assert measured("rmsle", preds, target).compute().item() == pytest.approx(0.5**0.5)
 
 
-@pytest.mark.parametrize("sizes", [None, [1] * 90, [1, 80, 9]], ids=["whole", "rows", "uneven"])
-@pytest.mark.parametrize("shape", [(90,), (90, 4)], ids=["number", "vector"])
-@pytest.mark.parametrize("name", REFERENCES)
+def families_of(name):
+    """The families of a metric, which share their statistics."""
+    return find_metric(name, "number").entries[0].families
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "sizes"),
+    covering(
+        product(REFERENCES, [(90,), (90, 4)], [(1, 80, 9), (90,), (1,) * 90]),
+        lambda case: [(case[0], case[1]), (families_of(case[0]), case[2])],
+        ids=lambda case: f"{case[0]}-{case[1]}-{len(case[2])}",
+    ),
+)
 def test_the_references_agree(name, shape, sizes):
     """scikit-learn, torch or the formula in numpy: in every partition, with columns averaged uniformly."""
     preds, target = draw(shape)
     expected = REFERENCES[name](target.numpy(), preds.numpy())
-    assert measured(name, preds, target, sizes).compute().item() == pytest.approx(expected, rel=1e-12)
+    assert measured(name, preds, target, list(sizes)).compute().item() == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("shape", [(90,), (90, 4), (9, 2)])
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize(
+    ("name", "shape", "seed"),
+    covering(
+        product(REFERENCES, [(90,), (90, 4), (9, 2)], range(3)),
+        lambda case: [case[0], (families_of(case[0]), case[1])],
+        ids=str,
+    ),
+)
 def test_the_references_agree_on_weights(name, shape, seed):
     """Fractions, and weights of 0, in uneven batches."""
     preds, target = draw(shape, seed)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from statistics import mean
 
 import pytest
 from drawn_texts import SHAPES, draw_texts, value
+from matrix import covering
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Text
@@ -14,9 +16,10 @@ from hpometrics.metrics.registry import get_metric
 KEYS = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL", "rouge_lsum": "rougeLsum"}
 
 
-@pytest.mark.parametrize("stem", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(
+    ("name", "shape", "stem"),
+    covering(product(KEYS, SHAPES, [False, True]), lambda case: [case[::2], case[1]], ids=str),
+)
 def test_agrees_with_rouge_score(name, shape, stem):
     """Each measure takes the reference that is best for it; lines are the sentences of rouge_lsum."""
     scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer([KEYS[name]], use_stemmer=stem)

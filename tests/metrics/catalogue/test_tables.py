@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
 import torchmetrics.functional.classification as tm
 from decided import SHAPES, decided, measured, quietly, same
+from matrix import covering, pairs
 
 from hpometrics.metrics.registry import find_metric
 
 NORMALS = {"none": None, "target": "true", "predictions": "pred", "all": "all"}
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("kind", ["binary", "category"])
-@pytest.mark.parametrize("normalize", NORMALS)
+@pytest.mark.parametrize(
+    ("normalize", "kind", "shape", "weighted"),
+    covering(
+        product(NORMALS, ["binary", "category"], SHAPES, [False, True]), lambda case: pairs(*case), ids=str
+    ),
+)
 def test_a_matrix_is_that_of_scikit_learn(normalize, kind, shape, weighted):
     """Rows are targets; a share of nothing is nan, where scikit-learn has 0."""
     epoch = decided(kind, *shape, weighted)

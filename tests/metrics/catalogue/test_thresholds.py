@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
+from matrix import covering, pairs
 from scored import SEEDS, epoch, measured, over_columns
 
 from hpometrics.exceptions import MetricNameError
@@ -40,19 +43,22 @@ def options(name):
     return "beta=2.0" if "fbeta" in name else ""
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("criterion", SCORES)
-def test_the_maximum_is_that_of_a_search_by_brute_force(criterion, weighted, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("criterion", "weighted", "drawn"),
+    covering(product(SCORES, [False, True], SEEDS), lambda case: [case[0], case[1:]], ids=str),
+)
+def test_the_maximum_is_that_of_a_search_by_brute_force(criterion, weighted, drawn):
     """Over every threshold, with ties and weights; predicting nothing is one of the choices."""
-    case = epoch("binary", rows, seed, ties)
+    case = epoch("binary", *drawn)
     expected = brute_force(criterion)(case.target, case.probabilities, case.weight if weighted else None)
     got = measured(f"{criterion}_max({options(criterion)})", case, weighted)
     np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("average", ["micro", "macro", "weighted", "none"])
-@pytest.mark.parametrize("criterion", SCORES)
+@pytest.mark.parametrize(
+    ("criterion", "average"),
+    covering(product(SCORES, ["micro", "macro", "weighted", "none"]), lambda case: case),
+)
 def test_labels_of_a_set_have_a_threshold_each(criterion, average):
     """macro, weighted and none search per label, micro for all labels together."""
     case = epoch("set", 60, 4, ties=True)
@@ -72,13 +78,17 @@ def value_at(threshold, criterion, case, form, dtype, output):
     return SCORES[criterion](case.target, decided.numpy(), None)
 
 
-@pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("form", ["logits", "probabilities"])
-@pytest.mark.parametrize("criterion", CRITERIA)
-def test_the_best_threshold_gives_the_maximum(criterion, form, dtype, rows, seed, ties):
+@pytest.mark.parametrize(
+    ("criterion", "form", "dtype", "drawn"),
+    covering(
+        product(CRITERIA, ["logits", "probabilities"], [torch.float32, torch.float64], SEEDS),
+        lambda case: pairs(*case),
+        ids=str,
+    ),
+)
+def test_the_best_threshold_gives_the_maximum(criterion, form, dtype, drawn):
     """The feature with that threshold, which predicts 1 strictly above it, reaches the maximum exactly."""
-    case = epoch("binary", rows, seed, ties)
+    case = epoch("binary", *drawn)
     params = ", ".join(filter(None, [f"criterion={criterion}", options(criterion)]))
     threshold = float(measured(f"best_threshold({params})", case, form=form, dtype=dtype))
     largest = "balanced_accuracy" if criterion == "youden" else criterion

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
+import numpy as np
 import pytest
 import torch
+from matrix import covering
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpometrics import MetricCollection, Ranking
@@ -19,7 +22,8 @@ from hpometrics.metrics.ranking.interactions import Interactions
 from hpometrics.metrics.ranking.padded import Padded
 from hpometrics.metrics.ranking.reading import _of_entries
 from hpometrics.metrics.registry import all_entries
-from hpometrics.testing import away, subjects_of, waits_of
+from hpometrics.metrics.store import observed_of
+from hpometrics.testing import OUTPUTS, away, draw, subjects_of, waits_of
 
 ENTRIES = [entry for entry in all_entries(RANKING) if "reference" not in entry.path]
 
@@ -90,8 +94,17 @@ def _value(entry, form):
     return metric.compute()
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-@pytest.mark.parametrize("entry", ENTRIES, ids=str)
+def _kinds(case):
+    """The statistics of a metric in each form of a batch, and the module of its formula in any."""
+    entry, form = case
+    return [entry.path.partition(":")[0], *[(name, form) for name in observed_of(entry).statistics]]
+
+
+def _ids(case):
+    return f"{case[0]}-{case[1].__name__}"
+
+
+@pytest.mark.parametrize(("entry", "form"), covering(product(ENTRIES, FORMS), _kinds, _ids))
 def test_a_value_is_the_same(entry, form, elsewhere):
     """Seen items, groups and popularity included, whether rows are packed or padded."""
     here = _value(entry, form)
@@ -99,8 +112,46 @@ def test_a_value_is_the_same(entry, form, elsewhere):
     torch.testing.assert_close(_value(entry, form), here, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
+def _panel():
+    """Every metric that reads nothing but rankings, in one collection."""
+    subjects = [subjects_of(entry)[0] for entry in ENTRIES if entry.name != "loss"]
+    return MetricCollection([subject.name for subject in subjects], subjects[0].output)
+
+
+def _batch(rows, seed):
+    return draw(OUTPUTS[RANKING], rows, 0.3, seed)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_all_values_of_a_collection_are_the_same(form, elsewhere):
+    """Each metric in each form, from the blocks that the others share."""
+
+    def values():
+        panel = _panel()
+        for seed in (0, 1):
+            panel.update(**form(_batch(30, seed)))
+        return panel.compute()
+
+    here = values()
+    elsewhere()
+    there = values()
+    undefined = [name for name, value in here.items() if value.isnan().all()]
+    assert len(here) == len(ENTRIES) - 1 and undefined == []
+    for name, value in here.items():
+        np.testing.assert_allclose(there[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
 @pytest.mark.parametrize("form", FORMS[1:], ids=lambda form: form.__name__)
-@pytest.mark.parametrize("entry", ENTRIES, ids=str)
+def test_an_update_of_a_collection_is_not_waited_for(form):
+    """Whatever its metrics share: no value is read."""
+    panel = _panel()
+    assert waits_of(partial(panel.update, **away(form(_batch(20, 0))))) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "form"),
+    covering(product(ENTRIES, FORMS[1:]), lambda case: [case[0].path.partition(":")[0], case[1]], _ids),
+)
 def test_an_update_is_not_waited_for(entry, form):
     """Whatever the form: no value is read, and what lies on the host, as lists of ids, is sent."""
     subject = subjects_of(entry)[0]
