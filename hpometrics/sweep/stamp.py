@@ -83,7 +83,7 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
         ConfigError: the directory is a symbolic link or holds one, or is another user's.
     """
     home = RunDirectory(path_of(document))
-    if not home.stamp.is_file():
+    if not os.path.isfile(home.stamp):  # unlike that of a Path, False where no file can be called so
         return False
     home.check_private()
     if not _is_as_stamped(home, document):
