@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
+from forked import load_ray_too, program
 from hypothesis import HealthCheck, settings
+from matrix import EXHAUSTIVE
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
@@ -55,15 +60,29 @@ def forget_secrets() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[None]:
-    """One Ray cluster of two CPUs for all tests that need it."""
+def ray_cluster() -> Iterator[str]:
+    """One Ray cluster of two CPUs for all tests that need it; its address, for other processes."""
+    load_ray_too()
     import ray
 
     from hpometrics.search.ray_backend import start_ray
 
     start_ray(num_cpus=2, object_store_memory=80 * 2**20)
-    yield
+    yield ray.get_runtime_context().gcs_address
     ray.shutdown()
+
+
+@pytest.fixture(params=["forked", pytest.param("fresh", marks=EXHAUSTIVE)])
+def python(request: pytest.FixtureRequest) -> Callable[[Path, Path], subprocess.CompletedProcess[str]]:
+    """Run a file in a folder; where all is tried, also in an interpreter that has loaded nothing yet."""
+
+    def run(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+        if request.param == "forked":
+            return program(file, folder=folder).result()
+        command = [sys.executable, str(file)]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+    return run
 
 
 @pytest.fixture
