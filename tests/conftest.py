@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from forked import load_ray_too, program
 from hypothesis import HealthCheck, settings
+from matrix import EXHAUSTIVE
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
@@ -56,15 +60,37 @@ def forget_secrets() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One Ray cluster of two CPUs for all tests that need it; give the script that starts its workers."""
-    import ray
-    from ray_workers import forked_workers, start_cluster
+def ray_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The script that starts the workers of a Ray cluster, as forks of a process that has loaded Ray."""
+    load_ray_too()
+    from ray_workers import forked_workers
 
     with forked_workers(tmp_path_factory.mktemp("ray")) as launcher:
-        start_cluster(launcher)
         yield launcher
-        ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(ray_launcher: Path) -> Iterator[str]:
+    """One Ray cluster of two CPUs for all tests that need it; its address, for other processes."""
+    import ray
+    from ray_workers import start_cluster
+
+    start_cluster(ray_launcher)
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
+@pytest.fixture(params=["forked", pytest.param("fresh", marks=EXHAUSTIVE)])
+def python(request: pytest.FixtureRequest) -> Callable[[Path, Path], subprocess.CompletedProcess[str]]:
+    """Run a file in a folder; where all is tried, also in an interpreter that has loaded nothing yet."""
+
+    def run(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+        if request.param == "forked":
+            return program(file, folder=folder).result()
+        command = [sys.executable, str(file)]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+    return run
 
 
 @pytest.fixture

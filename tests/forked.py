@@ -1,16 +1,22 @@
-"""A function in a process of its own, forked from one that has loaded what the functions need.
+"""A function or a command in a process of its own, forked from one that has loaded what it needs.
 
-To load it takes longer than most faults; a fork of it can be injured like any other process.
+To load it takes longer than most commands; a fork of it can be injured like any other process.
 """
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
+import runpy
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from subprocess import CompletedProcess
 
 LONG = 300.0
 """Seconds after which a process that should have ended has hung."""
@@ -30,22 +36,35 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(_LOADED)
 
 
+@cache
+def _printed() -> str:
+    """The folder of what processes of these tests print; gone with this process."""
+    folder = tempfile.mkdtemp(prefix="forked-")
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
 def load_ray_too() -> None:
-    """Have Ray loaded as well, before the first process is made."""
+    """Have Ray loaded as well; in time if no process has been made yet."""
     _FORKS.set_forkserver_preload([*_LOADED, "hpometrics.sweep.on_ray"])
 
 
 class Forked:
-    """A process at work.
+    """A process at work, with the environment of this one.
 
     Args:
-        folder: its current folder; what it prints is added to the files `out` and `err` there.
+        folder: its current folder.
         call: what it does; `sys.exit` gives its exit code.
         arguments: of the call.
+        prints: a folder to whose files `out` and `err` it adds what it prints; one of its own unless given.
     """
 
-    def __init__(self, folder: Path, call: Callable[..., None], *arguments: object) -> None:
-        self._process = _FORKS.Process(target=_called, args=(str(folder), call, arguments))
+    def __init__(
+        self, folder: Path, call: Callable[..., None], *arguments: object, prints: Path | None = None
+    ) -> None:
+        self._prints = prints or Path(tempfile.mkdtemp(dir=_printed()))
+        facts = (str(folder), str(self._prints), dict(os.environ), call, arguments)
+        self._process = _FORKS.Process(target=_called, args=facts)
         self._process.start()
         self.pid = self._process.pid or 0
 
@@ -66,6 +85,10 @@ class Forked:
                 return condition()
         return True
 
+    def stops(self) -> bool:
+        """Wait until a signal has stopped it; False if the process ends before."""
+        return self.waits_for(lambda: Path(f"/proc/{self.pid}/stat").read_text().split(") ")[1][0] == "T")
+
     def ended(self) -> int:
         """Wait for its end and return its exit code, negative for a signal; one that hangs is killed."""
         if self.lives(LONG):
@@ -74,6 +97,12 @@ class Forked:
         code = self._process.exitcode
         assert code is not None
         return code
+
+    def result(self) -> CompletedProcess[str]:
+        """Wait for its end; its exit code and what it has printed."""
+        code = self.ended()
+        out, err = ((self._prints / name).read_text(encoding="utf8") for name in ("out", "err"))
+        return CompletedProcess([], code, out, err)
 
     def kill_child(self, pid: int) -> None:
         """Kill a process that it has started."""
@@ -87,13 +116,45 @@ class Forked:
         return self.ended()
 
 
-def _called(folder: str, call: Callable[..., None], arguments: tuple[object, ...]) -> None:
+def hpometrics(*arguments: object, folder: Path | None = None, prints: Path | None = None) -> Forked:
+    """Start `hpometrics ...`, in the current folder unless another is given."""
+    return Forked(folder or Path.cwd(), _command, *map(str, arguments), prints=prints)
+
+
+def program(file: Path, *arguments: object, folder: Path | None = None) -> Forked:
+    """Start `python FILE ...`, in the current folder unless another is given."""
+    return Forked(folder or Path.cwd(), _program, str(file), *map(str, arguments))
+
+
+def _command(*arguments: str) -> None:
+    from hpometrics.cli import main
+
+    sys.argv = ["hpometrics", *arguments]
+    main(prog_name="hpometrics")
+
+
+def _program(file: str, *arguments: str) -> None:
+    sys.argv = [file, *arguments]
+    sys.path.insert(0, str(Path(file).parent))
+    runpy.run_path(file, run_name="__main__")
+
+
+def _called(
+    folder: str,
+    prints: str,
+    environment: Mapping[str, str],
+    call: Callable[..., None],
+    arguments: tuple[object, ...],
+) -> None:
     os.chdir(folder)
     os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # which the environment names
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as in a terminal, whatever started the tests
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for descriptor, name in ((1, "out"), (2, "err")):
-        file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        file = os.open(Path(prints, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(file, descriptor)
         os.close(file)
     sys.stdin = open(os.devnull)

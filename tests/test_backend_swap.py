@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,9 +10,10 @@ from typing import Any
 import optuna
 import pytest
 import yaml
+from forked import hpometrics
+from matrix import EXHAUSTIVE
 
 from hpometrics.metrics.diagnostics import DIAGNOSTICS
-from hpometrics.sweep.command import Options, run_command
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.plan import read_plan
 from hpometrics.sweep.problems import SweepFileError
@@ -41,6 +38,12 @@ SETTINGS = {
     "small_digits": ["search.sampler={nsga2: {population_size: 2}}", "budget.trials=3"],
 }
 """What is changed beside the budget: a grid, and samplers that have learned something by the third trial."""
+
+SHORT = ("engine_params", "small_digits", "multitask")
+"""Stages, a front drawn in order, tasks with loggers and kept statistics: what can go wrong on the way.
+
+The others differ by their outputs, which a worker has as an object; both of them run in the whole suite.
+"""
 
 IN_ORDER = ("digit_halves", "small_digits")
 """Sweeps whose later params follow from the trials before: one at a time."""
@@ -85,41 +88,33 @@ def test_a_twin_is_the_same_sweep_once_it_is_swapped(twin, of):
         assert texts[0] == texts[1]
 
 
-@pytest.fixture(scope="module")
-def on_ray(ray_cluster) -> Any:
-    """Runs a sweep on the one cluster, in a process whose Ray may end with it."""
-    import ray
-
-    address = ray.get_runtime_context().gcs_address
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=os.chdir, initargs=(ROOT,)) as elsewhere:
-
-        def submit(path: Path, workers: int, settings: list[str]) -> Future[int]:
-            place = f"backend={{ray: {{address: '{address}', workers: {workers}}}}}"
-            return elsewhere.submit(run_sweep, path, [*swapped(path, "ray"), place, *settings])
-
-        yield submit
-
-
-def run_sweep(path: Path, settings: list[str]) -> int:
-    """Run a sweep as `hpometrics run` does and return the exit code."""
-    return run_command(read_plan(path, settings), Options(quiet=True))
+def _swappable() -> list[Any]:
+    paths = [path for path in CONFIGS if path.stem not in TWINS]
+    return [pytest.param(p, id=p.stem, marks=() if p.stem in SHORT else EXHAUSTIVE) for p in paths]
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("path", [p for p in CONFIGS if p.stem not in TWINS], ids=lambda path: path.stem)
-def test_a_shipped_sweep_finds_the_same_on_either_backend(path, on_ray: Callable[..., Future[int]], tmp_path):
+@pytest.mark.parametrize("path", _swappable())
+def test_a_shipped_sweep_finds_the_same_on_either_backend(path, ray_cluster, tmp_path):
     """The same trials, their values to the last digit in every epoch, the same best and its verdict."""
     small = [f"budget.epochs={EPOCHS}", "budget.trials=2", *SETTINGS.get(path.stem, [])]
     homes = {backend: RunDirectory(tmp_path / backend) for backend in BACKENDS}
-    places = {backend: f"results.dir={home.path}" for backend, home in homes.items()}
     at_once = 1 if path.stem in IN_ORDER else 2
-    rays = on_ray(path, at_once, [*small, places["ray"]])
-    assert run_sweep(path, [*swapped(path, "optuna"), *small, places["optuna"]]) == 0
-    assert rays.result(timeout=300) == 0
+    place = {"ray": [f"backend={{ray: {{address: '{ray_cluster}', workers: {at_once}}}}}"], "optuna": []}
+    settings = {
+        backend: [*swapped(path, backend), *place[backend], *small, f"results.dir={home.path}"]
+        for backend, home in homes.items()
+    }
+    runs = [hpometrics("run", path, *_set(settings[backend]), folder=ROOT) for backend in BACKENDS]
+    for ran in [run.result() for run in runs]:
+        assert ran.returncode == 0, ran.stderr
     wanted, found = (what_is_kept(homes[backend]) for backend in BACKENDS)
     assert found == wanted
     assert len(found["trials"]) == read_plan(path, small).trials
+
+
+def _set(settings: list[str]) -> list[str]:
+    return [part for setting in settings for part in ("--set", setting)]
 
 
 def what_is_kept(home: RunDirectory) -> dict[str, Any]:

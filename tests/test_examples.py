@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import hpometrics
 
 from examples import recommender
 
@@ -20,12 +18,14 @@ PRINTS = {
     "custom_metric.py": r"maximize padded_token_accuracy: (0\.\d+)",
     "define_by_run.py": r"roc_auc (0\.\d+)",
     "optuna_study.py": r"maximize f1\(average=macro\): (0\.\d+)",
-    "ray_own_tuner.py": r"f1\(average=macro\) (0\.\d+)",
-    "ray_tuner.py": r"maximize f1\(average=macro\): (0\.\d+)",
     "with_ignite.py": r"f1\(average=macro\) (0\.\d+)",
     "with_lightning.py": r"f1\(average=macro\) (0\.\d+)",
     "with_sklearn.py": r"f1\(average=macro\) (0\.\d+)",
     "with_transformers.py": r"f1\(average=macro\) (0\.\d+)",
+}
+PRINTS_ON_RAY = {
+    "ray_own_tuner.py": r"f1\(average=macro\) (0\.\d+)",
+    "ray_tuner.py": r"maximize f1\(average=macro\): (0\.\d+)",
 }
 A_WORKING_SEARCH = 0.85  # what each of them passes by far; a broken one stays near 0.5 or 0.1
 ENGINES = {
@@ -38,30 +38,43 @@ EVALUATED = {"engine_params.py"}
 A_GUESS = 0.5  # what the worst of their engine params passes by far
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.ray) if n.startswith("ray") else n for n in PRINTS]
-)
-def test_an_example_runs(name, tmp_path):
-    """It ends well and prints an optimum that a working search finds."""
-    ran = subprocess.run(
-        [sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
+def assert_optimum(ran, pattern):
+    """It ended well and has printed an optimum that a working search finds."""
     assert ran.returncode == 0, ran.stderr
-    printed = re.search(PRINTS[name], ran.stdout)
+    printed = re.search(pattern, ran.stdout)
     assert printed and float(printed[1]) > A_WORKING_SEARCH, ran.stdout
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_an_example_runs(name, python, tmp_path, monkeypatch):
+    """It finds an optimum."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert_optimum(python(EXAMPLES / name, tmp_path), PRINTS[name])
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("name", PRINTS_ON_RAY)
+def test_an_example_on_ray_runs(name, python, ray_cluster, tmp_path, monkeypatch):
+    """The same, on the cluster of the tests unless it wants one of its own."""
+    monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
+    assert_optimum(python(EXAMPLES / name, tmp_path), PRINTS_ON_RAY[name])
 
 
 def test_no_example_is_forgotten():
     """Each file is run here or is an engine of a shipped sweep."""
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PRINTS, *ENGINES, *EVALUATED, "__init__.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        *PRINTS,
+        *PRINTS_ON_RAY,
+        *ENGINES,
+        *EVALUATED,
+        "__init__.py",
+    }
 
 
 def evaluated(name, count, home, *arguments):
     """What `hpometrics eval` prints of an example, all of whose engine params have a good score."""
     targets = [f"examples.engine_params:{target}" for target in (name, *arguments)]
-    command = [sys.executable, "-m", "hpometrics", "eval", *targets, "--dir", str(home)]
-    ran = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=300)
+    ran = hpometrics("eval", *targets, "--dir", home, folder=EXAMPLES.parent).result()
     assert ran.returncode == 0, ran.stderr
     assert f"\n  # engine params evaluated: {count}\n" in ran.stdout
     told = json.loads((home / "evaluator_results.json").read_text())

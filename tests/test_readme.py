@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from forked import hpometrics
 
 from hpometrics.guide.markdown import with_table
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -26,13 +26,30 @@ EXCERPTS = [
 ]
 
 
+@pytest.fixture
+def page(python, tmp_path):
+    """Run all blocks of a page."""
+
+    def run(name):
+        script = tmp_path / "page.py"
+        script.write_text("\n".join(BLOCKS[name]), encoding="utf8")
+        return python(script, tmp_path)
+
+    return run
+
+
 @pytest.mark.ray
-@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks])
-def test_the_code_runs(name, tmp_path):
-    """Each block of a page runs after those before it, as a reader would type them."""
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(BLOCKS[name]), encoding="utf8")
-    ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+def test_the_code_of_the_readme_runs(page, ray_cluster, monkeypatch):
+    """Each block runs after those before it, as a reader types them; Ray is that of the tests."""
+    monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
+    ran = page("README.md")
+    assert ran.returncode == 0 and ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks and name != "README.md"])
+def test_the_code_of_a_page_runs(page, name):
+    """The same of the guides."""
+    ran = page(name)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
     assert name != "measuring.md" or "1.0" in ran.stdout.splitlines()
@@ -112,8 +129,7 @@ def test_the_front_is_that_of_the_shipped_sweep(tmp_path):
     assert front_of(points, ways) == list(range(len(shown)))
     assert [bool(mark) for *_, mark in shown].index(True) == knee_of(points, ways)
     fewer = ["--set", "budget.trials=2", "--set", "budget.epochs=1", "--set", f"results.dir={tmp_path}"]
-    command = [sys.executable, "-m", "hpometrics", "run", "configs/small_digits.yaml", *fewer]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    ran = hpometrics("run", "configs/small_digits.yaml", *fewer, folder=ROOT).result()
     assert ran.returncode == 0, ran.stderr
     drawn = {int(number): (size, params) for number, _, size, params, _ in re.findall(row, ran.stdout)}
     assert len(drawn) == 2
@@ -126,14 +142,7 @@ def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path):
     fewer = [f"budget.trials={int(last) + 1}", "budget.epochs=1", f"results.dir={tmp_path}/runs/{name}"]
     settings = [part for setting in fewer for part in ("--set", setting)]
     for arguments, home in ((["run", f"configs/{name}.yaml", *settings], ROOT), (command.split(), tmp_path)):
-        ran = subprocess.run(
-            [sys.executable, "-m", "hpometrics", *arguments],
-            cwd=home,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        ran = hpometrics(*arguments, folder=home).result()
         assert ran.returncode == 0, ran.stderr
     assert re.search(r"ndcg@10: .*these 1000 users|ndcg@10: trial \d is better", ran.stdout)
 
@@ -147,14 +156,6 @@ def test_the_evaluation_prints_what_is_shown(tmp_path):
     """The lines of `hpometrics eval`, but for the id of the run."""
     shown = re.search(r"```text\n(Starting evaluation.*?)```", STAGES, re.DOTALL)[1].splitlines()
     targets = [f"examples.engine_params:{name}" for name in ("PrecisionEvaluation", "LAMBDAS")]
-    command = [sys.executable, "-m", "hpometrics", "eval", *targets]
-    ran = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    ran = hpometrics("eval", *targets, folder=tmp_path).result()
     assert ran.returncode == 0, ran.stderr
     assert [line.rstrip() for line in ran.stdout.splitlines()][1:] == shown[1:]

@@ -26,7 +26,7 @@ class BareOptuna(Studied):
 
     def start(self) -> Forked:
         """Optimise until the budget is used up."""
-        return Forked(self.folder, optimize, str(self.study), self.trials)
+        return Forked(self.folder, optimize, str(self.study), self.trials, prints=self.folder)
 
     join = start
 

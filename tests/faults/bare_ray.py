@@ -30,7 +30,7 @@ class BareRay(Patient):
 
     def start(self) -> Forked:
         """Fit, or restore and fit."""
-        return Forked(self.folder, fit, str(self.home), self.trials)
+        return Forked(self.folder, fit, str(self.home), self.trials, prints=self.folder)
 
     join = start
 

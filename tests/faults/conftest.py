@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from forked import load_ray_too
 from injured import Injured
+from matrix import EXHAUSTIVE
 from toll import Toll, not_run, scorecard
 
 MIB = 2**20
@@ -45,10 +46,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-@pytest.fixture(scope="session")
-def rounds(pytestconfig: pytest.Config) -> Callable[[int], int]:
-    """How often a fault is tried: a few times, or with `--faults` so many."""
-    return lambda many: many if pytestconfig.getoption("--faults") else min(many, 2)
+@pytest.fixture(params=[1, pytest.param(5, marks=EXHAUSTIVE)], ids=["once", "often"])
+def rounds(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """How often a fault is tried at moments of its own: once, several times, or with `--faults` so many."""
+    return lambda many: many if request.config.getoption("--faults") else min(many, request.param)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import optuna
-from forked import Forked
+from forked import Forked, hpometrics
 from ledger_engine import cost_of
 from patient import EPOCHS, TRIALS
 from studied import Studied
@@ -43,11 +43,11 @@ class Injured(Studied):
 
     def start(self) -> Forked:
         """Start `hpometrics run sweep.yaml`."""
-        return Forked(self.folder, hpometrics, "run", "sweep.yaml")
+        return hpometrics("run", "sweep.yaml", folder=self.folder, prints=self.folder)
 
     def join(self) -> Forked:
         """Start `hpometrics worker runs/sweep`."""
-        return Forked(self.folder, hpometrics, "worker", "runs/sweep")
+        return hpometrics("worker", "runs/sweep", folder=self.folder, prints=self.folder)
 
     def records(self) -> list[TrialRecord]:
         """The record of every trial."""
@@ -104,13 +104,6 @@ class InjuredOnRay(Injured):
 
     def __init__(self, folder: Path, trials: int = TRIALS) -> None:
         super().__init__(folder, trials, "{ray: {workers: 2}}", retries=1)
-
-
-def hpometrics(*arguments: str) -> None:
-    """The command, as a process calls it."""
-    from hpometrics.cli import main
-
-    main(list(arguments))
 
 
 def _is_whole(record: TrialRecord, told: float | None) -> bool:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from event_files import params_of, scalars_of
+from forked import program
 
 SCRIPT = Path(__file__).with_name("killed_run.py")
 
 
 def run(*arguments: object) -> int:
     """Run the script in a process of its own; its exit code."""
-    return subprocess.run([sys.executable, str(SCRIPT), *map(str, arguments)], timeout=300).returncode
+    return program(SCRIPT, *arguments).ended()
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
 from event_files import scalars_of
+from forked import hpometrics
 
 from examples.multitask import Writer, split, texts
 
@@ -23,11 +22,8 @@ def swept(tmp_path_factory) -> Path:
     """The directory of the sweep, with two trials of two epochs."""
     directory = tmp_path_factory.mktemp("multitask")
     fewer = ["budget.trials=2", "budget.epochs=2", f"results.dir={directory}"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "hpometrics", "run", ROOT / "configs" / "multitask.yaml"]
-        + [part for setting in fewer for part in ("--set", setting)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    settings = [part for setting in fewer for part in ("--set", setting)]
+    ran = hpometrics("run", "configs/multitask.yaml", *settings, folder=ROOT).result()
     assert ran.returncode == 0, ran.stderr
     assert "datasets/perplexity v" in ran.stdout
     return directory
@@ -60,10 +56,7 @@ def test_the_objective_is_what_the_kept_model_gives(swept, best):
 
 def test_the_table_has_a_row_of_all_and_of_each_task(swept, best):
     """`hpometrics epochs` prints the picked epoch; what an engine and a teacher recorded are columns too."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "hpometrics", "epochs", swept, str(best["trial"])],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    ran = hpometrics("epochs", swept, best["trial"]).result()
     rows = [line.split() for line in ran.stdout.splitlines() if line.strip()]
     assert {"all", "datasets", "topics"} <= {row[0] for row in rows}, ran.stderr
     assert {"perplexity", "perplexity(tasks=micro)", "vowel_accuracy", "real_words"} <= set(

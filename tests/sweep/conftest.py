@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from matrix import EXHAUSTIVE
 
 from hpometrics.cli import main
 
@@ -27,6 +28,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     for engine in ENGINES:
         sys.modules.pop(engine.stem, None)
+
+
+@pytest.fixture(params=["shared", pytest.param("own", marks=EXHAUSTIVE)])
+def on_ray(request: pytest.FixtureRequest, ray_cluster: str) -> Callable[..., str]:
+    """The `backend:` of a sweep on the cluster of the tests; where all are tried, also on one of its own."""
+    address = f"address: '{ray_cluster}', " if request.param == "shared" else ""
+    return lambda workers=2: f"backend: {{ray: {{{address}workers: {workers}}}}}\n"
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import pytest
+from matrix import EXHAUSTIVE
 
 from hpometrics.sweep.loader import parse_document
 from hpometrics.sweep.plan import Plan, make_plan
@@ -18,6 +18,8 @@ metrics: {optimize: roc_auc, track: [accuracy]}
 search: {sampler: random, seed: 3}
 budget: {trials: 4, epochs: 3}
 """
+WORKERS = [2, pytest.param(3, marks=EXHAUSTIVE)]
+"""How many processes share a sweep; each that is hired loads torch anew."""
 
 
 def plan_of(text: str) -> Plan:
@@ -38,13 +40,3 @@ def changed(old: str, new: str, text: str = SWEEP) -> str:
     """The sweep file with one piece of text replaced."""
     assert text.count(old) == 1
     return text.replace(old, new)
-
-
-def hpometrics(*arguments: str) -> subprocess.Popen[str]:
-    """Start the command as a process of its own in the current folder."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "hpometrics", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )

@@ -7,6 +7,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, problems_of
 
 from hpometrics.cli import main
@@ -166,6 +167,7 @@ def test_another_metric_is_answered_by_the_first_repeat(sweep, folder):
     assert "each trial is told by the first of its 3 repeats" in text
 
 
+@EXHAUSTIVE
 def test_repeats_are_the_same_in_one_process_and_in_two(sweep, folder):
     """Seeds, values and means of every trial."""
     sweep(REPEATED)

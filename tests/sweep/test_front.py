@@ -10,6 +10,8 @@ import optuna
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from forked import hpometrics
+from matrix import EXHAUSTIVE
 from sample_sweeps import plan_of, problems_of
 
 from hpometrics.cli import main
@@ -258,6 +260,7 @@ def test_damage_leaves_the_front(sweep, folder):
     assert front() == before
 
 
+@EXHAUSTIVE
 def test_workers_share_the_front(sweep, folder):
     """Two processes on one study: every trial has all values in it."""
     result = sweep(SWEEP + "backend: {optuna: {workers: 2}}\n")
@@ -276,13 +279,14 @@ def test_an_evaluation_has_one_objective(sweep, folder):
 
 
 @pytest.mark.ray
-def test_ray_has_the_front_of_optuna(sweep, folder):
+def test_ray_has_the_front_of_optuna(folder, on_ray):
     """The same points through Tune: the same record, study and front."""
     grid = SWEEP.replace("nsga2", "grid").replace("trials: 9", "trials: 4")
     found = []
-    for backend in ("optuna", "ray"):
-        result = sweep(f"{grid}backend: {backend}\nresults: {{dir: runs/{backend}}}\n")
-        assert result.exit_code == 0, result.stderr
+    for backend, place in (("optuna", "backend: optuna\n"), ("ray", on_ray())):
+        (folder / "sweep.yaml").write_text(f"{grid}{place}results: {{dir: runs/{backend}}}\n")
+        ran = hpometrics("run", "sweep.yaml").result()
+        assert ran.returncode == 0, ran.stderr
         facts = json.loads(called("best", f"runs/{backend}", "--json").stdout)
         study = optuna.load_study(study_name="sweep", storage=f"sqlite:///runs/{backend}/study.db")
         found.append((facts, [trial.values for trial in study.trials]))

@@ -10,12 +10,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sample_sweeps import SWEEP, changed, hpometrics, plan_of, problems_of
+from forked import hpometrics
+from matrix import EXHAUSTIVE
+from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
@@ -63,6 +64,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.ray
+@EXHAUSTIVE
 def test_a_sweep_runs_on_a_cluster_that_is_there(folder, cluster):
     """Half a GPU for each trial, Ray's files at a URI; the same trials as on Optuna, recorded here.
 
@@ -76,9 +78,8 @@ def test_a_sweep_runs_on_a_cluster_that_is_there(folder, cluster):
     (folder / "on_ray.yaml").write_text(f"{text}backend: {{ray: {{{ray}}}}}\n")
     (folder / "reused.yaml").write_text(f"{text}backend: {{ray: {{{ray}, reuse_actors: true}}}}\n")
     for file in ("sweep.yaml", "on_ray.yaml", "reused.yaml"):
-        run = hpometrics("run", file)
-        _, err = run.communicate(timeout=300)
-        assert run.returncode == 0, err
+        ran = hpometrics("run", file).result()
+        assert ran.returncode == 0, ran.stderr
     mine, rays, again = (
         RunDirectory(folder / "runs" / name).records() for name in ("sweep", "on_ray", "reused")
     )
@@ -97,6 +98,7 @@ def test_a_sweep_runs_on_a_cluster_that_is_there(folder, cluster):
 
 
 @pytest.mark.ray
+@EXHAUSTIVE
 def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster):
     """With one retry; only nodes that join later have what it asks for, and its epochs are there once."""
     asked = f"address: '{cluster}', workers: 1, resources: {{custom: {{spare: 1}}}}"
@@ -105,34 +107,24 @@ def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster):
     join = (f"--address={cluster}", "--num-cpus=1", '--resources={"spare": 1}')
     with node(*join) as first:
         run = hpometrics("run", "sweep.yaml")
-        assert waits_for(lambda: (folder / "lingering").exists() or run.poll() is not None)
-        assert run.poll() is None, run.communicate()
+        assert run.waits_for((folder / "lingering").exists), run.result()
         with node(*join):
             kill(first)
-            _, err = run.communicate(timeout=300)
-    assert run.returncode == 0, err
+            ran = run.result()
+    assert ran.returncode == 0, ran.stderr
     records = RunDirectory(folder / "runs/sweep").records()
     assert [record.state for record in records] == [TrialState.COMPLETE] * 2
     assert [len(record.failed_attempts) for record in records] == [1, 0]
     assert [[epoch.epoch for epoch in record.epochs] for record in records] == [[0, 1, 2]] * 2
 
 
-def waits_for(there, seconds: float = 120.0) -> bool:
-    """Wait until something is so."""
-    end = time.monotonic() + seconds
-    while not there() and time.monotonic() < end:
-        time.sleep(0.1)
-    return there()
-
-
 @pytest.mark.ray
 def test_a_cluster_that_is_not_there_is_named(folder):
     """Instead of a wait; nothing was run."""
     (folder / "sweep.yaml").write_text(f"{SWEEP}backend: {{ray: {{address: '127.0.0.1:1'}}}}\n")
-    run = hpometrics("run", "sweep.yaml")
-    _, err = run.communicate(timeout=300)
-    assert run.returncode == 2, err
-    assert "backend.ray.address: no Ray cluster answers at 127.0.0.1:1: " in err
+    ran = hpometrics("run", "sweep.yaml").result()
+    assert ran.returncode == 2, ran.stderr
+    assert "backend.ray.address: no Ray cluster answers at 127.0.0.1:1: " in ran.stderr
 
 
 @pytest.mark.parametrize(

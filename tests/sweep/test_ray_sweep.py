@@ -3,7 +3,8 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from sample_sweeps import SWEEP, changed, hpometrics, plan_of
+from forked import hpometrics
+from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import TrialState
@@ -18,16 +19,15 @@ LEARN = changed("toy_engine:train", "toy_engine:learn")
 
 def ended(*arguments: str) -> tuple[int, str, str]:
     """Run the command to its end: exit code, stdout, stderr."""
-    process = hpometrics(*arguments)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+    ran = hpometrics(*arguments).result()
+    return ran.returncode, ran.stdout, ran.stderr
 
 
-def test_ray_and_optuna_agree(folder):
+def test_ray_and_optuna_agree(folder, on_ray):
     """The same file but for the backend: the same params, seeds, values, logs; again, it does nothing."""
     text = f"{LEARN}results: {{loggers: [csv]}}\n"
     (folder / "sweep.yaml").write_text(text)
-    (folder / "on_ray.yaml").write_text(text + "backend: {ray: {workers: 1}}\n")
+    (folder / "on_ray.yaml").write_text(text + on_ray(workers=1))
     assert ended("run", "sweep.yaml")[0] == 0
     code, out, err = ended("run", "on_ray.yaml")
     assert code == 0, err
@@ -47,10 +47,10 @@ def test_ray_and_optuna_agree(folder):
         assert study.execute("SELECT DISTINCT state FROM trials").fetchall() == [("COMPLETE",)]
 
 
-def test_a_failing_trial_is_a_line_and_a_record(folder):
+def test_a_failing_trial_is_a_line_and_a_record(folder, on_ray):
     """Ray's own log stays silent; the traceback lies beside the record, and the sweep goes on."""
     points = "start: [{lr: 0.01, size: small}, {lr: 0.001, size: small}]"
-    text = changed("toy_engine:train", "toy_engine:fail").replace("seed: 3", points) + "backend: ray\n"
+    text = changed("toy_engine:train", "toy_engine:fail").replace("seed: 3", points) + on_ray()
     (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2"))
     code, out, err = ended("run", "sweep.yaml")
     assert code == 0, err
@@ -61,10 +61,10 @@ def test_a_failing_trial_is_a_line_and_a_record(folder):
     assert 'raise ValueError("this is\\ntoo hot")' in (home.trial(0) / "error.txt").read_text()
 
 
-def test_a_worker_that_dies_is_a_failed_trial(folder):
+def test_a_worker_that_dies_is_a_failed_trial(folder, on_ray):
     """Every trial of the budget ends: its record has a reason, the study is told, and there is a line."""
     points = "start: [{lr: 0.01, size: small}, {lr: 0.001, size: small}]"
-    text = changed("toy_engine:train", "toy_engine:vanish").replace("seed: 3", points) + "backend: ray\n"
+    text = changed("toy_engine:train", "toy_engine:vanish").replace("seed: 3", points) + on_ray()
     (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2"))
     code, out, err = ended("run", "sweep.yaml")
     assert code == 0, err
@@ -96,14 +96,14 @@ def test_a_claimed_trial_without_a_record_has_failed(folder):
     assert locks.held == []
 
 
-def test_repeats_and_retries_are_the_same_on_ray(folder):
+def test_repeats_and_retries_are_the_same_on_ray(folder, on_ray):
     """Under asha, which is told the last epoch of a trial when all its repeats are over."""
     text = changed("epochs: 3", "epochs: 3, repeats: 2, retries: 1").replace(
         "seed: 3", "seed: 3, pruner: asha"
     )
     text = text.replace("toy_engine:train", "toy_engine:stumble")
     (folder / "sweep.yaml").write_text(text)
-    (folder / "on_ray.yaml").write_text(text + "backend: {ray: {workers: 1}}\n")
+    (folder / "on_ray.yaml").write_text(text + on_ray(workers=1))
     code, out, err = ended("run", "on_ray.yaml")
     assert code == 0, err
     for mark in folder.glob("stumbled-*"):
@@ -120,9 +120,9 @@ def test_repeats_and_retries_are_the_same_on_ray(folder):
         assert record.failed_attempts == (f"repeat 0 (seed {record.seed}): OSError: the disk was away",)
 
 
-def test_a_worker_that_dies_once_is_tried_again(folder):
+def test_a_worker_that_dies_once_is_tried_again(folder, on_ray):
     """Its trial goes on in another process, and is no failure; the record knows of the first attempt."""
-    text = changed("toy_engine:train", "toy_engine:vanish_once") + "backend: ray\n"
+    text = changed("toy_engine:train", "toy_engine:vanish_once") + on_ray()
     (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2, retries: 1"))
     code, out, err = ended("run", "sweep.yaml")
     assert code == 0, err

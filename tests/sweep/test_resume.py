@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import signal
 
-from sample_sweeps import changed, hpometrics
+from forked import hpometrics
+from sample_sweeps import changed
 
 from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
@@ -12,9 +13,8 @@ LEARN = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "ep
 
 def finished(*arguments: str) -> tuple[int, str, str]:
     """Run the command to its end: exit code, stdout, stderr."""
-    process = hpometrics(*arguments)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+    ran = hpometrics(*arguments).result()
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 def test_a_killed_sweep_goes_on_and_ends_as_if_nothing_had_happened(folder, monkeypatch):

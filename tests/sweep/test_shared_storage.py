@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sample_sweeps import SWEEP, changed, hpometrics, problems_of
+from forked import Forked, hpometrics
+from matrix import EXHAUSTIVE
+from sample_sweeps import SWEEP, WORKERS, changed, problems_of
 
 from hpometrics.cli import main
 from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
 
-SERVER = """
-import sys
-from optuna.storages import RDBStorage, run_grpc_proxy_server
-run_grpc_proxy_server(RDBStorage(sys.argv[1]), port=int(sys.argv[2]))
-"""
 DATABASES = {
     "postgresql": ("HPOMETRICS_TEST_POSTGRESQL", "postgresql://user:password@host/database"),
     "mysql": ("HPOMETRICS_TEST_MYSQL", "mysql+pymysql://user:password@host/database"),
@@ -37,19 +32,16 @@ def proxy(tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-c",
-        SERVER,
-        f"sqlite:///{tmp_path / 'proxied.db'}",
-        str(port),
-    ]
-    server = subprocess.Popen(command)
+    server = Forked(tmp_path, serve, f"sqlite:///{tmp_path / 'proxied.db'}", port)
     yield f"grpc://localhost:{port}"
-    server.kill()
-    server.wait()
+    server.killed()
+
+
+def serve(url: str, port: int) -> None:
+    """Be the proxy of a storage."""
+    from optuna.storages import RDBStorage, run_grpc_proxy_server
+
+    run_grpc_proxy_server(RDBStorage(url), port=port)
 
 
 def in_environment(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -85,9 +77,8 @@ def shared(url: str, settings: str = "", text: str = SWEEP) -> str:
 
 def ended(*arguments: str) -> tuple[int, str]:
     """Run the command to its end in a process of its own: exit code and stderr."""
-    process = hpometrics(*arguments)
-    _, err = process.communicate(timeout=300)
-    return process.returncode, err
+    ran = hpometrics(*arguments).result()
+    return ran.returncode, ran.stderr
 
 
 def points(home: str) -> list[object]:
@@ -98,10 +89,11 @@ def points(home: str) -> list[object]:
     ]
 
 
-def test_workers_on_a_shared_storage_do_what_one_does(folder, url):
-    """Three processes, one directory: the same trials as one process on a file of its own; again, nothing."""
+@pytest.mark.parametrize("workers", WORKERS)
+def test_workers_on_a_shared_storage_do_what_one_does(folder, url, workers):
+    """Several processes, one directory: the same trials as one on a file of its own; again, nothing."""
     twelve = changed("trials: 4", "trials: 12")
-    (folder / "sweep.yaml").write_text(shared(url, ", workers: 3", twelve))
+    (folder / "sweep.yaml").write_text(shared(url, f", workers: {workers}", twelve))
     (folder / "alone.yaml").write_text(twelve)
     code, err = ended("run", "sweep.yaml")
     assert code == 0, err
@@ -121,15 +113,15 @@ def test_a_worker_that_sees_the_storage_alone_takes_part(folder, url):
     (folder / "ready").read_text()
     name = RunDirectory(folder / "runs/sweep").read().name
     code, err = ended("worker", url, "--study", name, "--dir", "elsewhere")
-    _, told = run.communicate(timeout=300)
-    assert (code, run.returncode) == (0, 0), err + told
+    ran = run.result()
+    assert (code, ran.returncode) == (0, 0), err + ran.stderr
     mine = RunDirectory(folder / "runs/sweep").records()
     assert [record.state for record in mine] == [TrialState.COMPLETE] * 4
     assert points("runs/sweep") == points("elsewhere")
     own = [path.parent.name for path in folder.glob("elsewhere/trials/*/.trainstats*")]
     others = [path.parent.name for path in folder.glob("runs/sweep/trials/*/.trainstats*")]
     assert own and others and sorted(own + others) == ["0000", "0001", "0002", "0003"]
-    assert Counter(line.split()[0] for line in told.splitlines() if line.startswith(" #")).keys() == {
+    assert Counter(line.split()[0] for line in ran.stderr.splitlines() if line.startswith(" #")).keys() == {
         "#0",
         "#1",
         "#2",
@@ -174,16 +166,15 @@ def test_who_was_paused_too_long_leaves_its_trial_to_who_has_taken_it(folder, ur
     (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 0.2s", text))
     monkeypatch.setenv("STOP_AT", "1")
     run = hpometrics("run", "sweep.yaml")
-    _, status = os.waitpid(run.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status)
+    assert run.stops()
     monkeypatch.delenv("STOP_AT")
     name = RunDirectory(folder / "runs/sweep").read().name
     code, err = ended("worker", url, "--study", name, "--dir", "elsewhere")
     assert code == 0, err
     done = points("elsewhere")
-    run.send_signal(signal.SIGCONT)
-    _, err = run.communicate(timeout=300)
-    assert run.returncode == 0, err
+    run.send(signal.SIGCONT)
+    ran = run.result()
+    assert ran.returncode == 0, ran.stderr
     assert points("runs/sweep") == points("elsewhere") == done
     assert [(number, state) for number, _, state, *_ in done] == [(n, TrialState.COMPLETE) for n in range(4)]
     assert (folder / "runs/sweep/trials/0001.lost-1").is_dir()
@@ -226,9 +217,9 @@ def test_a_password_is_written_nowhere(folder, database):
     password = whole.partition("@")[0].rpartition(":")[2]
     text = shared(whole, ", workers: 2")
     (folder / "sweep.yaml").write_text(text)
-    run = hpometrics("run", "sweep.yaml")
-    said = "".join(run.communicate(timeout=300))
-    assert run.returncode == 0, said
+    ran = hpometrics("run", "sweep.yaml").result()
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 0, said
     assert password not in said
     for path in (folder / "runs").rglob("*"):
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
@@ -261,6 +252,7 @@ def test_a_storage_that_cannot_be_used_is_refused_at_check(storage, told):
     assert f"backend.optuna.storage: {told}" in found or told in found
 
 
+@EXHAUSTIVE
 def test_a_sweep_and_its_epochs_may_be_long(folder, url):
     """A file and lines of more than the 64 KiB that a column of MySQL holds, from one machine to another."""
     starts = ", ".join(f"{{lr: {number}e-6, size: small}}" for number in range(100, 3100))

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from sample_sweeps import SWEEP, changed, hpometrics
+from forked import hpometrics
+from sample_sweeps import SWEEP, changed
 
 from hpometrics.cli import main
 from hpometrics.evaluation import EngineParams
@@ -341,13 +342,12 @@ def test_what_is_no_list_of_engine_params_is_refused(sweep, folder, text, argume
 
 
 @pytest.mark.ray
-def test_ray_evaluates_the_same(folder):
+def test_ray_evaluates_the_same(folder, on_ray):
     """A worker imports the engine, and its metrics by name and by path."""
-    (folder / "sweep.yaml").write_text(f"{STAGED}backend: {{ray: {{workers: 1}}}}\n")
-    process = hpometrics("run", "sweep.yaml")
-    printed, told = process.communicate(timeout=300)
-    assert process.returncode == 0, told
+    (folder / "sweep.yaml").write_text(STAGED + on_ray(workers=1))
+    ran = hpometrics("run", "sweep.yaml").result()
+    assert ran.returncode == 0, ran.stderr
     assert [r.value for r in records(folder)] == [pytest.approx(expected(r.params)) for r in records(folder)]
     assert len(records(folder)) == 5
-    assert "  algorithms.once.guess: 4.0\n" in printed
+    assert "  algorithms.once.guess: 4.0\n" in ran.stdout
     assert (folder / "runs" / "sweep" / "best.json").exists()

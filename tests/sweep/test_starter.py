@@ -5,7 +5,8 @@ from importlib.resources import files
 
 import pytest
 from click.testing import CliRunner, Result
-from sample_sweeps import hpometrics
+from forked import hpometrics
+from matrix import EXHAUSTIVE
 
 from hpometrics.cli import main
 from hpometrics.metrics.features import BINARY
@@ -79,13 +80,13 @@ def test_a_starter_for_another_metric_runs(folder):
 
 
 @pytest.mark.ray
+@EXHAUSTIVE
 def test_a_starter_on_ray_runs(folder):
     """Its pruner is one that Ray has too."""
     assert call("init", "first", "--backend", "ray", "--metric", "f1").exit_code == 0
     small = ("--set", "budget.trials=2", "--set", "budget.epochs=2", "--workers", "1")
-    process = hpometrics("run", "first/sweep.yaml", *small)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    ran = hpometrics("run", "first/sweep.yaml", *small).result()
+    assert ran.returncode == 0, ran.stderr
     home = RunDirectory(folder / "runs" / "sweep")
     assert home.read().metric == "f1" and len(home.records()) == 2
 

@@ -10,7 +10,9 @@ from subprocess import PIPE, Popen
 import pytest
 from click.testing import CliRunner
 from filelock import FileLock
-from sample_sweeps import SWEEP, changed, hpometrics, plan_of, problems_of
+from forked import hpometrics
+from matrix import EXHAUSTIVE
+from sample_sweeps import SWEEP, WORKERS, changed, plan_of, problems_of
 
 from hpometrics.cli import main
 from hpometrics.search.record import TrialRecord, TrialState
@@ -29,14 +31,14 @@ def told(record: TrialRecord) -> tuple[object, ...]:
 
 def ended(*arguments: str) -> tuple[int, str]:
     """Run the command to its end in a process of its own: exit code and stderr."""
-    process = hpometrics(*arguments)
-    _, err = process.communicate(timeout=300)
-    return process.returncode, err
+    ran = hpometrics(*arguments).result()
+    return ran.returncode, ran.stderr
 
 
-def test_three_workers_do_what_one_does(sweep, folder):
+@pytest.mark.parametrize("workers", WORKERS)
+def test_workers_do_what_one_does(sweep, folder, workers):
     """The same twelve trials with the same values, numbered without gaps; each end is told once, here."""
-    result = sweep(f"{MANY}backend: {{optuna: {{workers: 3}}}}\n")
+    result = sweep(f"{MANY}backend: {{optuna: {{workers: {workers}}}}}\n")
     assert result.exit_code == 0, result.output
     lines = [line.split()[0] for line in result.stderr.splitlines() if line.startswith(" #")]
     assert sorted(lines, key=lambda line: int(line[1:])) == [f"#{number}" for number in range(12)]
@@ -46,10 +48,15 @@ def test_three_workers_do_what_one_does(sweep, folder):
     assert [told(record) for record in shared] == [told(record) for record in alone]
 
 
-def test_the_command_says_how_many_workers(sweep, folder):
-    """As the file would; `check` shows the plan of it, and the trials are those of one process."""
+def test_the_command_plans_so_many_workers(sweep):
+    """As the file would; `check` shows the plan of it."""
     planned = sweep(f"{MANY}backend: optuna\n", "--workers", "3", "--dry-run")
     assert "optuna   storage sqlite, 3 workers" in planned.stdout
+
+
+@EXHAUSTIVE
+def test_the_command_says_how_many_workers(sweep, folder):
+    """As the file would; the trials are those of one process."""
     result = sweep(f"{MANY}backend: optuna\n", "--workers", "3")
     assert result.exit_code == 0, result.output
     home = RunDirectory(folder / "runs/sweep")
