@@ -123,7 +123,7 @@ def test_an_inferred_precision_by_hand():
     """Before the item at rank 4 there are one relevant, one not, one left: (1 + 3 * 1 / 2) / 4 = 0.625."""
     scores = np.array([0.9, 0.7, 0.5, 0.1], dtype="float32")
     grades = {0: 0.0, 1: 1.0, 2: -1.0, 3: 1.0}
-    found = value("infap", Ranking(unjudged=-1), scores, [grades])
+    found = value(get_metric("infap", Ranking(unjudged=-1)), scores, [grades])
     assert found == pytest.approx((0.5 + 0.625) / 2, abs=1e-5)
 
 

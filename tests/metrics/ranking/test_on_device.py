@@ -150,7 +150,7 @@ def test_an_update_of_a_collection_is_not_waited_for(form):
 
 @pytest.mark.parametrize(
     ("entry", "form"),
-    covering(product(ENTRIES, FORMS[1:]), lambda case: [case[0].path.partition(":")[0], case[1]], _ids),
+    covering(product(ENTRIES, FORMS[1:]), lambda case: [*observed_of(case[0]).statistics, case[1]], _ids),
 )
 def test_an_update_is_not_waited_for(entry, form):
     """Whatever the form: no value is read, and what lies on the host, as lists of ids, is sent."""
