@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check laws bench faults mutants index
+.PHONY: demo test test-all metric check laws bench faults mutants index
 
 # With each change of the requirements the environment is brought up to date.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -21,6 +21,10 @@ test: $(VENV)/.installed
 # The short suite, then what it leaves out: every metric x every law, device and average, every fault again.
 test-all: test
 	$(BIN)/python -m pytest -m exhaustive
+
+# What concerns one metric, as in `make metric NAME=mcc`: its laws, oracles, documentation, its module's tests.
+metric: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 0 -m '' --metric '$(NAME)'
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

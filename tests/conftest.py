@@ -7,10 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import matrix
+import one_metric
 import pytest
 from forked import load_ray_too, program
 from hypothesis import HealthCheck, settings
 from matrix import EXHAUSTIVE
+
+from hpometrics.exceptions import HpometricsError
+from hpometrics.metrics.entry import MetricEntry
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
@@ -22,17 +27,38 @@ PART = 40
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Know `--faults` wherever pytest is started."""
+    """Know `--faults` and `--metric` wherever pytest is started."""
     told = "try every fault many times, on bare hosts too, and print the scorecard"
     parser.addoption("--faults", action="store_true", help=told)
+    parser.addoption("--metric", help="run the tests that concern one metric alone, by its name or an alias")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect of one metric what concerns it, unless files are given."""
+    if (name := config.getoption("--metric")) is None:
+        return
+    try:
+        chosen = one_metric.entries_named(name)
+    except HpometricsError as err:
+        raise pytest.UsageError(f"--metric {name}: {err}") from None
+    matrix.choose(chosen)
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = list(map(str, one_metric.files_about(chosen)))
+
+
+def pytest_unconfigure() -> None:
+    """Be about all metrics again, in whatever this session was started in."""
+    matrix.choose(())
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests on one cluster together, and a file of programs with their own; cut the rest into parts.
 
     Ray comes first, then whole programs, which are the files beside this one: what ends last is short.
     """
+    if config.getoption("--metric") is not None:
+        _keep_those_about(matrix.entries(), config, items)
     items.sort(key=lambda item: (not item.get_closest_marker("ray"), len(item.path.parts)))
     places: Counter[bool] = Counter()  # of the exhaustive cases and of the others, which never run together
     for item in items:
@@ -42,11 +68,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         places[exhaustive] += 1
 
 
+def _keep_those_about(
+    chosen: tuple[MetricEntry, ...], config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Deselect the tests that do not concern a metric."""
+    others = [item for item in items if not one_metric.is_about(item, chosen)]
+    items[:] = [item for item in items if one_metric.is_about(item, chosen)]
+    config.hook.pytest_deselected(items=others)
+
+
 def _group_of(item: pytest.Item) -> str | None:
     """The group of a test that starts Ray; two cores carry two of them, one for each worker."""
     if item.get_closest_marker("ray") is None:
         return None
     return "cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else f"ray {item.path.stem}"
+
+
+@pytest.fixture(scope="session")
+def entries() -> tuple[MetricEntry, ...]:
+    """Every entry of the registry, or those of the metric that `--metric` names."""
+    return matrix.entries()
 
 
 @pytest.fixture(autouse=True)

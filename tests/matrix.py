@@ -8,7 +8,39 @@ from typing import Any
 
 import pytest
 
+from hpometrics.metrics.entry import MetricEntry
+from hpometrics.metrics.registry import all_entries
+from hpometrics.metrics.store import observed_of
+
 EXHAUSTIVE = pytest.mark.exhaustive
+
+_chosen: tuple[MetricEntry, ...] = ()
+
+
+def entries() -> tuple[MetricEntry, ...]:
+    """Return every entry of the registry, or those of the metric that `--metric` names."""
+    return _chosen or all_entries()
+
+
+def choose(chosen: Iterable[MetricEntry]) -> None:
+    """Have `entries` return these, or all of the registry again where there are none."""
+    global _chosen
+    _chosen = tuple(chosen)
+
+
+def traits(entry: MetricEntry) -> list[Hashable]:
+    """Return the code that a built-in metric stands for, as kinds of `covering`.
+
+    That is its module, the statistics that hold its state, its output feature with what is read of it, and
+    the further arguments of its update.
+    """
+    seen = observed_of(entry)
+    return [
+        ("module", entry.path.partition(":")[0]),
+        ("statistics", seen and seen.statistics),
+        ("output", entry.feature_type, entry.inputs),
+        ("extras", entry.extras),
+    ]
 
 
 def covering(
@@ -42,3 +74,15 @@ def pairs(*facets: Hashable) -> list[Hashable]:
     [((0, 'macro'), (1, 3))]
     """
     return list(combinations(enumerate(facets), 2))
+
+
+def failures(cases: Iterable[Any], check: Callable[[Any], object]) -> list[str]:
+    """Return what a check says of each case that it fails for: of many in one test, one hides no other."""
+    messages = []
+    for case in cases:
+        try:
+            check(case)
+        except (Exception, pytest.fail.Exception) as err:
+            name = getattr(case, "__name__", case)
+            messages.append(f"{name}: {type(err).__name__}: {err}")
+    return messages

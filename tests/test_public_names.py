@@ -12,10 +12,9 @@ import hpometrics
 SOURCE = Path(hpometrics.__file__)
 
 
-@pytest.mark.parametrize("name", hpometrics.__all__)
-def test_every_public_name_is_there(name):
+def test_every_public_name_is_there():
     """What `__all__` promises can be imported."""
-    assert getattr(hpometrics, name) is not None
+    assert [name for name in hpometrics.__all__ if getattr(hpometrics, name, None) is None] == []
 
 
 def test_the_type_checker_sees_the_same_names():

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 import yaml
+from matrix import failures
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.guide.page import metric_json, metric_text, usage
@@ -168,30 +169,39 @@ def test_an_unknown_name_suggests():
         metric_text("f1_marco")
 
 
-@pytest.mark.parametrize("entry", all_entries(), ids=str)
-def test_every_example_can_be_used(entry):
+def test_every_example_can_be_used(entries):
     """The YAML reads, the Python parses, and the name in them is the metric."""
-    sweep, code = usage(entry)
-    section = yaml.safe_load(sweep)["metrics"]
-    name = section["optimize"] if entry.objective else section["track"][0]
-    assert entry in find_metric(name, entry.feature_type).entries
-    assert ast.parse(code)
+
+    def check(entry):
+        sweep, code = usage(entry)
+        section = yaml.safe_load(sweep)["metrics"]
+        name = section["optimize"] if entry.objective else section["track"][0]
+        assert entry in find_metric(name, entry.feature_type).entries
+        assert ast.parse(code)
+
+    assert failures(entries, check) == []
 
 
-@pytest.mark.parametrize("entry", [e for e in all_entries() if not e.requires], ids=str)
-def test_every_example_can_be_built(entry):
+def test_every_example_can_be_built(entries):
     """By the name that the page shows, for the output that it shows."""
-    assert get_metric(entry.example, entry.feature_type).output.type == entry.feature_type
+
+    def check(entry):
+        assert get_metric(entry.example, entry.feature_type).output.type == entry.feature_type
+
+    assert failures((entry for entry in entries if not entry.requires), check) == []
 
 
-@pytest.mark.parametrize("entry", all_entries(), ids=str)
-def test_every_entry_has_a_page(entry):
+def test_every_entry_has_a_page(entries):
     """With its evidence, its form, its output, and the shape of what it reads."""
-    text = metric_text(entry.name, entry.feature_type)
-    assert entry.shape and f"  shape      {entry.shape}\n" in text
-    assert text.startswith(form(entry))
-    assert next(evidence([entry])) in text
-    assert all(f"{extra}=" in takes([entry]) for extra in entry.extras)
+
+    def check(entry):
+        text = metric_text(entry.name, entry.feature_type)
+        assert entry.shape and f"  shape      {entry.shape}\n" in text
+        assert text.startswith(form(entry))
+        assert next(evidence([entry])) in text
+        assert all(f"{extra}=" in takes([entry]) for extra in entry.extras)
+
+    assert failures(entries, check) == []
 
 
 def test_entries_that_differ_in_the_output_only_stand_together():

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
+from matrix import EXHAUSTIVE, entries
 
-from hpometrics.metrics.registry import all_entries
 from hpometrics.testing import cut, size_of, subjects_of
 from hpometrics.testing.laws.verdict import require_same
 from hpometrics.testing.subjects import Subject, fed, is_here, value_of
 
-SUBJECTS = [subject for entry in all_entries() if is_here(entry) for subject in subjects_of(entry)]
+SUBJECTS = [subject for entry in entries() if is_here(entry) for subject in subjects_of(entry)]
 DATA = st.tuples(st.integers(1, 40), st.sampled_from([0.0, 0.3, 1.0]), st.integers(0, 2**16))
 CUTS = st.lists(st.integers(0, 40), max_size=6)
-BOUNDED = settings(derandomize=True, max_examples=600)
 
 
 def parts_of(batch: dict, cuts: list[int]) -> list[dict]:
@@ -23,10 +23,16 @@ def parts_of(batch: dict, cuts: list[int]) -> list[dict]:
     return cut(batch, [end - begin for begin, end in zip([0, *places], ends, strict=True)])
 
 
-@BOUNDED
-@given(subject=st.sampled_from(SUBJECTS), data=DATA, cuts=CUTS, random=st.randoms(use_true_random=False))
-def test_parts_make_the_whole(subject: Subject, data, cuts, random):
+@pytest.mark.usefixtures("entries")
+@pytest.mark.parametrize("examples", [60, pytest.param(600, marks=EXHAUSTIVE)])
+def test_parts_make_the_whole(examples):
     """Updated one after the other, or merged in any order, they give the value of all rows."""
+    settings(derandomize=True, max_examples=examples)(require_the_whole)()
+
+
+@given(subject=st.sampled_from(SUBJECTS), data=DATA, cuts=CUTS, random=st.randoms(use_true_random=False))
+def require_the_whole(subject: Subject, data, cuts, random):
+    """Measure some rows at once and in parts."""
     batch = subject.draw(*data)
     whole, parts = subject.measure(batch), parts_of(batch, cuts)
     require_same(subject, whole, subject.measure(*parts), f"cut at {cuts}", tolerance=1e-9)

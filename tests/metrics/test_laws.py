@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import pytest
 import torch
+from matrix import covering, entries, failures, traits
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
 from hpometrics.exceptions import MetricInputError, UnknownMetricError
@@ -56,8 +57,7 @@ from hpometrics.testing import (
 from hpometrics.testing.exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION, UNTRIED
 from hpometrics.testing.subjects import is_here
 
-ENTRIES = all_entries()
-TRIED = [entry for entry in ENTRIES if is_here(entry)]
+TRIED = [entry for entry in entries() if is_here(entry)]
 """All but those whose packages are not installed, and those that download a trained network."""
 SUBJECTS = [subject for entry in TRIED for subject in subjects_of(entry)]
 
@@ -70,13 +70,16 @@ def is_exempt(law, entry) -> bool:
     return not {entry.name, str(entry)}.isdisjoint(EXEMPT.get(law.__name__, {}))
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-def test_every_law(subject, subtests):
+def traits_of(subject) -> list:
+    """What a use of a metric stands for; the matrix of averages is that of the oracles."""
+    return traits(subject.entry)
+
+
+@pytest.mark.parametrize("subject", covering(SUBJECTS, traits_of, ids=str))
+def test_every_law(subject):
     """Every use of every metric keeps every law, unless it is exempt by name; each broken law is reported."""
-    for law in LAWS_HERE:
-        if not is_exempt(law, subject.entry):
-            with subtests.test(law.__name__):
-                law(subject)
+    laws = [law for law in LAWS_HERE if not is_exempt(law, subject.entry)]
+    assert failures(laws, lambda law: law(subject)) == []
 
 
 def _has_no_value(subject, noise) -> bool:
@@ -84,18 +87,25 @@ def _has_no_value(subject, noise) -> bool:
     return subject.entry.name == "positive_likelihood_ratio" and noise == 0.0
 
 
+EXEMPTIONS = [
+    (law, name, uses)
+    for law in LAWS
+    for name in EXEMPT.get(law.__name__, {})
+    if (law.__name__, name) not in LAST_DIGIT
+    and (uses := [one for one in SUBJECTS if name in (one.entry.name, str(one.entry))])
+]
+
+
 @pytest.mark.parametrize(
-    ("law", "name"),
-    [
-        (law, name)
-        for law in LAWS
-        for name in EXEMPT.get(law.__name__, {})
-        if (law.__name__, name) not in LAST_DIGIT
-    ],
+    ("law", "name", "uses"),
+    covering(
+        EXEMPTIONS,
+        lambda case: [(case[0], EXEMPT[case[0].__name__][case[1]])],
+        ids=lambda case: f"{case[0].__name__}-{case[1]}",
+    ),
 )
-def test_an_exemption_is_needed(law, name):
+def test_an_exemption_is_needed(law, name, uses):
     """What is exempt does break the law: nobody is let off who could keep it."""
-    uses = [subject for subject in SUBJECTS if name in (subject.entry.name, str(subject.entry))]
     with pytest.raises(LawBroken):
         for subject in uses:
             law(subject)
@@ -106,9 +116,10 @@ RANGE = re.compile(
 )
 
 
-@pytest.mark.parametrize(
-    "subject", [s for s in SUBJECTS if not s.per_class and s.entry.value.startswith("float")], ids=str
-)
+RANGED = [s for s in SUBJECTS if not s.per_class and s.entry.value.startswith("float")]
+
+
+@pytest.mark.parametrize("subject", covering(RANGED, lambda subject: [subject.entry.path], ids=str))
 def test_values_lie_in_the_stated_range(subject):
     """`Value: float in [0, 1]` of the docstring holds, for a model that is right, wrong, or mere noise."""
     found = RANGE.match(subject.entry.value)
@@ -123,16 +134,19 @@ def test_values_lie_in_the_stated_range(subject):
 
 def test_exempt_and_the_rest_are_the_whole_registry():
     """An exemption names a law and an entry that exist, with a reason; every entry has a subject."""
-    names = {name for entry in ENTRIES for name in (entry.name, str(entry))}
+    names = {name for entry in all_entries() for name in (entry.name, str(entry))}
     assert EXEMPT.keys() <= {law.__name__ for law in LAWS}
     for exempt in (NO_DIRECTION, *EXEMPT.values()):
         assert exempt.keys() <= names and all(exempt.values())
     assert {str(subject.entry) for subject in SUBJECTS} == {str(entry) for entry in TRIED}
-    assert {entry.name for entry in ENTRIES if entry.objective is None} == set(NO_DIRECTION)
-    assert UNTRIED.keys() <= {entry.name for entry in ENTRIES if entry.requires} and all(UNTRIED.values())
+    assert {entry.name for entry in all_entries() if entry.objective is None} == set(NO_DIRECTION)
+    assert UNTRIED.keys() <= {one.name for one in all_entries() if one.requires} and all(UNTRIED.values())
 
 
-@pytest.mark.parametrize("entry", [entry for entry in TRIED if entry.objective], ids=str)
+DIRECTED = [entry for entry in TRIED if entry.objective]
+
+
+@pytest.mark.parametrize("entry", covering(DIRECTED, traits, ids=str))
 def test_a_flipped_direction_breaks_the_law(entry):
     """The experiment is strong enough to tell: with the other objective every use of the entry fails."""
     flipped = replace(entry, objective=MINIMIZE if entry.objective is MAXIMIZE else MAXIMIZE)

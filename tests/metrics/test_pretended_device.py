@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from matrix import covering, entries, traits
 
 from hpometrics.metrics.features import RANKING
-from hpometrics.metrics.registry import all_entries
 from hpometrics.testing import subjects_of
 from hpometrics.testing.subjects import is_here
 
-ENTRIES = [entry for entry in all_entries() if is_here(entry) and entry.feature_type != RANKING]
+ENTRIES = [entry for entry in entries() if is_here(entry) and entry.feature_type != RANKING]
 """Those of rankings are tried in every form, see `ranking/test_on_device.py`."""
 
 
@@ -21,7 +21,7 @@ def _measured(subject):
     return metric.compute().double(), metric.undefined_reason
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=str)
+@pytest.mark.parametrize("entry", covering(ENTRIES, traits, ids=str))
 def test_a_value_is_the_same(entry, elsewhere):
     """The way over a device is gone by tensors of the host, for each use of a metric."""
     subjects = subjects_of(entry)

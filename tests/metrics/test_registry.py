@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import pytest
 import torch
+from matrix import failures
 from sample_metrics import SAMPLES, Gap, OwnGap, Reversed, ScaledGap, SharedGap
 
 from hpometrics.exceptions import MetricInputError, MetricNameError, RegistrationError
@@ -27,7 +28,6 @@ from hpometrics.metrics.registry import (
 )
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 
-ENTRIES = all_entries()
 OVERRIDING = """
 from hpometrics.metrics import store
 from hpometrics.metrics.collection import MetricCollection
@@ -79,34 +79,45 @@ print("done")
 pytestmark = pytest.mark.usefixtures("registry")
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=str)
-def test_an_entry_and_its_class_say_the_same(entry):
+def test_an_entry_and_its_class_say_the_same(entries):
     """What the index prints is what the class does, whichever way it is asked."""
-    cls = entry.load()
-    assert cls.objective is cls.get_objective() is entry.objective
-    assert cls.inputs is cls.get_inputs() is entry.inputs
-    assert cls.higher_is_better is (None if entry.objective is None else entry.objective is MAXIMIZE)
+
+    def check(entry):
+        cls = entry.load()
+        assert cls.objective is cls.get_objective() is entry.objective
+        assert cls.inputs is cls.get_inputs() is entry.inputs
+        assert cls.higher_is_better is (None if entry.objective is None else entry.objective is MAXIMIZE)
+
+    assert failures(entries, check) == []
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=str)
-def test_an_entry_is_documented(entry):
+def test_an_entry_is_documented(entries):
     """A sentence of meaning, the value's range and when it is nan, a source, and parameters of a kind."""
-    assert entry.summary.endswith(".")
-    assert "nan" in entry.value or entry.objective is None
-    assert entry.source
-    assert all(param.kind in ("str", "int", "float", "bool") for param in entry.params)
+
+    def check(entry):
+        assert entry.summary.endswith(".")
+        assert "nan" in entry.value or entry.objective is None
+        assert entry.source
+        assert all(param.kind in ("str", "int", "float", "bool") for param in entry.params)
+
+    assert failures(entries, check) == []
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=str)
-def test_every_alias_means_a_metric_of_its_feature(entry):
+def test_every_alias_means_a_metric_of_its_feature(entries):
     """An alias is no name of its own, and resolves to the entry that lists it."""
-    for alias, meaning in (entry.aliases or {}).items():
-        assert alias not in metric_names(entry.feature_type)
+    names = {entry.feature_type: metric_names(entry.feature_type) for entry in entries}
+
+    def check(case):
+        entry, alias, meaning = case
+        assert alias not in names[entry.feature_type]
         wanted = MetricName.parse(meaning)
         given = {key for key, _ in wanted.params} | ({"k"} if wanted.k else set())
         missing = [p for p in entry.params if p.required and p.name not in given]
         if not missing and (not entry.one_of or given & set(entry.one_of)):
             assert find_metric(alias, entry.feature_type).entries == (entry,)
+
+    cases = [(entry, *alias) for entry in entries for alias in (entry.aliases or {}).items()]
+    assert failures(cases, check) == []
 
 
 def test_a_registered_metric_is_found_and_built():
@@ -222,12 +233,12 @@ def test_an_override_holds_whether_it_comes_before_or_after_the_catalogue():
 
 def test_an_override_leaves_every_other_name_as_it_was(monkeypatch):
     """One name of the catalogue at a time: its module, its aliases and the default group of its feature."""
-    neighbors = defaultdict(list)
-    for entry in ENTRIES:
+    catalogue, neighbors = all_entries(), defaultdict(list)
+    for entry in catalogue:
         neighbors[entry.path.partition(":")[0]].append(entry)
     groups = {kind: members_of("default", kind) for kind in DEFAULT}
     plain = store.own
-    for entry in ENTRIES:
+    for entry in catalogue:
         kind = entry.feature_type
         near = [one for one in neighbors[entry.path.partition(":")[0]] if one is not entry]
         monkeypatch.setattr(store, "own", plain.copy())

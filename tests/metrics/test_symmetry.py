@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from matrix import covering, entries
 from sample_metrics import Gap
 
 from hpometrics.metrics.features import BINARY, CATEGORY, NUMBER, SET, Set
@@ -12,7 +13,7 @@ from hpometrics.metrics.registry import all_entries
 from hpometrics.testing import exchanged, is_kept, renamed, subjects_of
 from hpometrics.testing.subjects import Subject, is_here
 
-ENTRIES = [entry for entry in all_entries() if is_here(entry)]
+ENTRIES = [entry for entry in entries() if is_here(entry)]
 
 SYMMETRIC = set(
     """
@@ -112,7 +113,18 @@ def uses(name: str) -> list[Subject]:
     return [replace(one, output=Set(7)) if one.output.type == SET else one for one in subjects]
 
 
-@pytest.mark.parametrize("name", sorted({entry.name for entry in ENTRIES}))
+def kinds_of(name: str) -> list:
+    """What a metric stands for: its module, its list, the outputs that it measures."""
+    own = [entry for entry in ENTRIES if entry.name == name]
+    listed = tuple(name in names for names in (*LISTS, ORDERED, OF_THE_YES, OF_THE_YES_ALONE))
+    return [listed, *(kind for one in own for kind in (one.path.partition(":")[0], one.feature_type))]
+
+
+NAMES = sorted({entry.name for entry in ENTRIES})
+OF_CLASSES = sorted({one.name for one in ENTRIES if one.feature_type in (BINARY, CATEGORY)})
+
+
+@pytest.mark.parametrize("name", covering(NAMES, kinds_of))
 def test_the_lists_and_the_rest_are_the_whole_registry(name):
     """What reads predictions and target alone is on one list, right by experiment; others are on none."""
     found = [(subject, is_kept(subject, exchanged)) for subject in uses(name)]
@@ -122,9 +134,7 @@ def test_the_lists_and_the_rest_are_the_whole_registry(name):
         assert kept == is_symmetric(subject), subject
 
 
-@pytest.mark.parametrize(
-    "name", sorted({one.name for one in ENTRIES if one.feature_type in (BINARY, CATEGORY)})
-)
+@pytest.mark.parametrize("name", covering(OF_CLASSES, kinds_of))
 def test_what_classes_are_called(name):
     """It is the same to every metric that is not on a list of those that know one from another."""
     for subject in uses(name):
@@ -133,7 +143,7 @@ def test_what_classes_are_called(name):
 
 def test_no_list_has_a_name_of_no_metric():
     """They are of this registry."""
-    names = {entry.name for entry in ENTRIES}
+    names = {entry.name for entry in all_entries()}
     assert names >= set().union(*LISTS, OF_THE_YES, OF_THE_YES_ALONE, ORDERED)
 
 

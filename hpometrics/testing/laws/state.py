@@ -13,8 +13,10 @@ from torch import Tensor
 from ...metrics.collection import MetricCollection
 from ...metrics.draws import Batch, Draw, cut, rows_of
 from ...metrics.features import OutputFeature
+from ...metrics.metric import Metric
 from ...metrics.names import MetricName
-from ..subjects import Subject, all_subjects, fed, value_of
+from ...metrics.registry import all_entries
+from ..subjects import Subject, fed, subjects_of, value_of
 from .verdict import require_same, require_undefined
 
 
@@ -108,12 +110,21 @@ def check_inference_mode(subject: Subject) -> None:
 
 def check_company(subject: Subject) -> None:
     """In a collection of all metrics that measure the same batches a metric has the value it has alone."""
-    others = (other for other in all_subjects(subject.output.type) if not other.entry.requires)
-    company = tuple(other for other in others if other.source is subject.source) or (subject,)
-    batches = _company_batches(subject.output, subject.source)
-    together = _values_together(tuple(s.name for s in company), subject.output, subject.source)
-    alone = subject.measure(*batches)
+    ready = (entry for entry in all_entries(subject.output.type) if not entry.requires)
+    classes = tuple((entry.name, entry.load()) for entry in ready)
+    names = _company_of(classes, subject.output.type, subject.source) or (subject.name,)
+    together = _values_together(names, subject.output, subject.source)
+    alone = subject.measure(*_company_batches(subject.output, subject.source))
     require_same(subject, alone, together[str(subject.name)], "in a collection of all metrics")
+
+
+@lru_cache(maxsize=64)
+def _company_of(
+    classes: tuple[tuple[str, type[Metric]], ...], feature_type: str, source: Draw
+) -> tuple[MetricName, ...]:
+    """Return all uses of the metrics of a feature, whose classes are these, that draw from one source."""
+    every = (one for entry in all_entries(feature_type) if not entry.requires for one in subjects_of(entry))
+    return tuple(one.name for one in every if one.source is source)
 
 
 @lru_cache(maxsize=32)

@@ -1,0 +1,123 @@
+"""One metric: the tests that concern it, for `make metric NAME=mcc`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpometrics.exceptions import HpometricsError
+from hpometrics.metrics.entry import MetricEntry
+from hpometrics.metrics.lookup import find_metric
+from hpometrics.metrics.store import all_entries
+
+HERE = Path(__file__).parent
+METRICS = HERE / "metrics"
+_FROM = re.compile(r"^from (\w+) import", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z]\w*")
+_OF_ALL = re.compile(r"^from matrix import .*\bentries\b|\bdef test_\w+\(.*\bentries\b", re.MULTILINE)
+
+
+@cache
+def entries_named(name: str) -> tuple[MetricEntry, ...]:
+    """Return the entries that a name or an alias may mean, for whatever output.
+
+    Raises:
+        UnknownMetricError, MetricNameError: see `find_metric`.
+    """
+    named = tuple(entry for entry in all_entries() if name in (entry.name, *(entry.aliases or {})))
+    return named or find_metric(name).entries
+
+
+def files_about(chosen: Collection[MetricEntry]) -> list[Path]:
+    """Return the files to collect: those over all metrics, those that name this one, and its own module."""
+    words, modules = words_of(chosen), {entry.path.partition(":")[0] for entry in chosen}
+    about = {Path(find_spec(module).origin) for module in modules}
+    for path in (*METRICS.rglob("test_*.py"), *(HERE / "guide").glob("test_*.py")):
+        if _OF_ALL.search(path.read_text(encoding="utf8")) or is_own_file(path, chosen):
+            about.add(path)
+        elif path.is_relative_to(METRICS) and _names_it(path, words):
+            about.add(path)
+    return sorted(about)
+
+
+def is_about(item: pytest.Item, chosen: Collection[MetricEntry]) -> bool:
+    """Whether a test concerns the chosen metric.
+
+    It does if it is in a file of the metric's own or goes over all entries. Others do if a parameter, or
+    where none of those is a metric a word of the code, is the name of it.
+    """
+    if isinstance(item, pytest.DoctestItem) or "entries" in item.fixturenames:
+        return True
+    keys = {(entry.name, entry.feature_type) for entry in chosen}
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    measured = frozenset().union(*map(_measured, parameters))
+    if measured:
+        return any(name == key[0] and of in (None, key[1]) for name, of in measured for key in keys)
+    named = strings_of(item.path, words_of(chosen)).get(item.originalname)
+    return bool(named) or is_own_file(item.path, chosen)
+
+
+def is_own_file(path: Path, chosen: Iterable[MetricEntry]) -> bool:
+    """Whether a file has the tests of the module that the metric is defined in."""
+    modules = {entry.path.partition(":")[0].rpartition(".")[2] for entry in chosen}
+    return path.parent.name == "catalogue" and any(path.stem.startswith(f"test_{name}") for name in modules)
+
+
+def words_of(chosen: Iterable[MetricEntry]) -> frozenset[str]:
+    """Return what a test calls the metric: its name, its aliases."""
+    return frozenset(word for entry in chosen for word in (entry.name, *(entry.aliases or {})))
+
+
+@cache
+def strings_of(path: Path, words: frozenset[str]) -> Mapping[str, set[str]]:
+    """Return which words are in the strings of each function of a file, and of the whole file under ""."""
+    text = path.read_text(encoding="utf8")
+    if not any(word in text for word in words):  # which is soon seen, where a tree takes long
+        return {}
+    tree = ast.parse(text)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {"": _words(tree) & words, **{node.name: _words(node) & words for node in functions}}
+
+
+def _names_it(path: Path, words: frozenset[str]) -> bool:
+    """Whether a metric is named in a file of tests, or in a helper that it imports."""
+    helpers = _FROM.findall(path.read_text(encoding="utf8"))
+    places = [path, *(folder / f"{name}.py" for folder in (path.parent, METRICS) for name in helpers)]
+    return any(strings_of(place, words).get("") for place in places if place.exists())
+
+
+def _words(tree: ast.AST) -> set[str]:
+    """The words of its strings; docstrings are prose."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    )
+    return {word for string in strings for word in _WORD.findall(string)}
+
+
+def _measured(value: Any) -> frozenset[tuple[str, str | None]]:
+    """The metrics that a parameter of a test is about: the name of each, and the feature where it has one."""
+    if isinstance(value, tuple | list):
+        return frozenset().union(*map(_measured, value))
+    entry = getattr(value, "entry", value)  # of a use of a metric
+    if isinstance(entry, MetricEntry):
+        return frozenset({(entry.name, entry.feature_type)})
+    return _meant(value) if isinstance(value, str) else frozenset()
+
+
+@cache
+def _meant(text: str) -> frozenset[tuple[str, None]]:
+    """The metrics that a text is the name of."""
+    try:
+        return frozenset((entry.name, None) for entry in entries_named(text))
+    except HpometricsError:
+        return frozenset()

@@ -1,0 +1,90 @@
+"""The tools of the matrices: what the short suite runs of one, and what `make metric` runs of all tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matrix
+import pytest
+from matrix import EXHAUSTIVE, covering, failures
+
+ROOT = Path(__file__).parent.parent
+LAWS, PAGE = "tests/metrics/test_laws.py", "tests/guide/test_page.py"
+
+
+def test_the_short_suite_has_every_kind():
+    """A case that brings a kind of its own is in it, in the order of the cases; the rest is exhaustive."""
+    cases = [("f1", "binary"), ("f1", "set"), ("mcc", "binary"), ("mcc", "set")]
+    parameters = covering(cases, lambda case: case, ids="-".join)
+    assert [one.values for one in parameters] == cases
+    assert [one.id for one in parameters if not one.marks] == ["f1-binary", "f1-set", "mcc-binary"]
+    assert [mark.name for mark in parameters[-1].marks] == ["exhaustive"]
+
+
+def test_pairs_tell_places_apart():
+    """Two facets that are alike in other places are another pair."""
+    assert set(matrix.pairs(1, 2, 2)) == {((0, 1), (1, 2)), ((0, 1), (2, 2)), ((1, 2), (2, 2))}
+
+
+def test_one_failure_hides_no_other():
+    """Each case that fails is there with what was said, whichever way it failed."""
+
+    def check(number):
+        assert number, "nothing"
+        with pytest.raises(ZeroDivisionError):
+            assert 1 / (number - 1)
+
+    said = failures([0, 1, 2], check)
+    assert [line.partition(": ")[0] for line in said] == ["0", "2"]
+    assert "nothing" in said[0] and "DID NOT RAISE" in said[1]
+
+
+class Selected:
+    """A plugin that keeps the ids of the tests that would run."""
+
+    ids: list[str]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Keep them."""
+        self.ids = [item.nodeid for item in session.items]
+
+
+def selected(name: str, *files: str) -> list[str]:
+    """The ids of the tests that `make metric` runs for a metric, in some files or in all."""
+    plugin, paths, loaded = Selected(), [str(ROOT / file) for file in files], set(sys.modules)
+    options = ["-n", "0", "-m", "", "-qq", "--collect-only", "--rootdir", str(ROOT), "--metric", name]
+    assert pytest.main([*options, *paths], plugins=[plugin]) == pytest.ExitCode.OK
+    for module in {module for module in sys.modules if module.startswith("test_")} - loaded:
+        del sys.modules[module]  # its cases are those of this metric
+    return plugin.ids
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [("mcc", "mcc-category"), ("nDCG", "ndcg(gain=exp)-ranking"), ("root_mean_squared_error", "rmse-vector")],
+)
+def test_one_metric_has_its_laws(name, use):
+    """Every use of it with every law and its range, and what goes over all metrics; nothing of another's."""
+    ids = selected(name, LAWS, PAGE)
+    assert f"{LAWS}::test_every_law[{use}]" in ids
+    assert f"{LAWS}::test_values_lie_in_the_stated_range[{use}]" in ids
+    assert f"{PAGE}::test_every_entry_has_a_page" in ids
+    assert not [one for one in ids if "[mae-number]" in one or "MeanOfMeans" in one]
+
+
+@EXHAUSTIVE
+@pytest.mark.parametrize("name", ["mcc", "ndcg", "fid", "rmse"])
+def test_one_metric_has_its_files(name):
+    """What is collected without files are those of its oracles, its module and its documentation too."""
+    files = {one.partition("::")[0] for one in selected(name)}
+    assert {PAGE, "tests/metrics/test_index.py", "tests/metrics/test_worked_values.py"} <= files
+    assert any(file.startswith("tests/metrics/catalogue/") for file in files)
+    tried = {LAWS, "tests/metrics/test_symmetry.py"} | {file for file in files if "hpometrics" in file}
+    assert (tried <= files) != (name == "fid")  # which downloads a trained network
+
+
+def test_one_metric_is_one_that_there_is(capsys):
+    """A name that is none is refused with the near one."""
+    assert pytest.main(["-n", "0", "--metric", "acuracy", str(ROOT / LAWS)]) == pytest.ExitCode.USAGE_ERROR
+    assert "--metric acuracy: no metric 'acuracy'. Did you mean 'accuracy'?" in capsys.readouterr().err
