@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from sample_sweeps import changed, hpometrics
+from forked import hpometrics
+from sample_sweeps import changed
 
 from hpometrics.cli import main
 from hpometrics.sweep.loader import parse_document
@@ -217,9 +218,7 @@ def test_a_run_that_is_killed_leaves_no_stamp(folder, monkeypatch):
     more = ("--set", "budget.trials=2")
     assert again()[0].exit_code == 0 and STAMP.is_file()
     monkeypatch.setenv("KILL_AT", "1")
-    process = hpometrics("run", "sweep.yaml", *more)
-    process.communicate(timeout=300)
-    assert process.returncode == -signal.SIGKILL
+    assert hpometrics("run", "sweep.yaml", *more).ended() == -signal.SIGKILL
     assert not STAMP.exists()
     monkeypatch.delenv("KILL_AT")
     result, imported = again(*more)
