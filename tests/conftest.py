@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -10,7 +11,7 @@ from pathlib import Path
 import matrix
 import one_metric
 import pytest
-from forked import load_ray_too, program
+from forked import program
 from hypothesis import HealthCheck, settings
 from matrix import EXHAUSTIVE
 
@@ -81,7 +82,7 @@ def _group_of(item: pytest.Item) -> str | None:
     """The group of a test that starts Ray; two cores carry two of them, one for each worker."""
     if item.get_closest_marker("ray") is None:
         return None
-    return "cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else f"ray {item.path.stem}"
+    return "cluster" if "ray_started" in getattr(item, "fixturenames", ()) else f"ray {item.path.stem}"
 
 
 @pytest.fixture(scope="session")
@@ -102,8 +103,7 @@ def forget_secrets() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ray_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The script that starts the workers of a Ray cluster, as forks of a process that has loaded Ray."""
-    load_ray_too()
+    """The script that starts the workers of a Ray cluster, as forks of a process that has loaded torch."""
     from ray_workers import forked_workers
 
     with forked_workers(tmp_path_factory.mktemp("ray")) as launcher:
@@ -111,14 +111,24 @@ def ray_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster(ray_launcher: Path) -> Iterator[str]:
-    """One Ray cluster of two CPUs for all tests that need it; its address, for other processes."""
+def ray_started(ray_launcher: Path) -> Iterator[None]:
+    """A Ray cluster of two CPUs."""
     import ray
     from ray_workers import start_cluster
 
     start_cluster(ray_launcher)
-    yield ray.get_runtime_context().gcs_address
+    yield
     ray.shutdown()
+
+
+@pytest.fixture
+def ray_cluster(ray_started: None) -> Iterator[str]:
+    """The cluster of all tests that need one; its address, for other processes."""
+    import ray
+
+    handler = signal.getsignal(signal.SIGINT)
+    yield ray.get_runtime_context().gcs_address
+    signal.signal(signal.SIGINT, handler)  # Tune puts its own in place and leaves it there
 
 
 @pytest.fixture(params=["forked", pytest.param("fresh", marks=EXHAUSTIVE)])
@@ -127,7 +137,9 @@ def python(request: pytest.FixtureRequest) -> Callable[[Path, Path], subprocess.
 
     def run(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         if request.param == "forked":
-            return program(file, folder=folder).result()
+            on_ray = "ray_launcher" in request.fixturenames
+            workers = request.getfixturevalue("ray_launcher") if on_ray else None
+            return program(file, folder=folder, python=workers).result()
         command = [sys.executable, str(file)]
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 

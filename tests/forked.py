@@ -31,6 +31,9 @@ _LOADED = [
     "alembic.migration",
     "alembic.script",
     "sqlalchemy.dialects.sqlite",
+    "pandas",  # this and what follows for Ray, of which each process has to draw its own random ids
+    "pyarrow.fs",
+    "tensorboardX",
 ]
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(_LOADED)
@@ -44,11 +47,6 @@ def _printed() -> str:
     return folder
 
 
-def load_ray_too() -> None:
-    """Have Ray loaded as well; in time if no process has been made yet."""
-    _FORKS.set_forkserver_preload([*_LOADED, "hpometrics.sweep.on_ray"])
-
-
 class Forked:
     """A process at work, with the environment of this one.
 
@@ -57,13 +55,20 @@ class Forked:
         call: what it does; `sys.exit` gives its exit code.
         arguments: of the call.
         prints: a folder to whose files `out` and `err` it adds what it prints; one of its own unless given.
+        python: what it takes for its interpreter, by which Ray starts the workers of a cluster of its own.
     """
 
     def __init__(
-        self, folder: Path, call: Callable[..., None], *arguments: object, prints: Path | None = None
+        self,
+        folder: Path,
+        call: Callable[..., None],
+        *arguments: object,
+        prints: Path | None = None,
+        python: Path | None = None,
     ) -> None:
         self._prints = prints or Path(tempfile.mkdtemp(dir=_printed()))
-        facts = (str(folder), str(self._prints), dict(os.environ), call, arguments)
+        interpreter = str(python or sys.executable)
+        facts = (str(folder), str(self._prints), dict(os.environ), interpreter, call, arguments)
         self._process = _FORKS.Process(target=_called, args=facts)
         self._process.start()
         self.pid = self._process.pid or 0
@@ -116,14 +121,16 @@ class Forked:
         return self.ended()
 
 
-def hpometrics(*arguments: object, folder: Path | None = None, prints: Path | None = None) -> Forked:
+def hpometrics(
+    *arguments: object, folder: Path | None = None, prints: Path | None = None, python: Path | None = None
+) -> Forked:
     """Start `hpometrics ...`, in the current folder unless another is given."""
-    return Forked(folder or Path.cwd(), _command, *map(str, arguments), prints=prints)
+    return Forked(folder or Path.cwd(), _command, *map(str, arguments), prints=prints, python=python)
 
 
-def program(file: Path, *arguments: object, folder: Path | None = None) -> Forked:
+def program(file: Path, *arguments: object, folder: Path | None = None, python: Path | None = None) -> Forked:
     """Start `python FILE ...`, in the current folder unless another is given."""
-    return Forked(folder or Path.cwd(), _program, str(file), *map(str, arguments))
+    return Forked(folder or Path.cwd(), _program, str(file), *map(str, arguments), python=python)
 
 
 def _command(*arguments: str) -> None:
@@ -143,6 +150,7 @@ def _called(
     folder: str,
     prints: str,
     environment: Mapping[str, str],
+    interpreter: str,
     call: Callable[..., None],
     arguments: tuple[object, ...],
 ) -> None:
@@ -151,6 +159,7 @@ def _called(
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None  # which the environment names
+    sys.executable = interpreter
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as in a terminal, whatever started the tests
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for descriptor, name in ((1, "out"), (2, "err")):

@@ -1,4 +1,4 @@
-"""A Ray cluster whose workers are forked from a process that has loaded what they need.
+"""A Ray cluster whose workers are forked from a process that has loaded most of what they need.
 
 To load torch and Tune takes a worker longer than what most tests have it do. Ray starts a worker by
 `sys.executable`; while a cluster starts, that is a script which hands the command on to the process that
@@ -23,8 +23,11 @@ from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
-LOADED = ["ray.tune", "torch._dynamo", "hpometrics.run.ray_trial", "hpometrics.run.trial"]
-"""Modules that a worker loads for its first trial; Optuna is not among them."""
+LOADED = ["torch._dynamo", "hpometrics.run.trial", "pandas", "pyarrow.fs", "tensorboardX"]
+"""Modules that a worker loads for its first trial, but for Ray itself.
+
+Forks of a process that has loaded Ray draw the same ids as each other, and the second to use one dies of it.
+"""
 
 LAUNCHER = """#!{python} -IS
 import json, os, socket, sys

@@ -34,12 +34,13 @@ def _needs(path: Path) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize("path", [pytest.param(p, marks=_needs(p), id=p.stem) for p in CONFIGS])
-def test_a_shipped_sweep_runs(path, tmp_path):
+def test_a_shipped_sweep_runs(path, request, tmp_path):
     """It ends well, prints the optimal engine params and leaves them in `best.yaml`."""
     trials, epochs = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
     fewer = [f"budget.trials={trials}", f"budget.epochs={epochs}", f"results.dir={tmp_path / 'run'}"]
     settings = [part for setting in fewer for part in ("--set", setting)]
-    ran = hpometrics("run", path, *settings, folder=ROOT).result()
+    python = request.getfixturevalue("ray_launcher") if path.stem == "quickstart_ray" else None
+    ran = hpometrics("run", path, *settings, folder=ROOT, python=python).result()
     assert ran.returncode == 0, ran.stderr
     assert f"# engine params evaluated: {trials}" in ran.stdout
     best = yaml.safe_load((tmp_path / "run" / "best.yaml").read_text(encoding="utf8"))

@@ -68,7 +68,7 @@ def test_optuna_finds_the_same_and_knows_the_constraint():
 
 
 @pytest.mark.ray
-def test_ray_finds_the_same(tmp_path):
+def test_ray_finds_the_same(ray_cluster, tmp_path):
     """The searcher holds each picked epoch against the constraints, and tells the study."""
     objective = RayObjective(make_train(), SPACE, directory=tmp_path, **FACTS)
     results = objective.tuner(4, points=POINTS, sampler="random", max_concurrent=2).fit()

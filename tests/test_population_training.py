@@ -9,12 +9,12 @@ import ray
 import torch
 from ray import PlacementGroupID
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
+from ray_workers import start_cluster
 
 from hpometrics import RayObjective
 from hpometrics.exceptions import NoFiniteValueError, RunError
 from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported
-from hpometrics.search.ray_backend import start_ray
 from hpometrics.search.record import TrialState
 from hpometrics.search.space import Float
 
@@ -27,7 +27,7 @@ PBT = {"pbt": {"mutate": ["lr"], "perturbation_interval": 2}}
 
 
 @pytest.fixture(autouse=True)
-def freed(ray_cluster):
+def freed(ray_cluster, ray_launcher):
     """All of the cluster: Ray now and then keeps what a population waited for, and nothing else fits then.
 
     A trial that wants both CPUs would wait for good for the one that is kept; the next cluster has both.
@@ -36,11 +36,11 @@ def freed(ray_cluster):
     for name, told in placement_group_table().items():
         if told["state"] != "REMOVED":
             remove_placement_group(PlacementGroup(PlacementGroupID.from_hex(name)))
-    patience = time.monotonic() + 30
+    patience = time.monotonic() + 10
     while ray.available_resources().get("CPU") != 2:
         if time.monotonic() > patience:
             ray.shutdown()
-            start_ray(num_cpus=2, object_store_memory=80 * 2**20)
+            start_cluster(ray_launcher)
             break
         time.sleep(0.1)
 

@@ -60,7 +60,7 @@ POINTS = [
 
 
 @pytest.fixture(scope="module")
-def swept(ray_cluster, tmp_path_factory):
+def swept(ray_started, tmp_path_factory):
     """One sweep under ASHA, trials one after the other, with a record on disk."""
     directory = tmp_path_factory.mktemp("ray")
     objective = RayObjective(

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from forked import load_ray_too
 from injured import Injured
 from matrix import EXHAUSTIVE
 from toll import Toll, not_run, scorecard
@@ -55,12 +54,10 @@ def rounds(request: pytest.FixtureRequest) -> Callable[[int], int]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to `--faults` what is there for the scorecard: bare hosts, and what takes long."""
     if config.getoption("--faults"):
-        if any(item.get_closest_marker("ray") for item in items):
-            load_ray_too()
-    else:
-        for item in items:
-            if item.get_closest_marker("thorough"):
-                item.add_marker(pytest.mark.skip(reason="for the scorecard; --faults runs it"))
+        return
+    for item in items:
+        if item.get_closest_marker("thorough"):
+            item.add_marker(pytest.mark.skip(reason="for the scorecard; --faults runs it"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import hpometrics, program
 
 pytestmark = pytest.mark.ray
 
@@ -64,12 +63,6 @@ def session(monkeypatch) -> Iterator[Path]:
         yield Path(short)
 
 
-def ended(*command: str) -> tuple[int, bytes]:
-    """Run Python to its end: exit code, and all that it said."""
-    done = subprocess.run([sys.executable, *command], capture_output=True, timeout=300)
-    return done.returncode, done.stdout + done.stderr
-
-
 def files_with(secret: str, *folders: Path) -> list[Path]:
     """The files that have it in their bytes."""
     files = [path for folder in folders for path in folder.rglob("*") if stat.S_ISREG(path.lstat().st_mode)]
@@ -77,27 +70,28 @@ def files_with(secret: str, *folders: Path) -> list[Path]:
     return [path for path in files if secret.encode() in path.read_bytes()]
 
 
-def test_a_secret_param_is_in_no_file_of_ray(folder, session, monkeypatch):
+def test_a_secret_param_is_in_no_file_of_ray(folder, session, ray_launcher, monkeypatch):
     """The engine is told it, in a worker; its error, of which it is the cause, goes through Ray."""
     monkeypatch.setenv("HUB_TOKEN", TOKEN)
     (folder / "secretive.py").write_text(ENGINE.replace("PASSWORD", PASSWORD))
     (folder / "sweep.yaml").write_text(SWEEP)
-    code, said = ended("-m", "hpometrics", "run", "sweep.yaml")
-    assert code == 0, said.decode()
-    assert b"401 Unauthorized for https://***@hub/x" in said
+    ran = hpometrics("run", "sweep.yaml", python=ray_launcher).result()
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 0, said
+    assert "401 Unauthorized for https://***@hub/x" in said
     logs = [path.read_text() for path in session.rglob("worker-*.out")]
     assert any("trained as {'secret': 'HUB_TOKEN'}" in log for log in logs)
-    assert not files_with(TOKEN, folder, session) and TOKEN.encode() not in said
-    assert not files_with(PASSWORD, folder / "runs", session) and PASSWORD.encode() not in said
+    assert not files_with(TOKEN, folder, session) and TOKEN not in said
+    assert not files_with(PASSWORD, folder / "runs", session) and PASSWORD not in said
     private = session / f"hpometrics-{os.getuid()}"
     assert [path for path in session.iterdir() if (path / "ray").exists()] == [private]
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
-def test_the_password_of_a_storage_is_in_no_file_of_ray(folder, session):
+def test_the_password_of_a_storage_is_in_no_file_of_ray(folder, session, ray_launcher):
     """Tune pickles its searcher, which has the study; what the study is opened with is left out."""
     (folder / "study_of_mine.py").write_text(STUDY.replace("PASSWORD", PASSWORD))
-    code, said = ended("study_of_mine.py")
-    assert code == 0, said.decode()
+    ran = program(folder / "study_of_mine.py", python=ray_launcher).result()
+    assert ran.returncode == 0, ran.stderr
     assert (folder / "study.db").exists()
     assert not files_with(PASSWORD, folder / "run", session)
