@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the wor
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # how long an example takes is the machine's matter
 
+ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
 
@@ -101,6 +102,13 @@ def forget_secrets() -> Iterator[None]:
     redaction._revealed = known
 
 
+@pytest.fixture(autouse=True)
+def restore_interrupt() -> Iterator[None]:
+    """Take Tune's handler of Ctrl-C away after each test: left in place, it stops nothing but Tune."""
+    yield
+    signal.signal(signal.SIGINT, ON_INTERRUPT)
+
+
 @pytest.fixture(scope="session")
 def ray_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The script that starts the workers of a Ray cluster, as forks of a process that has loaded torch."""
@@ -122,13 +130,11 @@ def ray_started(ray_launcher: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def ray_cluster(ray_started: None) -> Iterator[str]:
+def ray_cluster(ray_started: None) -> str:
     """The cluster of all tests that need one; its address, for other processes."""
     import ray
 
-    handler = signal.getsignal(signal.SIGINT)
-    yield ray.get_runtime_context().gcs_address
-    signal.signal(signal.SIGINT, handler)  # Tune puts its own in place and leaves it there
+    return ray.get_runtime_context().gcs_address
 
 
 @pytest.fixture(params=["forked", pytest.param("fresh", marks=EXHAUSTIVE)])

@@ -9,6 +9,7 @@ import pytest
 import sklearn.metrics as sk
 import torch
 import torchmetrics.classification as tm
+from matrix import covering, traits
 from torch import Tensor
 
 from hpometrics import MetricCollection
@@ -230,7 +231,12 @@ SUBJECTS = [
 ]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def kinds_of(subject) -> list:
+    """What a use of a metric stands for."""
+    return traits(subject.entry)
+
+
+@pytest.mark.parametrize("subject", covering(SUBJECTS, kinds_of, ids=str))
 def test_laws_hold_where_labels_are_not_known(subject, subtests):
     """However the rows were cut, merged, ordered, weighed, saved and shared."""
     for law in LAWS_HERE:
@@ -239,7 +245,7 @@ def test_laws_hold_where_labels_are_not_known(subject, subtests):
                 law(subject)
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+@pytest.mark.parametrize("subject", covering(SUBJECTS, kinds_of, ids=str))
 def test_an_update_on_a_device_reads_nothing(subject):
     """Labels that are not known weigh nothing there: to drop them would make the host wait."""
     metric = subject.make()

@@ -106,7 +106,7 @@ def test_workers_on_a_shared_storage_do_what_one_does(folder, url, workers):
 def test_a_worker_that_sees_the_storage_alone_takes_part(folder, url):
     """It knows the sweep from the storage, writes to a directory of its own; both directories have all."""
     text = changed("toy_engine:train", "toy_engine:meet_elsewhere")
-    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 2s", text))
+    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 8s", text))
     os.mkfifo("ready")
     os.mkfifo("meeting")
     run = hpometrics("run", "sweep.yaml")
