@@ -24,6 +24,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")  # how long an example takes is the machine's matter
 
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)
+"""What Ctrl-C does in this process before any test runs."""
 PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
 
@@ -104,7 +105,7 @@ def forget_secrets() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def restore_interrupt() -> Iterator[None]:
-    """Take Tune's handler of Ctrl-C away after each test: left in place, it stops nothing but Tune."""
+    """Restore the handler of Ctrl-C after each test: Tune sets its own, which stops Tune alone."""
     yield
     signal.signal(signal.SIGINT, ON_INTERRUPT)
 
@@ -144,8 +145,8 @@ def python(request: pytest.FixtureRequest) -> Callable[[Path, Path], subprocess.
     def run(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         if request.param == "forked":
             on_ray = "ray_launcher" in request.fixturenames
-            workers = request.getfixturevalue("ray_launcher") if on_ray else None
-            return program(file, folder=folder, python=workers).result()
+            launcher = request.getfixturevalue("ray_launcher") if on_ray else None
+            return program(file, folder=folder, python=launcher).result()
         command = [sys.executable, str(file)]
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 

@@ -31,7 +31,7 @@ _LOADED = [
     "alembic.migration",
     "alembic.script",
     "sqlalchemy.dialects.sqlite",
-    "pandas",  # this and what follows for Ray, of which each process has to draw its own random ids
+    "pandas",  # Ray loads these three; Ray itself would draw the same random ids in every fork
     "pyarrow.fs",
     "tensorboardX",
 ]
@@ -55,7 +55,7 @@ class Forked:
         call: what it does; `sys.exit` gives its exit code.
         arguments: of the call.
         prints: a folder to whose files `out` and `err` it adds what it prints; one of its own unless given.
-        python: what it takes for its interpreter, by which Ray starts the workers of a cluster of its own.
+        python: its `sys.executable`, with which Ray starts workers; that of the tests if None.
     """
 
     def __init__(

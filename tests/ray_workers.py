@@ -26,7 +26,7 @@ from unittest import mock
 LOADED = ["torch._dynamo", "hpometrics.run.trial", "pandas", "pyarrow.fs", "tensorboardX"]
 """Modules that a worker loads for its first trial, but for Ray itself.
 
-Forks of a process that has loaded Ray draw the same ids as each other, and the second to use one dies of it.
+Forks of a process that has loaded Ray all draw the same random ids; a worker that reuses an id crashes.
 """
 
 LAUNCHER = """#!{python} -IS
