@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from datetime import timedelta
+from typing import Any
 
 import pytest
 import torch
+from ranks import on_ranks
 from sample_collections import KINDS, collection, fed, values
 from sample_metrics import SAMPLES
 
@@ -23,14 +23,11 @@ SHARDS = {0: [7, 30], 1: [13], 2: []}
 PANEL = ["accuracy", "f1", "roc_auc", "log_loss", "ece", "mcc"]
 
 
-def on_rank(rank: int, store: str, answers) -> None:
+def on_rank(rank: int) -> dict[str, Any]:
     """What one of three processes does: measure its shard, compute, and `forward` each of its batches."""
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
-    )
     for name, cls in SAMPLES.items():
         register_metric(name, [NUMBER])(cls)
-    found = {}
+    found: dict[str, Any] = {}
     panel, numbers = MetricCollection(PANEL, Binary()), collection(*KINDS)
     single = [get_metric("roc_auc", Binary()), get_metric("log_loss", Binary())]
     for batch in shard_of(rank):
@@ -47,9 +44,7 @@ def on_rank(rank: int, store: str, answers) -> None:
     void.update(logits=torch.tensor([torch.nan if rank == 1 else 1.0]), target=torch.tensor([1]))
     found["void"] = [str(void.compute().item()), void.undefined_reason]
     found["own"] = void.non_finite
-    answers.put((rank, found))
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return found
 
 
 def shard_of(rank: int) -> list:
@@ -59,18 +54,12 @@ def shard_of(rank: int) -> list:
     return batches[first : first + len(SHARDS[rank])]
 
 
-def test_ranks_measure_as_one(tmp_path):
+def test_ranks_measure_as_one():
     """Three processes with 37, 13 and no rows: each gets the value of all 50, `forward` that of its batch.
 
     What one of them was given that has no value voids the value of all.
     """
-    answers = multiprocessing.get_context("spawn").SimpleQueue()
-    processes = torch.multiprocessing.spawn(
-        on_rank, (str(tmp_path / "store"), answers), nprocs=RANKS, join=False
-    )
-    found = dict(answers.get() for _ in range(RANKS))
-    while not processes.join():
-        pass
+    found = on_ranks(RANKS, on_rank)
     whole = MetricCollection(PANEL, Binary())
     numbers = collection(*KINDS)
     for batch in [batch for rank in SHARDS for batch in shard_of(rank)]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from datetime import timedelta
-
 import pytest
 import torch
+from ranks import on_ranks
 
 from hpometrics.metrics.additive import (
     AverageMetric,
@@ -36,32 +34,17 @@ def report_of(rank: int) -> dict:
     return aggregate_named_reports(reports) | run.report()
 
 
-def on_rank(rank: int, store: str, answers) -> None:
+def on_rank(rank: int) -> dict[str, float]:
     """What one of three processes does."""
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{store}",
-        rank=rank,
-        world_size=len(SHARDS),
-        timeout=timedelta(seconds=60),
-    )
     gathered = [None] * len(SHARDS)
     torch.distributed.all_gather_object(gathered, report_of(rank))
     together = aggregate_unnamed_reports(gathered)
-    answers.put((rank, {name: value.value() for name, value in together.items()}))
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return {name: value.value() for name, value in together.items()}
 
 
-def test_ranks_report_as_one(tmp_path):
+def test_ranks_report_as_one():
     """Tasks a (1), b (0), c (0) over three processes: 1/3 on each; tokens add up, batches count once."""
-    answers = multiprocessing.get_context("spawn").SimpleQueue()
-    processes = torch.multiprocessing.spawn(
-        on_rank, (str(tmp_path / "store"), answers), nprocs=len(SHARDS), join=False
-    )
-    found = dict(answers.get() for _ in SHARDS)
-    while not processes.join():
-        pass
+    found = on_ranks(len(SHARDS), on_rank)
     assert found[0] == found[1] == found[2]
     assert found[0] == {
         "f1": pytest.approx(1 / 3), "a/f1": 1.0, "b/f1": 0.0, "c/f1": 0.0,
