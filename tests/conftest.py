@@ -56,9 +56,10 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests on one cluster together, and a file of programs with their own; cut the rest into parts.
+    """Keep all tests on Ray together, and cut the rest into parts.
 
-    Ray comes first, then whole programs, which are the files beside this one: what ends last is short.
+    Ray comes first: a worker waits for it most of the time, and the others use the cores meanwhile. Then come
+    whole programs, which are the files beside this one: what ends last is short.
     """
     if config.getoption("--metric") is not None:
         _keep_those_about(matrix.entries(), config, items)
@@ -67,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         exhaustive = item.get_closest_marker("exhaustive") is not None
         part = f"part{exhaustive}{places[exhaustive] // PART}"
-        item.add_marker(pytest.mark.xdist_group(_group_of(item) or part))
+        item.add_marker(pytest.mark.xdist_group("ray" if item.get_closest_marker("ray") else part))
         places[exhaustive] += 1
 
 
@@ -78,13 +79,6 @@ def _keep_those_about(
     others = [item for item in items if not one_metric.is_about(item, chosen)]
     items[:] = [item for item in items if one_metric.is_about(item, chosen)]
     config.hook.pytest_deselected(items=others)
-
-
-def _group_of(item: pytest.Item) -> str | None:
-    """The group of a test that starts Ray; two cores carry two of them, one for each worker."""
-    if item.get_closest_marker("ray") is None:
-        return None
-    return "cluster" if "ray_started" in getattr(item, "fixturenames", ()) else f"ray {item.path.stem}"
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner, Result
+from matrix import EXHAUSTIVE
 from sample_evaluations import DOCUMENTED
 
 from hpometrics.cli import main
@@ -152,7 +153,10 @@ print(result.exit_code, "torch" in sys.modules, "ray" in sys.modules, "optuna" i
 """
 
 
-@pytest.mark.parametrize(("name", "torch"), [("AccuracyEvaluation", False), ("GuessEvaluation", True)])
+@pytest.mark.parametrize(
+    ("name", "torch"),
+    [("AccuracyEvaluation", False), pytest.param("GuessEvaluation", True, marks=EXHAUSTIVE)],
+)
 def test_torch_is_loaded_for_a_metric_of_the_registry_alone(name, torch, tmp_path):
     """A host never is."""
     code = f"import sys; sys.path[:0] = {sys.path!r}\n{PROBE}"

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from matrix import covering
 
 from hpometrics.commands.metrics import metrics
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
@@ -44,7 +45,15 @@ def test_a_group_of_one_feature():
         metric_text("calibration", "ranking")
 
 
-@pytest.mark.parametrize("name", group_names())
+GROUPS = {kind: group_names(kind) for kind in FEATURES}
+
+
+def features_of(name: str) -> list:
+    """The kinds of output that have a group, and whether it says that it is a family."""
+    return [tuple(kind for kind, names in GROUPS.items() if name in names), name.endswith("_family")]
+
+
+@pytest.mark.parametrize("name", covering(group_names(), features_of))
 def test_every_group_has_a_page(name):
     """As text and as JSON, which say the same; no use is shown of one that no list may have."""
     told = json.loads(metric_json(name))[0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import product
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from matrix import covering
 from sample_values import DYADIC, FLOATS, INTS, TASKS, TYPES, drawn
 
 import hpometrics
@@ -14,8 +16,13 @@ from hpometrics.metrics.additive import Additive, AverageMetric, SumMetric, Time
 from hpometrics.metrics.report import Metrics
 from hpometrics.metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
 
-types = pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
-exact = pytest.mark.parametrize("numbers", [INTS, DYADIC], ids=["ints", "dyadic"])
+NUMBERS = {"dyadic": DYADIC, "ints": INTS}
+"""Numbers that float64 adds exactly."""
+
+exact = pytest.mark.parametrize(
+    ("kind", "numbers"),
+    covering(product(TYPES, NUMBERS), list, ids=lambda case: f"{case[0].__name__}-{case[1]}"),
+)
 few = settings(max_examples=25, deadline=None)
 
 
@@ -25,37 +32,34 @@ def test_no_type_escapes_the_laws():
     assert {kind for kind in public if issubclass(kind, Additive)} <= set(TYPES)
 
 
-@types
 @exact
 @few
 @given(data=st.data())
 def test_adding_is_associative_and_commutative(kind, numbers, data):
     """Neither brackets nor order change a sum of numbers that float64 holds exactly."""
-    a, b, c = data.draw(st.tuples(*[drawn(numbers)[kind]] * 3))
+    a, b, c = data.draw(st.tuples(*[drawn(NUMBERS[numbers])[kind]] * 3))
     assert (a + b) + c == a + (b + c)
     assert a + b == b + a
     assert type(a + b) is kind
 
 
-@types
 @exact
 @few
 @given(data=st.data())
 def test_none_adds_nothing(kind, numbers, data):
     """None is the identity on both sides, so that `sum` may begin with it, or with its own 0."""
-    values = data.draw(st.lists(drawn(numbers)[kind], min_size=1))
+    values = data.draw(st.lists(drawn(NUMBERS[numbers])[kind], min_size=1))
     first = values[0]
     assert first + None == None + first == first
     assert sum(values) == sum(values, None)
 
 
-@types
 @exact
 @few
 @given(data=st.data())
 def test_adding_leaves_the_operands_alone(kind, numbers, data):
     """Values are worth the same after any addition, those of a container's report after more is added."""
-    a, b = data.draw(st.tuples(*[drawn(numbers)[kind]] * 2))
+    a, b = data.draw(st.tuples(*[drawn(NUMBERS[numbers])[kind]] * 2))
     before = copy.deepcopy((a, b))
     metrics = Metrics()
     for value in (a, b, a, b):
@@ -67,13 +71,12 @@ def test_adding_leaves_the_operands_alone(kind, numbers, data):
     assert report == snapshot
 
 
-@types
 @exact
 @few
 @given(data=st.data())
 def test_any_sharding_is_one_pass(kind, numbers, data):
     """Values dealt to workers and batches in any order add up to what one pass over them does."""
-    values = data.draw(st.lists(drawn(numbers)[kind], min_size=1, max_size=12))
+    values = data.draw(st.lists(drawn(NUMBERS[numbers])[kind], min_size=1, max_size=12))
     workers = [Metrics() for _ in range(3)]
     for value in data.draw(st.permutations(values)):
         data.draw(st.sampled_from(workers)).add("x", value)
@@ -119,13 +122,12 @@ def test_tasks_dealt_to_workers_are_one_pass(micro_average, rows):
     assert aggregate_unnamed_reports([report_of(mine) for mine in workers if mine]) == report_of(rows)
 
 
-@types
 @exact
 @few
 @given(data=st.data())
 def test_a_value_crosses_processes(kind, numbers, data):
     """A copy that was sent elsewhere is equal, hashes alike and comes to the same."""
-    value = data.draw(drawn(numbers)[kind])
+    value = data.draw(drawn(NUMBERS[numbers])[kind])
     sent = pickle.loads(pickle.dumps(value))
     assert sent == value
     assert hash(sent) == hash(value)

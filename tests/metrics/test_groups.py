@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
+from matrix import EXHAUSTIVE
 from sample_metrics import Gap
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.entry import MetricEntry
-from hpometrics.metrics.features import BOXES, NUMBER, Number, parse_feature
+from hpometrics.metrics.features import BOXES, IMAGE, NUMBER, Number, parse_feature
 from hpometrics.metrics.groups import DEFAULT, expand, group_named, group_names, members_of
 from hpometrics.metrics.names import MetricName
 from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
@@ -49,7 +50,10 @@ def test_all_is_what_can_be_built_as_it_is(feature):
     assert all(get_metric(name, feature).objective is not None for name in members)
 
 
-@pytest.mark.parametrize("feature", sorted({*FEATURES} - {BOXES}))
+@pytest.mark.parametrize(
+    "feature",
+    [pytest.param(one, marks=EXHAUSTIVE if one == IMAGE else ()) for one in FEATURES if one != BOXES],
+)
 def test_all_measures_an_ordinary_batch(feature):
     """No member refuses it, and none is undefined."""
     output = ORDINARY.get(feature) or parse_feature(feature)

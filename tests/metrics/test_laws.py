@@ -119,7 +119,12 @@ RANGE = re.compile(
 RANGED = [s for s in SUBJECTS if not s.per_class and s.entry.value.startswith("float")]
 
 
-@pytest.mark.parametrize("subject", covering(RANGED, lambda subject: [subject.entry.path], ids=str))
+def range_of(subject) -> list:
+    """What a use of a metric stands for, each range that is stated included."""
+    return [*traits_of(subject), ("range", *RANGE.match(subject.entry.value).groups())]
+
+
+@pytest.mark.parametrize("subject", covering(RANGED, range_of, ids=str))
 def test_values_lie_in_the_stated_range(subject):
     """`Value: float in [0, 1]` of the docstring holds, for a model that is right, wrong, or mere noise."""
     found = RANGE.match(subject.entry.value)

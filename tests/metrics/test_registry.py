@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import defaultdict
 
 import pytest
 import torch
+from forked import program
 from matrix import failures
 from sample_metrics import SAMPLES, Gap, OwnGap, Reversed, ScaledGap, SharedGap
 
@@ -222,12 +221,13 @@ def test_a_taken_name_is_replaced_only_on_request():
     assert find_metric("gap", VECTOR).objective is MINIMIZE
 
 
-def test_an_override_holds_whether_it_comes_before_or_after_the_catalogue():
+def test_an_override_holds_whether_it_comes_before_or_after_the_catalogue(tmp_path):
     """Half of all names are replaced before any class is loaded, the other half when all are.
 
     What is replaced is the user's, everything else, aliases and `default` included, is as it was.
     """
-    done = subprocess.run([sys.executable, "-c", OVERRIDING], capture_output=True, text=True, check=False)
+    (tmp_path / "overriding.py").write_text(OVERRIDING, encoding="utf8")
+    done = program(tmp_path / "overriding.py").result()
     assert (done.stdout.strip(), done.stderr) == ("done", "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -131,8 +132,7 @@ def test_labels_taken_together_are_those_that_are_known(name, shape):
     np.testing.assert_allclose(of_set(name, probabilities, target), alone, rtol=1e-6)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", EACH_ROW)
+@pytest.mark.parametrize(("name", "shape"), covering(product(EACH_ROW, SHAPES), list, ids=str))
 def test_a_row_is_that_of_its_known_labels(name, shape):
     """Each row measured as a set of the labels that are known of it, and the mean over rows."""
     probabilities, target = drawn(*shape)

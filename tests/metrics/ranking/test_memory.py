@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from forked import Forked
 from matrix import covering
 
 from hpometrics import MetricCollection, Ranking
@@ -19,65 +22,46 @@ from hpometrics.metrics.registry import all_entries
 from hpometrics.testing import subjects_of
 
 OUTPUT = Ranking(num_items=4, user_groups=[0, 0, 1, 1])
-SCRIPT = """
-import os
-import sys
-from pathlib import Path
-
-import torch
-
-from hpometrics import MetricCollection, Ranking
-
 USERS, ITEMS = 2000, 20000
 
 
-def resident(kind):
+def resident(kind: str) -> float:
+    """The memory of this process in MiB: VmRSS, what it has now, or VmHWM, the most that it had."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(kind)).split()[1]) / 1024
 
 
-def given(form, rows):
-    target = [[row, row + 3000] for row in range(rows)]
-    if form == "many relevant":
-        target = torch.arange(rows + 1) * 100, torch.arange(0, ITEMS, ITEMS // 100).repeat(rows)
-    if form == "candidates":
-        own = {"items": torch.arange(200).repeat(rows, 1), "target": target}
-        return {"user_factors": users[:rows], "item_factors": items, **own}
-    if form in ("factors", "many relevant"):
-        return {"user_factors": users[:rows], "item_factors": items, "target": target}
-    return {"scores": scores[:rows], "target": target}
-
-
-torch.set_num_threads(1)
-for line in sys.stdin:
-    if os.fork():
-        os.wait()
-        continue
-    form, name = line.strip().split(",")
+def users_of(form: str) -> Callable[[int], dict[str, Any]]:
+    """A batch of the first users, of as many as asked, in some form."""
     width = 16 if form == "factors" else 128
     users, items = torch.randn(USERS, width), torch.randn(ITEMS, width)
     if form.startswith("float"):
         scores = torch.empty(USERS, ITEMS, dtype=getattr(torch, form)).copy_(torch.randn(ITEMS))
+
+    def given(rows: int) -> dict[str, Any]:
+        target: Any = [[row, row + 3000] for row in range(rows)]
+        if form == "many relevant":
+            target = torch.arange(rows + 1) * 100, torch.arange(0, ITEMS, ITEMS // 100).repeat(rows)
+        if form.startswith("float"):
+            return {"scores": scores[:rows], "target": target}
+        own = {"items": torch.arange(200).repeat(rows, 1)} if form == "candidates" else {}
+        return {"user_factors": users[:rows], "item_factors": items, **own, "target": target}
+
+    return given
+
+
+def print_growth(form: str, name: str) -> None:
+    """Print by how many MiB one update of all users takes this process beyond what it had before."""
+    torch.set_num_threads(1)
+    given = users_of(form)
     panel = MetricCollection([name], output=Ranking(ITEMS))
-    panel.update(**given(form, 50))
+    panel.update(**given(50))
     panel.compute()
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
-    panel.update(**given(form, USERS))
+    panel.update(**given(USERS))
     panel.compute()
-    print(resident("VmHWM") - before, flush=True)
-    os._exit(0)
-"""
-
-
-@pytest.fixture(scope="module")
-def meter():
-    """A fresh process that measures each form in a fork of its own, with everything loaded."""
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-    with subprocess.Popen([sys.executable, "-c", SCRIPT], **streams) as process:
-        yield process
-        process.stdin.close()
-    assert process.returncode == 0
+    print(resident("VmHWM") - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
@@ -96,14 +80,14 @@ def meter():
         lambda case: [case[0].rstrip("0123456789")],
     ),
 )
-def test_one_update_of_many_users_takes_little_beyond_its_scores(form, name, meter):
+def test_one_update_of_many_users_takes_little_beyond_its_scores(form, name, tmp_path):
     """A float32 matrix of these users and items would take 153 MiB; lists and tiles take a tenth of it.
 
     The factors of 200,000 relevant items would take 98 MiB, of which a product makes three; those of 400,000
     candidates twice as much.
     """
-    meter.stdin.write(f"{form},{name}\n")
-    assert float(meter.stdout.readline()) < 60
+    measured = Forked(tmp_path, print_growth, form, name).result()
+    assert float(measured.stdout) < 60, measured.stderr
 
 
 @pytest.fixture
