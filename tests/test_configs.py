@@ -2,59 +2,52 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
+from shipped import CONFIGS, ROOT, changed, check_best, output_of, run_here
 
-from hpometrics.metrics.features import OutputFeature, parse_feature
-from hpometrics.metrics.registry import find_metric
-from hpometrics.run.spec import engine_facts
-
-ROOT = Path(__file__).parents[1]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
-AGAIN_ON_RAY = ("quickstart_pbt", "recommender_ray")
-"""Files that start a cluster as `quickstart_ray` does; what else is in them runs elsewhere."""
+SWAPPED = ("engine_params", "multitask")
+"""Files that `test_backend_swap` runs in the short suite, on both backends; each takes some seconds."""
 
 
-def output_of(engine: str | dict[str, str]) -> OutputFeature:
-    """What the engine `module:function` of a sweep predicts; of an engine of stages the file says it."""
-    told = {"target": engine} if isinstance(engine, str) else engine
-    module, _, function = told["target"].partition(":")
-    facts = engine_facts(getattr(importlib.import_module(module), function))
-    return parse_feature(facts.get("output", told.get("output")))
+def _on_optuna() -> list[object]:
+    paths = [path for path in CONFIGS if "backend: ray" not in path.read_text(encoding="utf8")]
+    return [pytest.param(p, id=p.stem, marks=EXHAUSTIVE if p.stem in SWAPPED else ()) for p in paths]
+
+
+def check_run(path, home, trials, printed):
+    """It has printed the optimal engine params, of so many, and left them in `best.yaml`."""
+    assert f"# engine params evaluated: {trials}" in printed
+    check_best(yaml.safe_load(path.read_text(encoding="utf8")), home)
+
+
+@pytest.mark.parametrize("path", _on_optuna())
+def test_a_shipped_sweep_runs(path, tmp_path, monkeypatch):
+    """It ends well, prints the optimal engine params and leaves them in `best.yaml`."""
+    monkeypatch.chdir(ROOT)
+    ran = run_here(path, "budget.trials=2", "budget.epochs=1", f"results.dir={tmp_path}")
+    assert ran.exit_code == 0, ran.stderr
+    check_run(path, tmp_path, 2, ran.stdout)
 
 
 def _needs(path: Path) -> list[pytest.MarkDecorator]:
-    needs = [pytest.mark.ray] if "backend: ray" in path.read_text(encoding="utf8") else []
-    return [*needs, EXHAUSTIVE] if path.stem in AGAIN_ON_RAY else needs
+    return [pytest.mark.ray] if "backend: ray" in path.read_text(encoding="utf8") else []
 
 
+@EXHAUSTIVE
 @pytest.mark.parametrize("path", [pytest.param(p, marks=_needs(p), id=p.stem) for p in CONFIGS])
-def test_a_shipped_sweep_runs(path, request, tmp_path):
-    """It ends well, prints the optimal engine params and leaves them in `best.yaml`."""
+def test_a_shipped_sweep_runs_in_a_process_of_its_own(path, request, tmp_path):
+    """The same for more epochs, also of what starts a Ray cluster of its own."""
     trials, epochs = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
-    fewer = [f"budget.trials={trials}", f"budget.epochs={epochs}", f"results.dir={tmp_path / 'run'}"]
-    settings = [part for setting in fewer for part in ("--set", setting)]
+    fewer = changed(f"budget.trials={trials}", f"budget.epochs={epochs}", f"results.dir={tmp_path / 'run'}")
     python = request.getfixturevalue("ray_launcher") if path.stem == "quickstart_ray" else None
-    ran = hpometrics("run", path, *settings, folder=ROOT, python=python).result()
+    ran = hpometrics("run", path, *fewer, folder=ROOT, python=python).result()
     assert ran.returncode == 0, ran.stderr
-    assert f"# engine params evaluated: {trials}" in ran.stdout
-    best = yaml.safe_load((tmp_path / "run" / "best.yaml").read_text(encoding="utf8"))
-    asked = yaml.safe_load(path.read_text(encoding="utf8"))
-    engine = asked["engine"] if isinstance(asked["engine"], dict) else {}
-    varied = set(best["params"]) - engine.get("params", {}).keys()
-    assert {name for name, dimension in asked["space"].items() if "when" not in dimension} <= varied
-    assert varied <= asked["space"].keys()
-    output = output_of(asked["engine"])
-    assert best["output"] == str(output)
-    optimize = asked["metrics"]["optimize"]
-    first, *others = optimize if isinstance(optimize, list) else [optimize]
-    assert best["objective"] == find_metric(first, output.type).objective
-    assert list(best.get("objectives", {}))[1:] == [other["metric"] for other in others]
+    check_run(path, tmp_path / "run", trials, ran.stdout)
 
 
 def test_every_feature_type_has_a_sweep():
@@ -75,10 +68,11 @@ def test_the_backends_differ_in_two_words(name):
     assert optuna == ray
 
 
-def test_a_metric_at_k_keeps_its_name(tmp_path):
+def test_a_metric_at_k_keeps_its_name(tmp_path, monkeypatch):
     """`ndcg@10` is optimised and written as it is: in the table, in the results, in the record."""
-    fewer = ("--set", "budget.trials=1", "--set", "budget.epochs=1", "--set", f"results.dir={tmp_path}")
-    ran = hpometrics("run", ROOT / "configs" / "recommender.yaml", *fewer, folder=ROOT).result()
+    monkeypatch.chdir(ROOT)
+    recommender = ROOT / "configs" / "recommender.yaml"
+    ran = run_here(recommender, "budget.trials=1", "budget.epochs=1", f"results.dir={tmp_path}")
     assert "ndcg@10 ^" in ran.stdout and "  ndcg@10: 0." in ran.stdout, ran.stderr
     best = yaml.safe_load((tmp_path / "best.yaml").read_text(encoding="utf8"))
     assert (best["metric"], best["values"]["ndcg@10"]) == ("ndcg@10", best["value"])
