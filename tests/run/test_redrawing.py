@@ -46,19 +46,21 @@ def test_draws_of_a_matrix_are_those_of_its_rows(tmp_path):
     assert values.std() == pytest.approx(math.sqrt(share * (1 - share) / ROWS), rel=0.1)
 
 
-def test_the_interval_is_that_of_rows_drawn_by_hand(tmp_path):
+def test_the_interval_is_that_of_rows_drawn_by_hand(tmp_path, monkeypatch):
     """The matrix alone gives the interval that scikit-learn gives on rows drawn with replacement."""
+    monkeypatch.setattr(redrawing, "DRAWS", 500)
     given = classes(0)
     target, predicted = given["target"].numpy(), given["logits"].argmax(1).numpy()
     random = np.random.default_rng(5)
-    picks = [random.integers(ROWS, size=ROWS) for _ in range(DRAWS)]
+    picks = [random.integers(ROWS, size=ROWS) for _ in range(500)]
     by_hand = span_of(0.0, np.array([matthews_corrcoef(target[p], predicted[p]) for p in picks]), 0.9)
     found = span_of(0.0, redrawn(tmp_path, "mcc", given).values(0), 0.9)
     assert (found.low, found.high) == pytest.approx((by_hand.low, by_hand.high), abs=0.015)
 
 
-def test_a_seed_gives_the_same_draws(tmp_path):
+def test_a_seed_gives_the_same_draws(tmp_path, monkeypatch):
     """Another one gives others."""
+    monkeypatch.setattr(redrawing, "DRAWS", 50)
     drawn = redrawn(tmp_path, "mcc", classes(0))
     assert (drawn.values(3) == drawn.values(3)).all()
     assert (drawn.values(3) != drawn.values(4)).any()
@@ -89,8 +91,9 @@ def test_rows_of_other_targets_are_no_pairs(tmp_path):
     assert not one.pairs_with(other) and not one.pairs_with(matrix) and not matrix.pairs_with(matrix)
 
 
-def test_tasks_are_drawn_each_by_itself(tmp_path):
+def test_tasks_are_drawn_each_by_itself(tmp_path, monkeypatch):
     """Their mean is of as many rows of each as there were; of a task that is all right nothing is said."""
+    monkeypatch.setattr(redrawing, "DRAWS", 50)
     right = {"predictions": torch.arange(3), "target": torch.arange(3)}
     with Run(metric="accuracy", output=Category(3), directory=tmp_path) as run:
         run.update(task="a", **right)

@@ -49,3 +49,45 @@ def sweep(folder: Path) -> Callable[..., Result]:
         return result
 
     return call
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw intervals of fifty draws, which take a twentieth of the time."""
+    monkeypatch.setattr("hpometrics.run.redrawing.DRAWS", 50)
+
+
+@pytest.fixture(scope="session")
+def kept_sweeps() -> dict[tuple[str, str], tuple[Path, Path, Result]]:
+    """By file and command what sweeps have left: a copy of the folder, where it was, and what was printed."""
+    return {}
+
+
+@pytest.fixture
+def swept(
+    sweep: Callable[..., Result],
+    folder: Path,
+    kept_sweeps: dict[tuple[str, str], tuple[Path, Path, Result]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., Result]:
+    """As `sweep`, but of all tests one runs a file: the others have a copy of what it has left.
+
+    The engine has not been imported, and there is no stamp, which is of the place where the sweep was run.
+    """
+
+    def call(text: str, command: str = "run") -> Result:
+        if (text, command) not in kept_sweeps:
+            result = sweep(text, command=command)
+            kept = shutil.copytree(folder, tmp_path_factory.mktemp("swept"), dirs_exist_ok=True)
+            kept_sweeps[text, command] = kept, folder, result
+            for engine in ENGINES:
+                sys.modules.pop(engine.stem, None)
+        kept, place, result = kept_sweeps[text, command]
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
+        for file in (*folder.glob("runs/*/sweep.resolved.yaml"), *folder.glob("runs/*/best.json")):
+            file.write_text(file.read_text().replace(str(place), str(folder)))
+        for stamp in folder.glob("runs/*/.finished"):
+            stamp.unlink()
+        return result
+
+    return call

@@ -21,6 +21,8 @@ from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.picks import by_metric, picks, repicked
 from hpometrics.sweep.resolved import resolve
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy, track: [roc_auc]")
 CONSTRAINED = changed("track: [accuracy]", 'track: [accuracy], constraints: ["accuracy <= 0.75"]')
 
@@ -36,9 +38,9 @@ def home(tmp_path):
     return written(tmp_path, [trial(0, [0.9, 0.5]), trial(1, [0.6, 0.7])])
 
 
-def test_another_metric_is_asked_after_the_fact(sweep, folder):
+def test_another_metric_is_asked_after_the_fact(swept, folder):
     """The picked epoch is the best by it, of all epochs of all trials; the optimised one stands beside it."""
-    assert sweep(ACCURACY).exit_code == 0
+    assert swept(ACCURACY).exit_code == 0
     facts = json.loads(best("--metric", "mcc", "-f", "json").stdout)
     assert facts["metric"] == "mcc" and facts["objective"] == "maximize"
     assert facts["value"] == facts["values"]["mcc"]
@@ -49,16 +51,16 @@ def test_another_metric_is_asked_after_the_fact(sweep, folder):
     assert facts["optimized"]["loss"] == pytest.approx(loss) and facts["left_out"] == {}
 
 
-def test_the_text_says_what_was_optimized(sweep):
+def test_the_text_says_what_was_optimized(swept):
     """And that a metric of the record is read of it."""
-    sweep(ACCURACY)
+    swept(ACCURACY)
     text = best("--metric", "mcc").stdout
     assert "  mcc: " in text and "Optimized was:\n  accuracy at best: " in text
 
 
-def test_a_metric_that_needs_more_is_refused(sweep):
+def test_a_metric_that_needs_more_is_refused(swept):
     """With what it needs and how to keep it, and the exit code of a wrong name."""
-    sweep(ACCURACY)
+    swept(ACCURACY)
     result = best("--metric", "brier")
     assert result.exit_code == 2
     assert "brier needs WeightedMean" in result.stderr and "results: {statistics: all}" in result.stderr
@@ -72,9 +74,9 @@ def test_a_threshold_is_answered_where_rows_are_kept(sweep):
     assert "f1" in facts["values"]
 
 
-def test_a_trial_that_keeps_nothing_is_left_out_by_name(sweep, folder):
+def test_a_trial_that_keeps_nothing_is_left_out_by_name(swept, folder):
     """The others are compared, and the trial is told apart from a bad one."""
-    sweep(ACCURACY)
+    swept(ACCURACY)
     (folder / "runs" / "sweep" / "trials" / "0001" / "statistics.jsonl").unlink()
     assert "left out: trial 1: nothing is kept of epoch 0" in best("--metric", "mcc").stdout
 

@@ -99,9 +99,9 @@ def test_a_metric_that_is_never_measured_is_told_after_the_first_trial(sweep):
     assert "Did you mean" not in told
 
 
-def test_a_value_that_breaks_its_bound_is_no_missing_one(sweep):
+def test_a_value_that_breaks_its_bound_is_no_missing_one(swept):
     """There is nothing to be warned of."""
-    assert "warning" not in sweep(bounded("accuracy >= 1.5")).stderr
+    assert "warning" not in swept(bounded("accuracy >= 1.5")).stderr
 
 
 def test_the_best_is_feasible_and_says_so(sweep, folder):
@@ -116,9 +116,9 @@ def test_the_best_is_feasible_and_says_so(sweep, folder):
     assert best.exit_code == 0 and "(>= 0.86 ok)" in best.output
 
 
-def test_where_none_is_feasible_the_command_ends_with_3(sweep, folder):
+def test_where_none_is_feasible_the_command_ends_with_3(swept, folder):
     """It names the least violating, and leaves no best.yaml; `best` says the same."""
-    result = sweep(bounded("accuracy >= 1.5"))
+    result = swept(bounded("accuracy >= 1.5"))
     assert result.exit_code == 3
     assert "no trial is feasible" in result.stderr and "breaks them least (accuracy 0." in result.stderr
     assert not (folder / "runs/sweep/best.yaml").exists()
@@ -127,9 +127,9 @@ def test_where_none_is_feasible_the_command_ends_with_3(sweep, folder):
 
 
 @pytest.mark.parametrize("arguments", [(), ("--metric", "accuracy"), ("--at", "last")], ids=str)
-def test_a_script_is_told_which_trial_breaks_the_constraints_least(arguments, sweep, folder):
+def test_a_script_is_told_which_trial_breaks_the_constraints_least(arguments, swept, folder):
     """By name, with its params and by how much; the code and the message are those of the text."""
-    sweep(bounded("accuracy >= 1.5", "lr <= 0", "megabytes <= 20", "log_loss >= 0"))
+    swept(bounded("accuracy >= 1.5", "lr <= 0", "megabytes <= 20", "log_loss >= 0"))
     text = CliRunner().invoke(main, ["best", "runs/sweep", *arguments])
     result = CliRunner().invoke(main, ["best", "runs/sweep", "--json", *arguments])
     assert (result.exit_code, result.stderr, text.stdout) == (3, text.stderr, "")

@@ -41,9 +41,9 @@ def test_check_says_how_long_a_trial_may_take(sweep):
     assert "at most 10m00s per trial, at most 3 epochs" in result.stdout
 
 
-def test_another_time_per_trial_makes_other_trials(sweep):
+def test_another_time_per_trial_makes_other_trials(sweep, swept):
     """As another number of epochs does: a sweep goes on with it only where that is said."""
-    assert sweep(SWEEP).exit_code == 0
+    assert swept(SWEEP).exit_code == 0
     refused = sweep(changed("epochs: 3", "epochs: 3, trial_time: 1h"))
     assert refused.exit_code == 2
     assert "budget.trial_time: (not there) -> 3600s" in refused.stderr
@@ -94,9 +94,9 @@ def test_a_trial_has_failed_after_its_last_retry(sweep, folder):
     assert {record.failed_attempts for record in records(folder)} == {("ValueError: never works",)}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=EXHAUSTIVE)])
 def test_a_sweep_ends_with_its_failures(sweep, folder, workers):
-    """Exit code 4 with each reason once; raised, it goes on."""
+    """Exit code 4 with each reason once, and no worker that joins has anything to do; raised, it goes on."""
     text = changed("toy_engine:train", "toy_engine:always_fail").replace(
         "trials: 4", "trials: 9, failures: 2"
     )
@@ -109,6 +109,7 @@ def test_a_sweep_ends_with_its_failures(sweep, folder, workers):
     assert f"{count} trials have failed, as many as budget.failures allows; raise it" in result.stderr
     assert f"\n  ValueError: never works (trial {numbers})\n" in result.stderr
     assert sweep(text).exit_code == 4
+    CliRunner().invoke(main, ["worker", "runs/sweep"])
     assert len(records(folder)) == count
     assert sweep(text, "--set", "budget.failures=99").exit_code == 3
     assert [record.number for record in records(folder)] == list(range(9))
@@ -127,9 +128,9 @@ def test_failures_do_not_hide_the_best(sweep, folder):
 REPEATED = changed("epochs: 3", "epochs: 3, repeats: 3")
 
 
-def test_a_trial_with_repeats_is_a_mean_everywhere(sweep, folder):
+def test_a_trial_with_repeats_is_a_mean_everywhere(swept, folder):
     """Record, line, table, block, `best.yaml` and list say the same value, deviation and number."""
-    result = sweep(REPEATED)
+    result = swept(REPEATED)
     assert result.exit_code == 0, result.output
     home = folder / "runs/sweep"
     best = read_document(home / "best.yaml").data
@@ -154,9 +155,9 @@ def test_a_trial_with_repeats_is_a_mean_everywhere(sweep, folder):
     )
 
 
-def test_another_metric_is_answered_by_the_first_repeat(sweep, folder):
+def test_another_metric_is_answered_by_the_first_repeat(swept, folder):
     """It says so; the intervals of the value itself give way to its deviation."""
-    result = sweep(REPEATED)
+    result = swept(REPEATED)
     assert "its value is a mean over 3 seeds; their deviation says how sure it is" in result.stdout
     told = CliRunner().invoke(main, ["best", "runs/sweep", "--metric", "accuracy", "-f", "json"])
     answer = json.loads(told.stdout)

@@ -30,9 +30,9 @@ def compared(*arguments: str) -> Result:
 
 
 @pytest.fixture
-def ran(sweep, folder):
+def ran(swept, folder):
     """A sweep with values by user."""
-    result = sweep(SWEEP)
+    result = swept(SWEEP)
     assert result.exit_code == 0, result.output
     return folder / "runs" / "sweep" / "trials"
 

@@ -42,9 +42,9 @@ def front() -> list[int]:
     return [records[place].number for place in front_of(points, list(optimised.values()))]
 
 
-def test_run_prints_the_front_first_and_marked(sweep, folder):
+def test_run_prints_the_front_first_and_marked(swept, folder):
     """Then its trials one by one with their engine params; best.yaml holds the knee and says so."""
-    result = sweep(SWEEP)
+    result = swept(SWEEP)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].split() == [
@@ -72,18 +72,18 @@ def test_run_prints_the_front_first_and_marked(sweep, folder):
     assert best["verdict"] is None
 
 
-def test_the_study_has_the_values_of_the_record(sweep, folder):
+def test_the_study_has_the_values_of_the_record(swept, folder):
     """In the order of the file; Optuna names the same front."""
-    sweep(SWEEP)
+    swept(SWEEP)
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{HOME / 'study.db'}")
     records = RunDirectory(HOME).records()
     assert [tuple(trial.values) for trial in study.trials] == [r.scores(["roc_auc", "cost"]) for r in records]
     assert sorted(front()) == [trial.number for trial in study.best_trials]
 
 
-def test_best_names_the_front_or_what_is_picked(sweep, folder):
+def test_best_names_the_front_or_what_is_picked(swept, folder):
     """In text, YAML and JSON; a trial that is not on the front is refused with those that are."""
-    sweep(SWEEP)
+    swept(SWEEP)
     home, trials = str(HOME), front()
     assert called("best", home).stdout.splitlines()[1] == "Pareto front of roc_auc and cost:"
     told = json.loads(called("best", home, "--json").stdout)
@@ -98,9 +98,9 @@ def test_best_names_the_front_or_what_is_picked(sweep, folder):
     assert result.exit_code == 2 and f"trial {beaten} is not on the front; pick knee" in result.stderr
 
 
-def test_best_by_one_metric_of_several_objectives(sweep, folder):
+def test_best_by_one_metric_of_several_objectives(swept, folder):
     """It picks by that alone, and does not call the front an optimum."""
-    sweep(SWEEP)
+    swept(SWEEP)
     records = RunDirectory(HOME).records()
     cheapest = min(records, key=lambda record: (record.scores(["roc_auc", "cost"])[1], record.number))
     result = called("best", str(HOME), "--metric", "cost")
@@ -115,9 +115,9 @@ def test_best_by_one_metric_of_several_objectives(sweep, folder):
         assert refused.exit_code == 2 and said in refused.stderr
 
 
-def test_the_file_picks(sweep, folder):
+def test_the_file_picks(sweep, swept, folder):
     """The knee, or a trial by its number: one that is not on the front leaves no best.yaml."""
-    sweep(SWEEP)
+    swept(SWEEP)
     trials = front()
     picked = SWEEP.replace("track", f"pick: {trials[0]}, track")
     result = sweep(picked)
@@ -132,9 +132,9 @@ def test_the_file_picks(sweep, folder):
     assert not (HOME / "best.yaml").exists()
 
 
-def test_status_trials_and_replay(sweep, folder):
+def test_status_trials_and_replay(swept, folder):
     """Each tells of the front; a replay of the knee has every objective to the last digit."""
-    sweep(SWEEP)
+    swept(SWEEP)
     trials = front()
     assert (
         f"front   {len(trials)} of 9 trials: {', '.join(map(str, trials))}"
@@ -150,9 +150,9 @@ def test_status_trials_and_replay(sweep, folder):
     assert "cost over 2 seeds: mean" in replayed.stdout
 
 
-def test_running_on_and_changing_what_is_optimised(sweep, folder):
+def test_running_on_and_changing_what_is_optimised(sweep, swept, folder):
     """A second run does nothing; a larger budget goes on; other objectives are another sweep."""
-    sweep(SWEEP)
+    swept(SWEEP)
     assert "all 9 trials are done" in sweep(SWEEP).stderr
     assert len(json.loads(sweep(SWEEP, "--json", "--set", "budget.trials=11").stdout)["front"]) == len(
         front()
@@ -163,9 +163,9 @@ def test_running_on_and_changing_what_is_optimised(sweep, folder):
     assert "others: cost (minimize) -> cost (maximize)" in other.stderr
 
 
-def test_a_lost_study_is_made_again(sweep, folder):
+def test_a_lost_study_is_made_again(sweep, swept, folder):
     """From the records, with the values of every objective."""
-    sweep(SWEEP)
+    swept(SWEEP)
     before = front()
     (HOME / "study.db").unlink()
     result = sweep(SWEEP)
@@ -249,9 +249,9 @@ def test_check_draws_the_params_that_run_draws(sweep, folder, sampler):
     assert drawn == [dict(record.params) for record in RunDirectory(HOME).records()]
 
 
-def test_damage_leaves_the_front(sweep, folder):
+def test_damage_leaves_the_front(sweep, swept, folder):
     """A trial whose epochs are damaged keeps the values that its study knows, all of its picked epoch."""
-    sweep(SWEEP)
+    swept(SWEEP)
     before = front()
     epochs = HOME / "trials" / f"{before[0]:04d}" / "epochs.jsonl"
     epochs.write_bytes(b"{}\n" * 2)
@@ -293,10 +293,10 @@ def test_ray_has_the_front_of_optuna(folder, on_ray):
     assert found[0] == found[1]
 
 
-def test_the_report_has_the_front(sweep, folder):
+def test_the_report_has_the_front(swept, folder):
     """Its figure first; the others are of the first objective, and the text says the same."""
     pytest.importorskip("plotly")
-    sweep(SWEEP)
+    swept(SWEEP)
     assert called("report", str(HOME)).exit_code == 0
     page = (HOME / "report.html").read_text()
     assert page.index('<section id="front">') < page.index('<section id="history">')

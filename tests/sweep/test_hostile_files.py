@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed
 
 from hpometrics.cli import main
@@ -83,6 +84,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "deep blocks": ("".join(f"{' ' * i}a:\n" for i in range(400)), "65:65: nested deeper than 64 levels"),
     "scalar of 10 MB": ("a: " + "x" * 10_000_000, "1:1: is larger than 1 MiB; a sweep file is a few lines"),
     "scalar below 1 MiB": ("engine: " + "x" * 1_000_000, f"1:1: engine: '{'x' * 119}... {NO_TARGET}"),
+    "long scalar": ("engine: " + "x" * 10_000, f"1:1: engine: '{'x' * 119}... {NO_TARGET}"),
     "many unknown keys": (
         SWEEP + "".join(f"k{i}: 1\n" for i in range(300)),
         "... and 50 more\n100 errors - nothing was run.",
@@ -99,6 +101,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "many constraints": (
         changed("[accuracy]", f"[accuracy], constraints: [{'x <= 1, ' * 40_000}]"),
         "metrics.constraints: has at most 100 entries, got 40000",
+    ),
+    "more constraints than may be": (
+        changed("[accuracy]", f"[accuracy], constraints: [{'x <= 1, ' * 101}]"),
+        "metrics.constraints: has at most 100 entries, got 101",
     ),
     # numbers
     "int of 5000 digits": (
@@ -280,7 +286,13 @@ def assert_refused(result: Result, text: str) -> None:
     assert len(result.stderr) < 10_000
 
 
-@pytest.mark.parametrize("name", FILES)
+LARGE = ("scalar below 1 MiB", "many values", "many constraints")
+"""Files that take seconds to read; the short suite sees their limits in smaller ones."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=EXHAUSTIVE if name in LARGE else ()) for name in FILES]
+)
 def test_a_hostile_file_is_refused_before_anything_happens(name, folder):
     """By `run`, and by `check` unless the file is right and only its engine is not: that, `check` leaves."""
     content, text = FILES[name]

@@ -171,9 +171,9 @@ def test_the_record_is_enough(run, options):
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_list_of_a_sweep_is_that_of_its_table(sweep, folder):
+def test_the_list_of_a_sweep_is_that_of_its_table(swept, folder):
     """What `run` prints, in the same order."""
-    printed = sweep(SWEEP).stdout
+    printed = swept(SWEEP).stdout
     (folder / "runs" / "sweep").rename(folder / "run")
     rows = [line for line in best("-k", "2").stdout.splitlines() if line.startswith(("    1", "    2"))]
     assert len(rows) == 2 and all(row.split() in [r.split() for r in printed.splitlines()] for row in rows)

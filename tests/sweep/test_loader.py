@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from hpometrics.sweep import loader
 from hpometrics.sweep.loader import MAX_BYTES, parse_document, parse_value, read_document
 from hpometrics.sweep.problems import SweepFileError
 from hpometrics.sweep.scalars import read_plain
@@ -140,6 +141,14 @@ def test_a_file_is_read_with_care(tmp_path):
         read_document(path)
     path.write_bytes(b"\xef\xbb\xbfa: 1")
     assert read_document(path).data == {"a": 1}
+
+
+def test_a_file_holds_so_many_values(monkeypatch):
+    """Keys and the entries of lists count, wherever they stand; the place is that of the first too many."""
+    monkeypatch.setattr(loader, "MAX_VALUES", 7)
+    assert parse_document("a: [1, {b: 2}]", "x.yaml").data == {"a": [1, {"b": 2}]}
+    with pytest.raises(SweepFileError, match=r"^x\.yaml:1:16: holds more than 7 keys and values"):
+        parse_document("a: [1, {b: 2}, 3, 4]", "x.yaml")
 
 
 def test_one_value_is_read_for_the_command_line():

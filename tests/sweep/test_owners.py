@@ -15,9 +15,9 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a dir
 
 
 @AS_ROOT
-def test_a_sweep_does_not_go_on_in_the_directory_of_another_user(folder, sweep):
+def test_a_sweep_does_not_go_on_in_the_directory_of_another_user(folder, sweep, swept):
     """Whoever wrote it says what is imported; it is left alone until it is made the caller's own."""
-    assert sweep(SWEEP).exit_code == 0
+    assert swept(SWEEP).exit_code == 0
     home = folder / "runs/sweep"
     os.chown(home, STRANGER, STRANGER)
     for arguments in ([], ["--fresh"]):
@@ -30,9 +30,9 @@ def test_a_sweep_does_not_go_on_in_the_directory_of_another_user(folder, sweep):
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702])
-def test_a_sweep_does_not_go_on_where_others_may_write(folder, sweep, mode):
+def test_a_sweep_does_not_go_on_where_others_may_write(folder, sweep, swept, mode):
     """Be it the group or everyone."""
-    assert sweep(SWEEP).exit_code == 0
+    assert swept(SWEEP).exit_code == 0
     home = folder / "runs/sweep"
     home.chmod(mode)
     refused = sweep(SWEEP)

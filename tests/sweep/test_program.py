@@ -147,7 +147,7 @@ def test_a_metric_need_not_say_its_output():
 
 def test_a_program_is_stopped_when_the_time_of_its_trial_is_up(run):
     """It hangs in its third epoch; the two before it stand, and the record says why there is no third."""
-    text = told("hangs").replace("epochs: 3", "trials: 1, epochs: 3, trial_time: 5s")
+    text = told("hangs").replace("epochs: 3", "trials: 1, epochs: 3, trial_time: 2s")
     result, home = run(text)
     assert result.exit_code == 0, result.output
     [record] = home.records()

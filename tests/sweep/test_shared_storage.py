@@ -99,7 +99,7 @@ def test_workers_on_a_shared_storage_do_what_one_does(folder, url, workers):
     assert code == 0, err
     assert ended("run", "alone.yaml")[0] == 0
     assert points("runs/sweep") == points("runs/alone")
-    code, err = ended("run", "sweep.yaml")
+    code, err = ended("run", "sweep.yaml", "--workers", "1")
     assert code == 0 and "all 12 trials are done" in err
 
 
@@ -140,6 +140,7 @@ def test_a_worker_at_a_url_writes_only_where_nobody_else_may(folder, proxy):
     assert "elsewhere: other users may write in it (mode 0770)" in err
 
 
+@EXHAUSTIVE
 def test_a_trial_of_a_machine_that_is_gone_goes_on_elsewhere(folder, url, monkeypatch):
     """Killed in epoch 1 of the second trial; who sees the storage alone waits four beats, and trains it."""
     text = changed("toy_engine:train", "toy_engine:learn")

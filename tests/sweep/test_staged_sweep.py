@@ -51,9 +51,9 @@ def expected(params):
     return sum(abs(guess - answer) for answer in (2.0, 4.0, 12.0)) / 3
 
 
-def test_a_sweep_over_engine_params(sweep, folder):
+def test_a_sweep_over_engine_params(swept, folder):
     """Paths are params, registered metrics and metrics of tuples are recorded, the data are read once."""
-    result = sweep(STAGED)
+    result = swept(STAGED)
     assert result.exit_code == 0, result.output
     found = records(folder)
     assert [{k: v for k, v in r.params.items() if k != "data_source.scale"} for r in found] == POINTS
@@ -68,9 +68,9 @@ def test_a_sweep_over_engine_params(sweep, folder):
     assert result.stdout.endswith("saved best.yaml, best.json, trials.csv, study.db in runs/sweep\n")
 
 
-def test_both_files_hold_the_best(sweep, folder):
+def test_both_files_hold_the_best(swept, folder):
     """`best.yaml` the params by their paths, `best.json` the engine params that they make."""
-    sweep(STAGED)
+    swept(STAGED)
     home = folder / "runs" / "sweep"
     told = read_document(home / "best.yaml").data
     assert told["params"] == {
@@ -252,9 +252,9 @@ def test_a_sweep_over_engine_params_is_replayed(sweep, folder, text):
         assert result.stdout.endswith("came out as recorded, to the last digit\n")
 
 
-def test_a_best_json_says_what_its_file_stated(sweep, folder):
+def test_a_best_json_says_what_its_file_stated(swept, folder):
     """Another evaluation may be named; what is not what a sweep file says is refused."""
-    sweep(STAGED, command="eval")
+    swept(STAGED, command="eval")
     path = folder / "runs" / "sweep-eval" / "best.json"
     shown = replayed(str(path)).stdout.splitlines()
     assert shown[0] == f"replaying {path}: toy_stages:Guesser as {folder / 'sweep.yaml'} states, seed 0"
@@ -270,9 +270,9 @@ def test_a_best_json_says_what_its_file_stated(sweep, folder):
 
 @pytest.mark.parametrize("name", ["target", "file", "given", "optimize", "track", "output", "seed"])
 @pytest.mark.parametrize("value", [5, [], [5, 6], {"a": 1}, True])
-def test_a_damaged_statement_is_refused(sweep, folder, name, value):
+def test_a_damaged_statement_is_refused(swept, folder, name, value):
     """By one line, whatever stands in its place; only an empty track is one."""
-    sweep(STAGED, command="eval")
+    swept(STAGED, command="eval")
     path = folder / "runs" / "sweep-eval" / "best.json"
     told = json.loads(path.read_text())
     told["evaluation"]["stated"][name] = value
@@ -283,9 +283,9 @@ def test_a_damaged_statement_is_refused(sweep, folder, name, value):
     assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
-def test_a_copied_project_is_replayed_with_its_own_code(sweep, folder, tmp_path_factory, monkeypatch):
+def test_a_copied_project_is_replayed_with_its_own_code(swept, folder, tmp_path_factory, monkeypatch):
     """What lies under the same name in the current folder comes before what was run."""
-    sweep(STAGED, command="eval")
+    swept(STAGED, command="eval")
     copy = tmp_path_factory.mktemp("copy")
     shutil.copytree(folder, copy, dirs_exist_ok=True)
     monkeypatch.chdir(copy)
@@ -301,9 +301,9 @@ def test_running_twice_evaluates_nothing_the_second_time(sweep, folder):
     assert (folder / "reads").read_text() == "read\n"
 
 
-def test_a_file_is_evaluated_as_a_list(sweep, folder):
+def test_a_file_is_evaluated_as_a_list(sweep, swept, folder):
     """By `eval`, with PredictionIO's lines and files, and the same best as the sweep's."""
-    result = sweep(STAGED, command="eval")
+    result = swept(STAGED, command="eval")
     assert result.exit_code == 0, result.output
     assert "Iteration 4" in result.stdout
     assert "  # engine params evaluated: 5\nOptimal Engine Params:\n  {" in result.stdout

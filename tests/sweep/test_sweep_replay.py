@@ -26,9 +26,9 @@ def record(folder, number):
 
 
 @pytest.mark.parametrize("text", [SWEEP, LEARN, changed("[accuracy]", "[roc_curve]")])
-def test_the_best_trial_comes_out_to_the_last_digit(text, sweep, folder):
+def test_the_best_trial_comes_out_to_the_last_digit(text, swept, folder):
     """Value, epoch and what was tracked, a curve too; nothing is written."""
-    sweep(text)
+    swept(text)
     before = {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()}
     result = replay(HOME)
     assert result.exit_code == 0, result.output
@@ -44,24 +44,24 @@ def test_the_best_trial_comes_out_to_the_last_digit(text, sweep, folder):
     assert {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()} == before
 
 
-def test_best_yaml_means_its_trial(sweep):
+def test_best_yaml_means_its_trial(swept):
     """It stands in the directory of its sweep."""
-    sweep(SWEEP)
+    swept(SWEEP)
     assert replay(f"{HOME}/best.yaml").stdout == replay(HOME).stdout
 
 
-def test_another_trial_may_be_replayed(sweep, folder):
+def test_another_trial_may_be_replayed(swept, folder):
     """By its number."""
-    sweep(SWEEP)
+    swept(SWEEP)
     for number in range(4):
         result = replay(HOME, "--trial", str(number))
         assert result.exit_code == 0
         assert f"  roc_auc: {record(folder, number).value}  as recorded\n" in result.stdout
 
 
-def test_over_seeds_mean_and_deviation_are_told(sweep, folder):
+def test_over_seeds_mean_and_deviation_are_told(swept, folder):
     """The recorded seed is the first, each other one is a repeat of the trial."""
-    sweep(SWEEP)
+    swept(SWEEP)
     lines = replay(HOME, "--trial", "1", "--seeds", "3").stdout.splitlines()
     told = [line.removeprefix("  seed ").split(": ") for line in lines if line.startswith("  seed ")]
     assert [int(seed) for seed, _ in told] == [derive_seed(3, 1, repeat) for repeat in range(3)]
@@ -71,9 +71,9 @@ def test_over_seeds_mean_and_deviation_are_told(sweep, folder):
     assert lines[-1] == f"roc_auc over 3 seeds: mean {mean}, deviation {deviation}"
 
 
-def test_a_script_is_told_what_came_out(sweep, folder):
+def test_a_script_is_told_what_came_out(swept, folder):
     """The value beside the recorded one, and whether they are the same; the lines go to stderr."""
-    sweep(SWEEP)
+    swept(SWEEP)
     text, result = replay(HOME, "--trial", "1"), replay(HOME, "--trial", "1", "--json")
     assert (result.exit_code, result.stderr) == (0, text.stdout)
     told, trial = json.loads(result.stdout), record(folder, 1)
@@ -84,9 +84,9 @@ def test_a_script_is_told_what_came_out(sweep, folder):
     assert "seeds" not in told
 
 
-def test_a_script_is_told_what_did_not_come_out(sweep, folder):
+def test_a_script_is_told_what_did_not_come_out(swept, folder):
     """The code is that of the text."""
-    sweep(SWEEP)
+    swept(SWEEP)
     file = folder / HOME / "trials/0001/trial.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"value": 0.125}))
     result = replay(HOME, "--trial", "1", "--json")
@@ -103,9 +103,9 @@ def test_what_an_engine_prints_is_no_result(sweep):
     assert "training" in result.stderr
 
 
-def test_a_script_is_told_the_values_over_seeds(sweep):
+def test_a_script_is_told_the_values_over_seeds(swept):
     """With the mean and the deviation that the text tells."""
-    sweep(SWEEP)
+    swept(SWEEP)
     result = replay(HOME, "--trial", "1", "--seeds", "3", "--json")
     told = json.loads(result.stdout)
     values = [one["values"]["roc_auc"] for one in told["seeds"]]
@@ -114,17 +114,17 @@ def test_a_script_is_told_the_values_over_seeds(sweep):
     assert told["spread"] == {"roc_auc": {"mean": mean, "deviation": deviation, "failed": 0}}
 
 
-def test_a_script_is_told_of_seeds_that_failed(sweep):
+def test_a_script_is_told_of_seeds_that_failed(swept):
     """They have a reason and no values."""
-    sweep(changed("toy_engine:train", "toy_engine:always_fail"))
+    swept(changed("toy_engine:train", "toy_engine:always_fail"))
     told = json.loads(replay(HOME, "--trial", "0", "--seeds", "2", "--json").stdout)
     assert {one["failure"] for one in told["seeds"]} == {"ValueError: never works"}
     assert told["spread"] == {"roc_auc": {"mean": None, "deviation": None, "failed": 2}}
 
 
-def test_a_seed_that_fails_is_no_value(sweep, folder):
+def test_a_seed_that_fails_is_no_value(swept, folder):
     """It is told and left out of the mean, whatever it had reached."""
-    sweep(changed("toy_engine:train", "toy_engine:always_fail"))
+    swept(changed("toy_engine:train", "toy_engine:always_fail"))
     lines = replay(HOME, "--trial", "0", "--seeds", "2").stdout.splitlines()
     assert lines[-2].endswith(": failed: ValueError: never works")
     assert lines[-1] == "roc_auc over 2 seeds, 2 of which failed: too few values for a deviation"
@@ -141,9 +141,9 @@ def test_the_settings_of_the_run_are_those_of_the_replay(sweep, folder):
     assert "  epoch: 1  as recorded\n" in replay(HOME).stdout
 
 
-def test_what_does_not_come_out_names_the_versions(sweep, folder):
+def test_what_does_not_come_out_names_the_versions(swept, folder):
     """With exit code 1; those of the record are compared with those here."""
-    sweep(SWEEP)
+    swept(SWEEP)
     path = folder / HOME / "trials" / "0001" / "trial.json"
     told = json.loads(path.read_text())
     path.write_text(json.dumps({**told, "value": 0.25, "versions": {**told["versions"], "torch": "0.4"}}))
@@ -162,9 +162,9 @@ def test_a_failed_trial_fails_again(sweep, folder):
     assert "reason came out as recorded, to the last digit" in result.stdout
 
 
-def test_a_complete_trial_that_fails_is_told(sweep, folder):
+def test_a_complete_trial_that_fails_is_told(swept, folder):
     """The engine has changed since."""
-    sweep(SWEEP)
+    swept(SWEEP)
     best = folder / HOME / "sweep.resolved.yaml"
     best.write_text(best.read_text().replace("toy_engine:train", "toy_engine:always_fail"))
     result = replay(HOME)
@@ -182,24 +182,24 @@ def test_a_complete_trial_that_fails_is_told(sweep, folder):
         (["nowhere"], "'nowhere' does not exist"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(arguments, message, sweep):
+def test_what_cannot_be_replayed_is_refused(arguments, message, swept):
     """With exit code 2."""
-    sweep(SWEEP)
+    swept(SWEEP)
     result = replay(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
 
 
-def test_a_trial_that_was_stopped_is_refused(sweep, folder):
+def test_a_trial_that_was_stopped_is_refused(swept, folder):
     """Its end was the pruner's, not its own."""
-    sweep(SWEEP)
+    swept(SWEEP)
     path = folder / HOME / "trials" / "0001" / "trial.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "state": "pruned"}))
     result = replay(HOME, "--trial", "1")
     assert (result.exit_code, "trial 1 is pruned, and its end was not its own" in result.stderr) == (2, True)
 
 
-def test_nothing_complete_is_exit_code_3(sweep):
+def test_nothing_complete_is_exit_code_3(swept):
     """As of the sweep."""
-    sweep(changed("toy_engine:train", "toy_engine:always_fail"))
+    swept(changed("toy_engine:train", "toy_engine:always_fail"))
     assert replay(HOME).exit_code == 3

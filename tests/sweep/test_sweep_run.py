@@ -59,9 +59,9 @@ def test_what_an_engine_prints_is_no_result(command, arguments, sweep, folder):
     assert "-q" in arguments or json.loads(result.stdout)
 
 
-def test_the_best_is_the_best_of_the_record(sweep, folder):
+def test_the_best_is_the_best_of_the_record(swept, folder):
     """Metric, objective, value, epoch and trial agree with what was written epoch by epoch."""
-    sweep(SWEEP)
+    swept(SWEEP)
     told = read_document(folder / "runs" / "sweep" / "best.yaml").data
     values = {(r.number, e.epoch): e.values["roc_auc"] for r in records(folder) for e in r.epochs}
     assert told["value"] == values[told["trial"], told["epoch"]]
@@ -171,9 +171,9 @@ def test_an_interrupted_trial_goes_on_under_its_own_number(sweep, folder):
     assert [r.started for r in records(folder)][:2] == started[:2]
 
 
-def test_a_trial_that_ended_untold_is_told_and_not_run_again(sweep, folder):
+def test_a_trial_that_ended_untold_is_told_and_not_run_again(sweep, swept, folder):
     """Its worker died between writing its end and telling the study: nothing stays running."""
-    sweep(SWEEP)
+    swept(SWEEP)
     with sqlite3.connect(folder / "runs" / "sweep" / "study.db") as study:
         study.execute("UPDATE trials SET state = 'RUNNING' WHERE number = 2")
     before = (folder / "runs" / "sweep" / "trials" / "0002" / "epochs.jsonl").read_text()
@@ -232,9 +232,9 @@ def test_a_reached_target_is_remembered(sweep, folder):
         assert len(records(folder)) == 1
 
 
-def test_finished_trials_are_not_run_again_when_the_storage_is_gone(sweep, folder):
+def test_finished_trials_are_not_run_again_when_the_storage_is_gone(sweep, swept, folder):
     """The storage is made again from the record, and the sweep has all its trials."""
-    sweep(SWEEP)
+    swept(SWEEP)
     for path in (folder / "runs" / "sweep").glob("study.db*"):
         path.unlink()
     before = records(folder)
@@ -254,9 +254,9 @@ def test_a_storage_in_memory_remembers_nothing(sweep, folder):
     assert "has trials that storage: memory has forgotten; --fresh starts over" in again.stderr
 
 
-def test_extend_goes_on_in_a_wider_space(sweep, folder):
+def test_extend_goes_on_in_a_wider_space(sweep, swept, folder):
     """A changed space is refused, accepted with the flag, and its trials stand beside the old ones."""
-    sweep(SWEEP)
+    swept(SWEEP)
     wider = changed("1e-1]", "1.0]").replace("trials: 4", "trials: 6")
     refused = sweep(wider)
     assert (refused.exit_code, refused.stdout) == (2, "")

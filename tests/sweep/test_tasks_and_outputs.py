@@ -305,7 +305,7 @@ def test_a_task_or_a_value_of_the_engine_steers(sweep, folder):
 
 def test_the_default_group_is_turned_off(sweep, folder):
     """By the file; by the engine too, unless the file turns it on."""
-    few = changed("perplexity]", "perplexity], defaults: false", BOTH)
+    few = changed("perplexity]", "perplexity], defaults: false", BOTH).replace("trials: 3", "trials: 1")
     assert sweep(few).exit_code == 0
     kinds = {name.rpartition("/")[2].removeprefix("test:") for name in last_values(folder)}
     assert kinds - set(DIAGNOSTICS) == {"intent.accuracy", "reply.perplexity", "hello_avg"}

@@ -19,6 +19,8 @@ from hpometrics.sweep.loader import read_document
 from hpometrics.sweep.report.writing import write_report
 from hpometrics.sweep.verdicts import kept_verdict
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
 SIDES = Side(1, 2, 0.8, Span(0.8, 0.7, 0.9)), Side(0, 1, 0.7, Span(0.7, 0.6, 0.8))
 VERDICT = Verdict("roc_auc", *SIDES, Span(0.1, -0.1, 0.3), drawn="rows")
@@ -37,9 +39,9 @@ def home(tmp_path):
     return home
 
 
-def test_a_sweep_ends_with_its_verdict(sweep, folder):
+def test_a_sweep_ends_with_its_verdict(swept, folder):
     """Drawn from the confusion matrices; in the last block, `best`, `best.yaml` and its own file."""
-    result = sweep(ACCURACY)
+    result = swept(ACCURACY)
     home = folder / "runs" / "sweep"
     told = json.loads((home / "verdict.json").read_text())
     assert told["drawn"] == "matrix" and told["paired"] is False
@@ -49,9 +51,9 @@ def test_a_sweep_ends_with_its_verdict(sweep, folder):
     assert read_document(home / "best.yaml").data["verdict"]["coin_toss"] == told["coin_toss"]
 
 
-def test_a_sweep_that_is_run_again_draws_nothing(sweep, folder):
+def test_a_sweep_that_is_run_again_draws_nothing(sweep, swept, folder):
     """The picks are the same, and so is the file."""
-    sweep(ACCURACY)
+    swept(ACCURACY)
     file = folder / "runs" / "sweep" / "verdict.json"
     before = file.stat().st_mtime_ns
     assert sweep(ACCURACY).exit_code == 0
@@ -64,9 +66,9 @@ def test_rows_that_are_kept_are_paired(sweep):
     assert "of roc_auc, rows drawn again, the same of both trials (paired)" in result.stdout
 
 
-def test_what_is_not_kept_has_a_reason(sweep):
+def test_what_is_not_kept_has_a_reason(swept):
     """Scores grow with the rows, so that `small` keeps none."""
-    result = sweep(SWEEP)
+    result = swept(SWEEP)
     assert "Verdict: no interval; roc_auc is no function of a confusion matrix" in result.stdout
 
 
@@ -86,9 +88,9 @@ def test_one_trial_has_an_interval_and_no_rival(sweep):
     assert "  no difference; no other trial is complete" in told
 
 
-def test_another_level_is_drawn_on_request(sweep):
+def test_another_level_is_drawn_on_request(swept):
     """For another metric too; a wider level has wider intervals."""
-    sweep(ACCURACY)
+    swept(ACCURACY)
     spans = []
     for level in ("0.5", "0.99"):
         told = json.loads(best("--metric", "mcc", "--interval", level, "-f", "json").stdout)["verdict"]

@@ -156,9 +156,9 @@ def test_a_worker_that_was_killed_leaves_its_trial_to_the_next(folder, monkeypat
     assert [epoch.attempt for epoch in records[1].epochs] == [1, 1, 1, 2, 2, 2]
 
 
-def test_a_run_starts_over_only_where_nobody_works(sweep, folder):
+def test_a_run_starts_over_only_where_nobody_works(sweep, swept, folder):
     """A worker holds the lock of its trial."""
-    assert sweep(SWEEP).exit_code == 0
+    assert swept(SWEEP).exit_code == 0
     with FileLock(folder / "runs/sweep/.locks/0003"):
         refused = sweep(SWEEP, "--fresh")
     assert refused.exit_code == 2
