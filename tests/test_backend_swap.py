@@ -12,14 +12,13 @@ import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
+from shipped import CONFIGS, ROOT, changed, check_best, run_here
 
 from hpometrics.metrics.diagnostics import DIAGNOSTICS
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.plan import read_plan
 from hpometrics.sweep.problems import SweepFileError
 
-ROOT = Path(__file__).parents[1]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 BACKENDS = ("optuna", "ray")
 EPOCHS = 2
 PRUNERS = {"optuna": "median", "ray": f"{{asha: {{min_epochs: {EPOCHS}}}}}"}
@@ -34,10 +33,13 @@ ONE_BACKEND = {"quickstart_pbt": ("optuna", "search.pruner: pbt runs on ray only
 GRID = "search.sampler=grid", "space.learning_rate={choice: [0.05, 0.2]}", "space.subsample=0.8"
 SETTINGS = {
     "diabetes": [*GRID, "budget.trials=3"],
+    "engine_params": ["engine.params={data_source.folds: 2}", "search.seed=2"],
     "digit_halves": ["search.sampler={tpe: {n_startup_trials: 1}}", "budget.trials=3"],
     "small_digits": ["search.sampler={nsga2: {population_size: 2}}", "budget.trials=3"],
 }
-"""What is changed beside the budget: a grid, and samplers that have learned something by the third trial."""
+"""What is changed beside the budget: a grid, samplers that have learned something by the third trial, and
+stages of which two trials try both kinds and each is soon carried out.
+"""
 
 SHORT = ("engine_params", "small_digits", "multitask")
 """Stages, a front drawn in order, tasks with loggers and kept statistics: what can go wrong on the way.
@@ -45,8 +47,8 @@ SHORT = ("engine_params", "small_digits", "multitask")
 The others differ by their outputs, which a worker has as an object; both of them run in the whole suite.
 """
 
-IN_ORDER = ("digit_halves", "small_digits")
-"""Sweeps whose later params follow from the trials before: one at a time."""
+ONE_AT_A_TIME = ("digit_halves", "engine_params", "small_digits")
+"""Sweeps whose later params follow from the trials before, or whose data take each worker long to read."""
 
 COSTS = {row.name for row in DIAGNOSTICS.values() if row.unit in ("1/s", "s", "MiB")}
 OWN_TO_A_RUN = {"seconds", "started", "versions"}
@@ -95,26 +97,26 @@ def _swappable() -> list[Any]:
 
 @pytest.mark.ray
 @pytest.mark.parametrize("path", _swappable())
-def test_a_shipped_sweep_finds_the_same_on_either_backend(path, ray_cluster, tmp_path):
+def test_a_shipped_sweep_finds_the_same_on_either_backend(path, ray_cluster, tmp_path, monkeypatch):
     """The same trials, their values to the last digit in every epoch, the same best and its verdict."""
     small = [f"budget.epochs={EPOCHS}", "budget.trials=2", *SETTINGS.get(path.stem, [])]
     homes = {backend: RunDirectory(tmp_path / backend) for backend in BACKENDS}
-    at_once = 1 if path.stem in IN_ORDER else 2
+    at_once = 1 if path.stem in ONE_AT_A_TIME else 2
     place = {"ray": [f"backend={{ray: {{address: '{ray_cluster}', workers: {at_once}}}}}"], "optuna": []}
     settings = {
         backend: [*swapped(path, backend), *place[backend], *small, f"results.dir={home.path}"]
         for backend, home in homes.items()
     }
-    runs = [hpometrics("run", path, *_set(settings[backend]), folder=ROOT) for backend in BACKENDS]
-    for ran in [run.result() for run in runs]:
-        assert ran.returncode == 0, ran.stderr
+    monkeypatch.chdir(ROOT)
+    on_ray = hpometrics("run", path, *changed(*settings["ray"]))
+    ran = run_here(path, *settings["optuna"])
+    assert ran.exit_code == 0, ran.stderr
+    assert on_ray.result().returncode == 0, on_ray.result().stderr
     wanted, found = (what_is_kept(homes[backend]) for backend in BACKENDS)
     assert found == wanted
-    assert len(found["trials"]) == read_plan(path, small).trials
-
-
-def _set(settings: list[str]) -> list[str]:
-    return [part for setting in settings for part in ("--set", setting)]
+    plan = read_plan(path, settings["optuna"])
+    assert len(found["trials"]) == plan.trials
+    check_best(plan.document.data, homes["optuna"].path)
 
 
 def what_is_kept(home: RunDirectory) -> dict[str, Any]:
