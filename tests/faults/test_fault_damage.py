@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 from bare_optuna import BareOptuna
 from bare_ray import BareRay
 from injured import Injured, InjuredInJournal
+from matrix import covering
 from patient import Patient
 
 from hpometrics.search.record import TrialState
@@ -74,15 +78,45 @@ def interrupt(patient: Patient) -> None:
     assert code == 143 or not isinstance(patient, Injured)
 
 
-LOST = pytest.mark.parametrize("damage", [half, zeroed, empty, removed])
+@pytest.fixture(scope="module")
+def kept() -> dict[type[Injured], Path]:
+    """By host the folder of a sweep that was interrupted."""
+    return {}
 
 
-@pytest.mark.parametrize("host", [Injured, InjuredInJournal])
-@LOST
-def test_a_study_that_is_lost_is_made_again_from_the_record(tmp_path, card, host, damage):
+@pytest.fixture
+def left(
+    kept: dict[type[Injured], Path], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[type[Injured]], Injured]:
+    """Copy what an interrupted sweep has left; of all tests one interrupts it."""
+
+    def copied(host: type[Injured]) -> Injured:
+        if host not in kept:
+            kept[host] = tmp_path_factory.mktemp("interrupted")
+            interrupt(host(kept[host]))
+        shutil.copytree(kept[host], tmp_path, dirs_exist_ok=True)
+        injured = host(tmp_path)
+        injured.note_finished()
+        return injured
+
+    return copied
+
+
+@pytest.fixture
+def injured(left: Callable[[type[Injured]], Injured]) -> Injured:
+    """A sweep of six trials that was interrupted in its third."""
+    return left(Injured)
+
+
+DAMAGES = [half, zeroed, empty, removed]
+
+
+@pytest.mark.parametrize(
+    ("host", "damage"), covering(product([Injured, InjuredInJournal], DAMAGES), kinds=lambda case: case)
+)
+def test_a_study_that_is_lost_is_made_again_from_the_record(left, card, host, damage):
     """The finished trials stand, the open one goes on with its params, the damaged file is kept."""
-    injured = host(tmp_path)
-    interrupt(injured)
+    injured = left(host)
     before = injured.records()
     for beside in injured.home.path.glob("study.db-*"):
         beside.unlink()
@@ -98,7 +132,7 @@ def test_a_study_that_is_lost_is_made_again_from_the_record(tmp_path, card, host
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("host", [BareOptuna, pytest.param(BareRay, marks=pytest.mark.ray)])
-@LOST
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_bare_host_has_lost_its_study(tmp_path, card, host, damage):
     """Bare Ray's is the state of the experiment."""
     bare = host(tmp_path)
@@ -111,7 +145,6 @@ def test_a_bare_host_has_lost_its_study(tmp_path, card, host, damage):
 @pytest.mark.parametrize("damage", [torn, unended, padded, scrawled])
 def test_a_damaged_record_of_an_open_trial_is_trained_again_from_there(injured: Injured, card, damage):
     """It goes on from the newest checkpoint before the damage: that of epoch 1, or none any more."""
-    interrupt(injured)
     damage(injured.home.trial(2) / "epochs.jsonl")
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     begun = [epoch for what, trial, epoch, _ in injured.ledger() if (what, trial) == ("began", 2)]
@@ -123,7 +156,6 @@ def test_a_damaged_record_of_an_open_trial_is_trained_again_from_there(injured: 
 @pytest.mark.parametrize("damage", [unended, scrawled])
 def test_a_damaged_record_of_a_finished_trial_keeps_what_steered_the_search(injured: Injured, card, damage):
     """It is not run again: its epochs are those that read, and what the study was told of the others."""
-    interrupt(injured)
     damage(injured.home.trial(1) / "epochs.jsonl")
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     card(injured.toll(f"epochs.jsonl of a finished trial {NAMES[damage]}", 1, survived))
@@ -131,7 +163,6 @@ def test_a_damaged_record_of_a_finished_trial_keeps_what_steered_the_search(inju
 
 def test_a_trial_whose_facts_are_damaged_has_them_from_the_study(injured: Injured, card):
     """That of a finished trial and that of an open one."""
-    interrupt(injured)
     for number in (1, 2):
         scrawl = injured.home.trial(number) / "trial.json"
         scrawl.write_text("{")

@@ -15,32 +15,34 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("kind", REASONS)
-def test_one_bad_trial_fails_by_name_and_the_others_go_on(tmp_path, card, kind):
-    """The sweep does all of its budget; run again, it does nothing."""
-    injured = Injured(tmp_path)
-    injured.harm(kind)
+WITHOUT_A_VALUE = ("nan", "no metric")
+
+
+def test_bad_trials_cost_only_themselves(tmp_path, card):
+    """They fail by name, or keep what was good before an epoch without a value, which never wins.
+
+    The sweep does all of its budget; run again, it does nothing.
+    """
+    kinds = (*REASONS, *WITHOUT_A_VALUE)
+    injured = Injured(tmp_path, trials=len(kinds) + 3)
+    injured.harm_all(
+        [(number, 2 if kind in WITHOUT_A_VALUE else 1, kind) for number, kind in enumerate(kinds, 2)]
+    )
     assert injured.run() == 0, injured.err()
-    record = injured.records()[2]
-    assert record.state is TrialState.FAILED and re.fullmatch(REASONS[kind], record.reason), record.reason
+    for kind, record in zip(kinds, injured.records()[2:-1], strict=True):
+        if kind in WITHOUT_A_VALUE:
+            assert (record.state, record.epoch) == (TrialState.COMPLETE, 1)
+        else:
+            assert record.state is TrialState.FAILED
+            assert re.fullmatch(REASONS[kind], record.reason), record.reason
     injured.note_finished()
-    survived = injured.run() == 0 and injured.whole() == {0, 1, 3, 4, 5}
-    card(injured.toll(f"a trial with {kind}", 1, survived))
-
-
-@pytest.mark.parametrize("kind", ["nan", "no metric"])
-def test_an_epoch_of_nan_or_without_the_metric_never_wins(tmp_path, card, kind):
-    """What was good before it stands."""
-    injured = Injured(tmp_path)
-    injured.harm(kind, epoch=2)
-    assert injured.run() == 0
-    record = injured.records()[2]
-    assert (record.state, record.epoch) == (TrialState.COMPLETE, 1)
-    card(injured.toll(f"a trial with {kind}", 1, injured.whole() == {0, 1, 3, 4, 5}))
+    survived = injured.run() == 0 and injured.whole() == {0, 1, injured.trials - 1}
+    for number, kind in enumerate(kinds, 2):
+        card(injured.toll(f"a trial with {kind}", 1, survived, trials=[number]))
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", [*REASONS, "nan", "no metric"])
+@pytest.mark.parametrize("kind", [*REASONS, *WITHOUT_A_VALUE])
 def test_a_bad_trial_of_bare_optuna(tmp_path, card, kind):
     """An exception ends the process; started again it goes on with the others."""
     bare = BareOptuna(tmp_path)

@@ -6,13 +6,15 @@ from random import Random
 import pytest
 from bare_optuna import BareOptuna
 from injured import Injured, InjuredInJournal
+from matrix import EXHAUSTIVE
 
 from hpometrics.search.record import TrialState
 
-HOSTS = [Injured, InjuredInJournal, pytest.param(BareOptuna, marks=pytest.mark.thorough)]
+JOURNAL = pytest.param(InjuredInJournal, marks=EXHAUSTIVE)
+BARE = pytest.param(BareOptuna, marks=pytest.mark.thorough)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", [Injured, JOURNAL, BARE])
 def test_a_worker_killed_at_any_moment_leaves_its_trial_to_the_others(tmp_path, card, rounds, host):
     """Two workers; one is killed and another joins, again and again; then the sweep is run to its end.
 
@@ -30,7 +32,7 @@ def test_a_worker_killed_at_any_moment_leaves_its_trial_to_the_others(tmp_path, 
     card(patient.toll("SIGKILL of a worker at any moment", len(trials), sum(one in whole for one in trials)))
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", [Injured, InjuredInJournal, BARE])
 def test_a_sweep_killed_at_any_moment_goes_on(tmp_path, card, rounds, host):
     """Also while it starts, opens its study, or takes its first trial."""
     tried = rounds(20)
@@ -41,7 +43,8 @@ def test_a_sweep_killed_at_any_moment_goes_on(tmp_path, card, rounds, host):
     card(patient.toll("SIGKILL of the run at any moment", len(trials), sum(one in whole for one in trials)))
 
 
-def test_a_sweep_and_its_workers_killed_together_go_on(tmp_path, card):
+@EXHAUSTIVE
+def test_a_sweep_and_the_workers_that_it_hired_killed_together_go_on(tmp_path, card):
     """Hired workers run in sessions of their own; a new run takes up what all of them have left."""
     injured = Injured(tmp_path, trials=12, backend="{optuna: {workers: 2}}")
     injured.harm("hang", trial=0)
@@ -50,6 +53,21 @@ def test_a_sweep_and_its_workers_killed_together_go_on(tmp_path, card):
     [hired] = {pid for *_, pid in injured.ledger()} - {process.pid}
     process.kill_child(hired)
     injured.kill(process)
+    injured.heal()
+    survived = injured.run() == 0 and injured.whole() == set(range(12))
+    card(injured.toll("SIGKILL of the run and the workers that it hired", 1, survived))
+
+
+def test_a_sweep_and_its_workers_killed_together_go_on(tmp_path, card):
+    """A run and a worker that has joined it are at a trial each; a new run takes up what both have left."""
+    injured = Injured(tmp_path, trials=12)
+    injured.harm_all([(0, 1, "hang"), (1, 1, "hang")])
+    run = injured.start()
+    assert run.waits_for(lambda: injured.is_at_work(run)), injured.err()
+    worker = injured.join()
+    assert worker.waits_for(lambda: injured.is_at_work(worker)), injured.err()
+    worker.killed()
+    injured.kill(run)
     injured.heal()
     survived = injured.run() == 0 and injured.whole() == set(range(12))
     card(injured.toll("SIGKILL of the run and its workers", 1, survived))
@@ -71,7 +89,7 @@ def test_two_processes_of_bare_optuna_killed_together(tmp_path, card):
     card(bare.toll("SIGKILL of the run and its workers", 1, survived))
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", [Injured, JOURNAL, BARE])
 def test_a_worker_that_is_paused_goes_on_when_it_is_woken(tmp_path, card, host):
     """It keeps its trial, however long: nobody takes it, and nothing is written twice."""
     patient = host(tmp_path, trials=8)
@@ -89,7 +107,7 @@ def test_a_worker_that_is_paused_goes_on_when_it_is_woken(tmp_path, card, host):
 FATAL = pytest.mark.parametrize(
     ("kind", "code", "fault"),
     [
-        ("os._exit", 9, "params that end the process"),
+        pytest.param("os._exit", 9, "params that end the process", marks=EXHAUSTIVE),
         ("SIGKILL", -9, "params that are killed for their memory"),
     ],
 )
