@@ -24,9 +24,14 @@ def changed(*settings: str) -> list[str]:
     return [part for setting in settings for part in ("--set", setting)]
 
 
+def call(*arguments: object) -> Result:
+    """Call the command in this process, which has loaded most of what it needs."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
 def run_here(path: Path, *settings: str) -> Result:
-    """Run a sweep in this process, which has loaded all that it needs, in the folder of `examples/`."""
-    return CliRunner().invoke(main, ["run", str(path), *changed(*settings)])
+    """Run a sweep in this process, whose current folder has its engine."""
+    return call("run", path, *changed(*settings))
 
 
 def output_of(engine: str | dict[str, str]) -> OutputFeature:

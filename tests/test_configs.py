@@ -10,13 +10,13 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from shipped import CONFIGS, ROOT, changed, check_best, output_of, run_here
 
-SWAPPED = ("engine_params", "multitask")
-"""Files that `test_backend_swap` runs in the short suite, on both backends; each takes some seconds."""
+ELSEWHERE = ("engine_params", "multitask", "small_digits", "quickstart")
+"""Files that the short suite runs in `test_backend_swap`, on both backends, and in `test_readme`."""
 
 
 def _on_optuna() -> list[object]:
     paths = [path for path in CONFIGS if "backend: ray" not in path.read_text(encoding="utf8")]
-    return [pytest.param(p, id=p.stem, marks=EXHAUSTIVE if p.stem in SWAPPED else ()) for p in paths]
+    return [pytest.param(p, id=p.stem, marks=EXHAUSTIVE if p.stem in ELSEWHERE else ()) for p in paths]
 
 
 def check_run(path, home, trials, printed):

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 from forked import hpometrics
+from matrix import EXHAUSTIVE
+from shipped import call, check_best, run_here
 
 from hpometrics.guide.markdown import with_table
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -83,15 +85,28 @@ def test_the_sums_of_faults_are_those_of_the_card():
         )
 
 
-def test_the_end_of_the_quickstart_is_what_is_shown(tmp_path):
+END = re.search(r"```text\n(# engine params evaluated.*?)```", README, re.DOTALL)[1]
+
+
+def test_the_end_of_the_quickstart_is_what_is_shown(tmp_path, monkeypatch):
     """Its params, metrics and directions, in these words; numbers are those of one machine."""
-    shown = re.search(r"```text\n(# engine params evaluated.*?)```", README, re.DOTALL)[1]
+    monkeypatch.chdir(ROOT)
+    path = ROOT / "configs" / "quickstart.yaml"
+    ran = run_here(path, "budget.trials=10", "budget.epochs=4", f"results.dir={tmp_path}")
+    assert ran.exit_code == 0, ran.stderr
+    assert _without_numbers(END) in _without_numbers(ran.stdout)
+    check_best(yaml.safe_load(path.read_text(encoding="utf8")), tmp_path)
+
+
+@EXHAUSTIVE
+def test_the_whole_quickstart_ends_as_is_shown(tmp_path):
+    """As a reader types it, but for the directory."""
     command = [sys.executable, "-m", "hpometrics", "run", "configs/quickstart.yaml", "--set"]
     ran = subprocess.run(
         [*command, f"results.dir={tmp_path}/run"], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert ran.returncode == 0, ran.stderr
-    assert _without_numbers(shown) in _without_numbers(ran.stdout)
+    assert _without_numbers(END) in _without_numbers(ran.stdout)
 
 
 def _without_numbers(text):
@@ -121,29 +136,32 @@ def test_the_search_of_engine_params_is_the_shipped_one():
     assert yaml.safe_load(shown) == yaml.safe_load(shipped)
 
 
-def test_the_front_is_that_of_the_shipped_sweep(tmp_path):
+def test_the_front_is_that_of_the_shipped_sweep(tmp_path, monkeypatch):
     """It is a front with its knee; its first trials have the params and the sizes that the sweep draws."""
     row = r"  trial (\d+), .*: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
     shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", SWEEPS, re.DOTALL)[1])
     points, ways = [(float(accuracy), float(size)) for _, accuracy, size, *_ in shown], [MAXIMIZE, MINIMIZE]
     assert front_of(points, ways) == list(range(len(shown)))
     assert [bool(mark) for *_, mark in shown].index(True) == knee_of(points, ways)
-    fewer = ["--set", "budget.trials=2", "--set", "budget.epochs=1", "--set", f"results.dir={tmp_path}"]
-    ran = hpometrics("run", "configs/small_digits.yaml", *fewer, folder=ROOT).result()
-    assert ran.returncode == 0, ran.stderr
+    monkeypatch.chdir(ROOT)
+    path = ROOT / "configs" / "small_digits.yaml"
+    ran = run_here(path, "budget.trials=2", "budget.epochs=1", f"results.dir={tmp_path}")
+    assert ran.exit_code == 0, ran.stderr
     drawn = {int(number): (size, params) for number, _, size, params, _ in re.findall(row, ran.stdout)}
     assert len(drawn) == 2
     assert drawn.items() <= {int(number): (size, params) for number, _, size, params, _ in shown}.items()
 
 
-def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path):
+def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path, monkeypatch):
     """The command that is printed finds values by user in the directory that the sweep leaves."""
     command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", SWEEPS).groups()
     fewer = [f"budget.trials={int(last) + 1}", "budget.epochs=1", f"results.dir={tmp_path}/runs/{name}"]
-    settings = [part for setting in fewer for part in ("--set", setting)]
-    for arguments, home in ((["run", f"configs/{name}.yaml", *settings], ROOT), (command.split(), tmp_path)):
-        ran = hpometrics(*arguments, folder=home).result()
-        assert ran.returncode == 0, ran.stderr
+    monkeypatch.chdir(ROOT)
+    ran = run_here(ROOT / "configs" / f"{name}.yaml", *fewer)
+    assert ran.exit_code == 0, ran.stderr
+    monkeypatch.chdir(tmp_path)
+    ran = call(*command.split())
+    assert ran.exit_code == 0, ran.stderr
     assert re.search(r"ndcg@10: .*these 1000 users|ndcg@10: trial \d is better", ran.stdout)
 
 
