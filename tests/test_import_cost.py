@@ -6,13 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from forked import program
+from matrix import EXHAUSTIVE
 
 from hpometrics.search.record import TrialRecord, write_trial
 
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
+CONFIGS = sorted(CONFIG.parent.glob("*.yaml"))
 RESULTS = {
     "hpometrics.metrics.docstring",
     "hpometrics.metrics.registry",
@@ -32,16 +37,14 @@ PROBE = """
 import json, sys
 from hpometrics.cli import main
 try:
-    main(json.loads(sys.argv[1]), standalone_mode=False)
+    for arguments in json.loads(sys.argv[1]):
+        main(arguments, standalone_mode=False)
 finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
 
 BUILT = """
-import json, sys
-from hpometrics.cli import main
-main(["check", sys.argv[1]], standalone_mode=False)
 from pydantic import BaseModel
 def all_of(cls):
     for child in cls.__subclasses__():
@@ -73,8 +76,13 @@ class plugin:
 
 def modules(*arguments: str) -> set[str]:
     """The modules that a command has loaded at its end, in a process of its own."""
+    return modules_of([arguments])
+
+
+def modules_of(commands: Iterable[Iterable[str]]) -> set[str]:
+    """The modules that several have loaded, one after another in one process."""
     ran = subprocess.run(
-        [sys.executable, "-c", PROBE, json.dumps(arguments)],
+        [sys.executable, "-c", PROBE, json.dumps([*commands])],
         capture_output=True,
         text=True,
         timeout=100,
@@ -85,7 +93,18 @@ def modules(*arguments: str) -> set[str]:
 
 def loaded(*arguments: str) -> set[str]:
     """The packages that a command has loaded."""
-    return {name.partition(".")[0] for name in modules(*arguments)}
+    return packages(modules(*arguments))
+
+
+def packages(names: Iterable[str]) -> set[str]:
+    """The packages that modules belong to."""
+    return {name.partition(".")[0] for name in names}
+
+
+def together_and_alone(cases: Sequence[Any], ids: Callable[[Any], str]) -> list[Any]:
+    """All cases for one process, which does what any of them does; where all is tried, each alone too."""
+    alone = [pytest.param([case], id=ids(case), marks=EXHAUSTIVE) for case in cases]
+    return [pytest.param(cases, id="together"), *alone]
 
 
 def test_the_package_itself_loads_none_of_its_hosts():
@@ -94,47 +113,50 @@ def test_the_package_itself_loads_none_of_its_hosts():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--help",),
-        ("--version",),
-        ("run", "--help"),
-        ("eval", "--help"),
-        ("replay", "--help"),
-        ("compare", "--help"),
-        ("epochs", "--help"),
-        ("check", str(CONFIG)),
-        ("metrics", "list"),
-        ("metrics", "show", "f1"),
-        ("schema",),
-        ("report", "--help"),
-        ("worker", "--help"),
-        ("dashboard", "--help"),
-    ],
-    ids=" ".join,
-)
-def test_light_commands_load_neither_torch_nor_a_host(arguments):
+LIGHT = [
+    ("--help",),
+    ("--version",),
+    ("run", "--help"),
+    ("eval", "--help"),
+    ("replay", "--help"),
+    ("compare", "--help"),
+    ("epochs", "--help"),
+    ("check", str(CONFIG)),
+    ("metrics", "list"),
+    ("metrics", "show", "f1"),
+    ("schema",),
+    ("report", "--help"),
+    ("worker", "--help"),
+    ("dashboard", "--help"),
+]
+
+
+@pytest.mark.parametrize("commands", together_and_alone(LIGHT, " ".join))
+def test_light_commands_load_neither_torch_nor_a_host(commands):
     """The registry's index and the model of the file are enough."""
-    assert not loaded(*arguments) & {*HEAVY, "optuna"}
+    assert not packages(modules_of(commands)) & {*HEAVY, "optuna"}
 
 
-@pytest.mark.parametrize("config", sorted(CONFIG.parent.glob("*.yaml")), ids=lambda path: path.name)
-def test_a_check_builds_one_model_and_reads_no_descriptions(config):
+@pytest.fixture(scope="module", params=together_and_alone(CONFIGS, lambda path: path.name))
+def checked(request, tmp_path_factory) -> tuple[set[str], list[Any]]:
+    """The modules that checks of sweep files have loaded where nothing has run, and the models they built."""
+    checks = json.dumps([["check", str(path)] for path in request.param])
+    command, folder = [sys.executable, "-c", PROBE + BUILT, checks], tmp_path_factory.mktemp("empty")
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
+    seen, models = map(json.loads, ran.stderr.splitlines()[-2:])
+    return set(seen), models
+
+
+def test_a_check_builds_one_model_and_reads_no_descriptions(checked):
     """Its validator has those of all sections in it; what editors show is read when the schema is printed."""
-    ran = subprocess.run(
-        [sys.executable, "-c", BUILT, str(config)], capture_output=True, text=True, timeout=100
-    )
-    built, described, known = json.loads(ran.stderr.splitlines()[-1])
+    built, described, known = checked[1]
     assert (built, described) == (["Sweep"], [])
     assert known > 15  # the sections were among those that were looked at
 
 
-@pytest.mark.parametrize("config", sorted(CONFIG.parent.glob("*.yaml")), ids=lambda path: path.name)
-def test_a_check_loads_neither_records_nor_what_writes_them(config, tmp_path, monkeypatch):
+def test_a_check_loads_neither_records_nor_what_writes_them(checked):
     """Where nothing has run; of loggers, reports and tuners it is enough to know that they are there."""
-    monkeypatch.chdir(tmp_path)
-    seen = modules("check", str(config))
+    seen, _ = checked
     assert {"hpometrics.sweep.plan", "hpometrics.metrics.lookup"} <= seen  # it did check the file
     assert not seen & RESULTS
     assert not {name for name in seen if name.startswith("hpometrics.logs.")} & TOLD
@@ -204,17 +226,16 @@ def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
     assert not loaded("run", str(path)) & {*HEAVY, "optuna"}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("best",), ("epochs", "0"), ("status",), ("status", "--json"), ("trials",)],
-    ids=" ".join,
-)
-def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, command):
+READERS = [("best",), ("epochs", "0"), ("status",), ("status", "--json"), ("trials",)]
+
+
+@pytest.mark.parametrize("commands", together_and_alone(READERS, " ".join))
+def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, commands):
     """They read the record; the model of the file is not needed either."""
-    name, *numbers = command
     (tmp_path / "sweep.resolved.yaml").write_text("name: x\n")
     write_trial(tmp_path / "trials" / "0000", TrialRecord(0, {}))
-    assert not loaded(name, str(tmp_path), *numbers) & {*HEAVY, "optuna", "pydantic"}
+    seen = modules_of((name, str(tmp_path), *options) for name, *options in commands)
+    assert not packages(seen) & {*HEAVY, "optuna", "pydantic"}
 
 
 ENGINE = """\
@@ -231,30 +252,49 @@ budget: {trials: 2, epochs: 2}
 """
 
 
-@pytest.fixture
-def finished(tmp_path, monkeypatch) -> set[str]:
-    """The modules of the run that has finished a sweep in the current folder."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plain_engine.py").write_text(ENGINE)
-    (tmp_path / "sweep.yaml").write_text(SWEEP)
-    return modules("run", "sweep.yaml")
+@pytest.fixture(scope="module", params=["forked", pytest.param("fresh", marks=EXHAUSTIVE)])
+def finished(request, tmp_path_factory) -> tuple[Path, set[str]]:
+    """A folder with a sweep that has run, and the modules of the process that it ran in.
+
+    One that is forked had most of them before, but none of the engine's.
+    """
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "plain_engine.py").write_text(ENGINE)
+    (folder / "sweep.yaml").write_text(SWEEP)
+    (folder / "probe.py").write_text(PROBE)
+    command = json.dumps([["run", "sweep.yaml"]])
+    if request.param == "forked":
+        ran = program(folder / "probe.py", command, folder=folder).result()
+    else:
+        fresh = [sys.executable, "probe.py", command]
+        ran = subprocess.run(fresh, cwd=folder, capture_output=True, text=True, timeout=300)
+    return folder, set(json.loads(ran.stderr.splitlines()[-1]))
 
 
 def test_a_sweep_of_a_function_loads_no_evaluation_of_engine_params(finished):
     """Engines of stages alone are evaluated."""
-    assert "hpometrics.sweep.engine" in finished
+    _, seen = finished
+    assert {"hpometrics.sweep.engine", "plain_engine"} <= seen
+    assert {"optuna", "torch"} <= packages(seen)
     assert not {
-        name for name in finished if name.startswith(("hpometrics.evaluation", "hpometrics.sweep.staged"))
+        name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.sweep.staged"))
     }
 
 
-def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished, tmp_path):
+def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished, monkeypatch):
     """Neither the engine nor a host, not even to check the options of a pruner; the first run loads them."""
-    heavy = {*HEAVY, "optuna", "pydantic", "plain_engine"}
-    assert {"optuna", "torch", "plain_engine"} <= {name.partition(".")[0] for name in finished}
+    folder, _ = finished
+    monkeypatch.chdir(folder)
     seen = modules("run", "sweep.yaml")
     assert "hpometrics.sweep.stamp" in seen
-    assert not {name.partition(".")[0] for name in seen} & heavy
+    assert not packages(seen) & {*HEAVY, "optuna", "pydantic", "plain_engine"}
     assert not {name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.run."))}
-    (tmp_path / "runs" / "sweep" / ".finished").unlink()
+
+
+@EXHAUSTIVE
+def test_a_run_loads_a_host_where_the_stamp_is_missing(finished, monkeypatch):
+    """What a second run does not load is left out because of the stamp alone."""
+    folder, _ = finished
+    monkeypatch.chdir(folder)
+    (folder / "runs" / "sweep" / ".finished").unlink()
     assert "optuna" in loaded("run", "sweep.yaml")
