@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from matrix import EXHAUSTIVE
 
 from hpometrics.cli import main
 
@@ -111,6 +112,7 @@ def test_a_damaged_file_is_named(tmp_path):
 
 
 @pytest.mark.ray
+@EXHAUSTIVE
 def test_what_ray_itself_leaves(tmp_path, ray_cluster):
     """A real experiment: its state, its trials, the one that failed."""
     from ray import tune

@@ -11,6 +11,7 @@ from pathlib import Path
 import optuna
 import pytest
 from click.testing import CliRunner, Result
+from matrix import EXHAUSTIVE
 from optuna.distributions import FloatDistribution
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -42,7 +43,7 @@ def ended(
     )
 
 
-@pytest.fixture(params=["sqlite", "journal"])
+@pytest.fixture(params=["sqlite", pytest.param("journal", marks=EXHAUSTIVE)])
 def stored(request, tmp_path) -> Callable[..., Path]:
     """Keep trials in a study of a real storage, and give its file."""
 
@@ -66,6 +67,7 @@ def stored(request, tmp_path) -> Callable[..., Path]:
     return keep
 
 
+@pytest.mark.parametrize("stored", ["sqlite", "journal"], indirect=True)
 def test_a_study_without_flaws_has_no_findings(stored):
     """Best epochs as values, each point once: exit code 0."""
     path = stored([ended(lr / 10, lr / 10, [0.0, lr / 10]) for lr in range(5)], metric="accuracy")

@@ -6,6 +6,8 @@ import pickle
 import subprocess
 import sys
 
+from matrix import EXHAUSTIVE
+
 from hpometrics.ray_objective import train_shared
 
 
@@ -31,6 +33,7 @@ def test_the_function_of_a_tuner_is_found_by_its_name():
     assert len(pickle.dumps(train_shared)) < 100
 
 
+@EXHAUSTIVE
 def test_a_worker_trains_without_optuna_and_records_its_version():
     """The driver draws the params; a Tuner of your own draws them without Optuna, and counts no trials."""
     code = """

@@ -279,6 +279,7 @@ def test_an_evaluation_has_one_objective(sweep, folder):
 
 
 @pytest.mark.ray
+@EXHAUSTIVE
 def test_ray_has_the_front_of_optuna(folder, on_ray):
     """The same points through Tune: the same record, study and front."""
     grid = SWEEP.replace("nsga2", "grid").replace("trials: 9", "trials: 4")

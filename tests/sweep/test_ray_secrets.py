@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from forked import hpometrics, program
+from matrix import EXHAUSTIVE
 
 pytestmark = pytest.mark.ray
 
@@ -88,6 +89,7 @@ def test_a_secret_param_is_in_no_file_of_ray(folder, session, ray_launcher, monk
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
+@EXHAUSTIVE
 def test_the_password_of_a_storage_is_in_no_file_of_ray(folder, session, ray_launcher):
     """Tune pickles its searcher, which has the study; what the study is opened with is left out."""
     (folder / "study_of_mine.py").write_text(STUDY.replace("PASSWORD", PASSWORD))

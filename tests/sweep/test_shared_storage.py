@@ -89,6 +89,7 @@ def points(home: str) -> list[object]:
     ]
 
 
+@EXHAUSTIVE
 @pytest.mark.parametrize("workers", WORKERS)
 def test_workers_on_a_shared_storage_do_what_one_does(folder, url, workers):
     """Several processes, one directory: the same trials as one on a file of its own; again, nothing."""

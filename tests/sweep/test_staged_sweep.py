@@ -7,6 +7,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from forked import hpometrics
+from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed
 
 from hpometrics.cli import main
@@ -342,6 +343,7 @@ def test_what_is_no_list_of_engine_params_is_refused(sweep, folder, text, argume
 
 
 @pytest.mark.ray
+@EXHAUSTIVE
 def test_ray_evaluates_the_same(folder, on_ray):
     """A worker imports the engine, and its metrics by name and by path."""
     (folder / "sweep.yaml").write_text(STAGED + on_ray(workers=1))

@@ -37,13 +37,17 @@ def ended(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_workers_do_what_one_does(sweep, folder, workers):
-    """The same twelve trials with the same values, numbered without gaps; each end is told once, here."""
-    result = sweep(f"{MANY}backend: {{optuna: {{workers: {workers}}}}}\n")
+    """The same twelve trials with the same values, numbered without gaps; each end is told once, here.
+
+    What the engine prints in a worker is no number of a trial.
+    """
+    text = changed("toy_engine:train", "toy_engine:shout", MANY)
+    result = sweep(f"{text}backend: {{optuna: {{workers: {workers}}}}}\n")
     assert result.exit_code == 0, result.output
     lines = [line.split()[0] for line in result.stderr.splitlines() if line.startswith(" #")]
     assert sorted(lines, key=lambda line: int(line[1:])) == [f"#{number}" for number in range(12)]
     shared = RunDirectory(folder / "runs/sweep").records()
-    assert sweep(f"name: alone\n{MANY}").exit_code == 0
+    assert sweep(f"name: alone\n{text}").exit_code == 0
     alone = RunDirectory(folder / "runs/alone").records()
     assert [told(record) for record in shared] == [told(record) for record in alone]
 
@@ -92,6 +96,7 @@ def test_workers_that_cannot_be_are_refused(sweep, folder, text, options, messag
     assert not (folder / "runs").exists()
 
 
+@EXHAUSTIVE
 def test_workers_share_a_sweep_that_only_time_or_target_ends(folder):
     """A run and its worker are at a trial each, at the same time; what the engine prints is no trial."""
     os.mkfifo("meeting")
