@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from forked import hpometrics
+from matrix import EXHAUSTIVE
 
 from hpometrics import __version__
 from hpometrics.cli import main
@@ -177,10 +179,21 @@ def test_predictions_are_measured(predictions):
     ]
 
 
-def test_predictions_are_measured_in_a_process_of_their_own(predictions):
-    """As JSON, from the command that is installed."""
-    command = [sys.executable, "-m", "hpometrics", "measure", predictions, "--output", "binary", "-f", "json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+def in_a_fresh_process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run `python -m hpometrics ...`."""
+    command = [sys.executable, "-m", "hpometrics", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def in_a_fork(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the same in a process that has loaded torch."""
+    return hpometrics(*arguments).result()
+
+
+@pytest.mark.parametrize("run", [in_a_fork, pytest.param(in_a_fresh_process, marks=EXHAUSTIVE)])
+def test_predictions_are_measured_in_a_process_of_their_own(run, predictions):
+    """As JSON."""
+    ran = run("measure", predictions, "--output", "binary", "-f", "json")
     assert json.loads(ran.stdout)["values"]["all"]["accuracy"] == pytest.approx(2 / 3), ran.stderr
     again = call("measure", predictions, "--output", "binary", "--json")
     assert json.loads(again.stdout) == json.loads(ran.stdout)
@@ -211,7 +224,8 @@ def test_the_schema_is_printed_or_written(tmp_path):
 
 def test_the_command_says_who_it_is():
     """Version, and help with the exit codes."""
-    assert call("--version").stdout == f"hpometrics, version {__version__}\n"
+    version = f"hpometrics, version {__version__}\n"
+    assert call("--version").stdout == in_a_fresh_process("--version").stdout == version
     assert "130 interrupted, a sweep that is run again goes on" in " ".join(call("-h").stdout.split())
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gc
 import time
+from logging import getLogger
+from logging.handlers import BufferingHandler
 from typing import Any
 
 import pytest
@@ -75,22 +77,35 @@ def descended(params: list[float]) -> float:
     return weight**2
 
 
-def test_tune_reads_every_epoch_of_a_member_back(ray_cluster, tmp_path, caplog):
+@pytest.fixture(scope="module")
+def population(ray_started, tmp_path_factory):
+    """The objective and the results of four trials over six epochs, and what Tune logged."""
+    directory, log = tmp_path_factory.mktemp("population"), BufferingHandler(10_000)
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=6, directory=directory, seed=3)
+    tuner = objective.tuner(4, scheduler=PBT, sampler="random", points=POINTS)
+    logger = getLogger("ray.tune")
+    level = logger.level
+    logger.addHandler(log)
+    logger.setLevel("WARNING")
+    results = tuner.fit()
+    logger.setLevel(level)
+    logger.removeHandler(log)
+    return objective, results, [record.getMessage() for record in log.buffer]
+
+
+def test_tune_reads_every_epoch_of_a_member_back(population):
     """Also of one that went on in another process; it warns of no files that are missing."""
-    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=5, directory=tmp_path, seed=3)
-    with caplog.at_level("WARNING", "ray.tune"):
-        results = objective.tuner(4, scheduler=PBT, sampler="random", points=POINTS).fit()
+    objective, results, messages = population
     assert any(record.exploits for record in objective.records(results))
     for result in results:
-        assert list(result.metrics_dataframe["epoch"]) == [1, 2, 3, 4, 5]
+        assert list(result.metrics_dataframe["epoch"]) == [1, 2, 3, 4, 5, 6]
         assert list(result.metrics_dataframe["loss"])[-1] == result.metrics["loss"]
-    assert not [told for told in caplog.messages if "Failed to fetch metrics" in told]
+    assert not [told for told in messages if "Failed to fetch metrics" in told]
 
 
-def test_the_worst_go_on_from_the_best(ray_cluster, tmp_path):
+def test_the_worst_go_on_from_the_best(population):
     """Every epoch has the value that its params and its donor's state give; the record says all of them."""
-    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=6, directory=tmp_path, seed=3)
-    results = objective.tuner(4, scheduler=PBT, sampler="random", points=POINTS).fit()
+    objective, results, _ = population
     assert not results.errors
     records = objective.records(results)
     assert [record.state for record in records] == [TrialState.COMPLETE] * 4

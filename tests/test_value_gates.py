@@ -11,6 +11,7 @@ import numpy as np
 import optuna
 import pytest
 import torch
+from matrix import EXHAUSTIVE
 
 from hpometrics.list_objective import ListObjective
 from hpometrics.objective import MAXIMIZE, MINIMIZE, Objective
@@ -137,7 +138,7 @@ def test_what_is_none_fails_its_trial_by_name(host, name):
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("name", ["inf", "too large"])
+@pytest.mark.parametrize("name", ["inf", pytest.param("too large", marks=EXHAUSTIVE)])
 def test_ray_fails_such_trials_too(ray_cluster, name, tmp_path):
     """And the study that keeps them knows no other state."""
     made = RayObjective(
