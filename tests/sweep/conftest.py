@@ -17,6 +17,12 @@ from hpometrics.cli import main
 ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_stages.py")]
 
 
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw each interval of a verdict fifty times: a thousand take longer than most sweeps of these tests."""
+    monkeypatch.setattr("hpometrics.run.redrawing.DRAWS", 50)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder with the toy engines in it."""
@@ -49,12 +55,6 @@ def sweep(folder: Path) -> Callable[..., Result]:
         return result
 
     return call
-
-
-@pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw intervals of fifty draws, which take a twentieth of the time."""
-    monkeypatch.setattr("hpometrics.run.redrawing.DRAWS", 50)
 
 
 @pytest.fixture(scope="session")

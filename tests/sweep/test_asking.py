@@ -21,8 +21,6 @@ from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.picks import by_metric, picks, repicked
 from hpometrics.sweep.resolved import resolve
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy, track: [roc_auc]")
 CONSTRAINED = changed("track: [accuracy]", 'track: [accuracy], constraints: ["accuracy <= 0.75"]')
 

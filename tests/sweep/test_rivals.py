@@ -184,7 +184,6 @@ def test_kept_intervals_are_shown(runs):
     assert rows(compared("a", "b"))["95% interval"] == ["0.9 .. 0.99", "-"]
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_whether_it_is_a_coin_toss_is_drawn_of_what_was_kept(sweep, folder):
     """As `best --interval` draws it; with rows of one target they are paired."""
     kept = f"{ACCURACY}results: {{statistics: all, dir: runs/%s}}\n"

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from itertools import product
 
 import pytest
 from click.testing import CliRunner, Result
 from forked import hpometrics
-from matrix import EXHAUSTIVE
+from matrix import EXHAUSTIVE, covering, traits
 
 from hpometrics.cli import main
 from hpometrics.metrics.features import BINARY
@@ -55,8 +56,14 @@ def test_what_is_there_is_not_touched(folder):
     assert not (folder / "sweep.yaml").exists() and (folder / "training.py").read_text() == "mine"
 
 
-@pytest.mark.parametrize("backend", ["optuna", "ray"])
-@pytest.mark.parametrize("entry", STEERING, ids=str)
+@pytest.mark.parametrize(
+    ("entry", "backend"),
+    covering(
+        product(STEERING, ["optuna", "ray"]),
+        kinds=lambda case: [*traits(case[0]), case[0].objective, case[1]],
+        ids=lambda case: f"{case[0]}-{case[1]}",
+    ),
+)
 def test_whatever_metric_it_optimises_the_starter_checks(entry, backend, tmp_path):
     """Each that steers and that its engine can feed, on either backend; it is not tracked besides."""
     write_starter(tmp_path, str(entry.example), backend)

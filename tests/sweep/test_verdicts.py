@@ -19,8 +19,6 @@ from hpometrics.sweep.loader import read_document
 from hpometrics.sweep.report.writing import write_report
 from hpometrics.sweep.verdicts import kept_verdict
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
 SIDES = Side(1, 2, 0.8, Span(0.8, 0.7, 0.9)), Side(0, 1, 0.7, Span(0.7, 0.6, 0.8))
 VERDICT = Verdict("roc_auc", *SIDES, Span(0.1, -0.1, 0.3), drawn="rows")
