@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from forked import hpometrics
+from forked import hpometrics, program
+from matrix import EXHAUSTIVE
 
 from examples import recommender
 
@@ -27,6 +28,9 @@ PRINTS_ON_RAY = {
     "ray_own_tuner.py": r"f1\(average=macro\) (0\.\d+)",
     "ray_tuner.py": r"maximize f1\(average=macro\): (0\.\d+)",
 }
+FEWER = {"with_transformers.py": (1,), "ray_tuner.py": (2, 2)}
+"""Trials and epochs of `main` with which the short suite runs what takes many seconds as it is."""
+
 A_WORKING_SEARCH = 0.85  # what each of them passes by far; a broken one stays near 0.5 or 0.1
 ENGINES = {
     "breast_cancer.py", "diabetes.py", "digit_halves.py", "digit_traits.py", "digits.py", "forecast.py",
@@ -45,19 +49,50 @@ def assert_optimum(ran, pattern):
     assert printed and float(printed[1]) > A_WORKING_SEARCH, ran.stdout
 
 
-@pytest.mark.parametrize("name", PRINTS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=EXHAUSTIVE if n in FEWER else ()) for n in PRINTS])
 def test_an_example_runs(name, python, tmp_path, monkeypatch):
     """It finds an optimum."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert_optimum(python(EXAMPLES / name, tmp_path), PRINTS[name])
 
 
+@EXHAUSTIVE
 @pytest.mark.ray
 @pytest.mark.parametrize("name", PRINTS_ON_RAY)
 def test_an_example_on_ray_runs(name, python, ray_cluster, tmp_path, monkeypatch):
     """The same, on the cluster of the tests unless it wants one of its own."""
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
     assert_optimum(python(EXAMPLES / name, tmp_path), PRINTS_ON_RAY[name])
+
+
+OF_FEWER = """
+import runpy, sys
+sys.argv[0], sys.path[0] = {file!r}, {folder!r}  # Ray's workers look for its modules there too
+runpy.run_path({file!r})["main"](*{numbers})
+"""
+
+
+def of_fewer(name, folder):
+    """What an example prints of fewer trials and epochs."""
+    script = folder / "fewer.py"
+    text = OF_FEWER.format(file=str(EXAMPLES / name), folder=str(EXAMPLES), numbers=FEWER[name])
+    script.write_text(text, encoding="utf8")
+    return program(script, folder=folder).result()
+
+
+def test_a_long_example_runs_with_fewer_trials(tmp_path, monkeypatch):
+    """It finds an optimum at once."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    name = "with_transformers.py"
+    assert_optimum(of_fewer(name, tmp_path), PRINTS[name])
+
+
+@pytest.mark.ray
+def test_an_example_on_ray_runs_with_fewer_trials(ray_cluster, tmp_path, monkeypatch):
+    """The same, on the cluster of the tests; a reporter in a trainable is in `test_ray_objective`."""
+    monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
+    name = "ray_tuner.py"
+    assert_optimum(of_fewer(name, tmp_path), PRINTS_ON_RAY[name])
 
 
 def test_no_example_is_forgotten():
@@ -94,6 +129,7 @@ def test_the_documents_run_on_real_digits(name, generator, tmp_path):
     assert "Stages: 8 of 12 stages carried out (data_source 1/3, preparator 1/3" in printed
 
 
+@EXHAUSTIVE
 def test_a_grid_of_texts_shares_its_stages(tmp_path):
     """Texts are read once, vectorised twice, six classifiers trained; the votes cost no training."""
     printed = evaluated("TextEvaluation", 8, tmp_path)
