@@ -78,10 +78,11 @@ def imports_of(module: str) -> tuple[str, ...]:
             base = ".".join([*front, *([node.module] if node.module else [])])
             found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
         else:
-            waiting.extend(ast.iter_child_nodes(node))
+            waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
     return tuple(found)
 
 
+@cache
 def own_imports(module: str) -> set[str]:
     """The modules of this package that a module imports."""
     names = (

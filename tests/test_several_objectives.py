@@ -7,6 +7,7 @@ from typing import Any
 
 import optuna
 import pytest
+from matrix import EXHAUSTIVE
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
@@ -107,6 +108,7 @@ def test_a_list_has_the_front_of_the_study():
     assert listed.front(records) == objective.front(study)
 
 
+@EXHAUSTIVE  # a shipped sweep for a front finds the same on Ray in `test_backend_swap`
 @pytest.mark.ray
 def test_ray_has_the_front_of_the_list(ray_cluster, tmp_path):
     """The same params through Tune."""
