@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
 import sys
 
@@ -145,14 +144,6 @@ def test_no_complete_trial_is_exit_code_3(sweep, folder):
     )
     assert result.stdout.startswith("# engine params evaluated: 4  (failed 4)")
     assert not (folder / "runs" / "sweep" / "best.yaml").exists()
-
-
-@pytest.fixture
-def ctrl_c():
-    """Heed Ctrl-C, which a test run started in the background may have been told to ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("ctrl_c")
