@@ -47,7 +47,8 @@ def check_best(asked: Mapping[str, Any], home: Path) -> None:
     best = yaml.safe_load((home / "best.yaml").read_text(encoding="utf8"))
     engine = asked["engine"] if isinstance(asked["engine"], dict) else {}
     varied = set(best["params"]) - engine.get("params", {}).keys()
-    wanted = {name for name, dimension in asked["space"].items() if "when" not in dimension}
+    drawn = {name: dimension for name, dimension in asked["space"].items() if isinstance(dimension, dict)}
+    wanted = {name for name, dimension in drawn.items() if "when" not in dimension}
     assert wanted <= varied <= asked["space"].keys()
     output = output_of(asked["engine"])
     assert best["output"] == str(output)
