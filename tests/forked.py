@@ -22,6 +22,7 @@ LONG = 300.0
 """Seconds after which a process that should have ended has hung."""
 
 _LOADED = [
+    "torch._dynamo",  # which the first optimizer of a process loads
     "hpometrics.cli",
     "hpometrics.sweep.worker",
     "hpometrics.sweep.studies",
