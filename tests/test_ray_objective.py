@@ -480,6 +480,7 @@ def test_the_domains_of_ray_mean_the_same():
     assert domains["k"] == 3
 
 
+@pytest.mark.ray
 def test_ray_is_told_to_leave_the_directory_alone(ray_cluster):
     """Relative paths in train mean what they mean elsewhere, and nothing is sent to anybody."""
     assert os.environ["RAY_CHDIR_TO_TRIAL_DIR"] == "0"
