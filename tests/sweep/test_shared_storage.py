@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -38,10 +40,17 @@ def proxy(tmp_path):
 
 
 def serve(url: str, port: int) -> None:
-    """Be the proxy of a storage."""
+    """Be the proxy of a storage that locks the row of a trial, as SQLite does not: one worker claims it."""
     from optuna.storages import RDBStorage, run_grpc_proxy_server
 
-    run_grpc_proxy_server(RDBStorage(url), port=port)
+    row = threading.Lock()
+
+    class Locking(RDBStorage):
+        def set_trial_state_values(self, *arguments: Any, **settings: Any) -> bool:
+            with row:
+                return super().set_trial_state_values(*arguments, **settings)
+
+    run_grpc_proxy_server(Locking(url), port=port)
 
 
 def in_environment(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
