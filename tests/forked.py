@@ -32,6 +32,8 @@ _LOADED = [
     "alembic.migration",
     "alembic.script",
     "sqlalchemy.dialects.sqlite",
+    "sklearn.datasets",
+    "sklearn.model_selection",
     "pandas",  # Ray loads these three; Ray itself would draw the same random ids in every fork
     "pyarrow.fs",
     "tensorboardX",

@@ -23,7 +23,10 @@ from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
-LOADED = ["torch._dynamo", "hpometrics.run.trial", "pandas", "pyarrow.fs", "tensorboardX"]
+LOADED = [
+    *("torch._dynamo", "hpometrics.run.trial"),
+    *("pandas", "pyarrow.fs", "tensorboardX", "pydantic", "requests", "jsonschema"),
+]
 """Modules that a worker loads for its first trial, but for Ray itself.
 
 Forks of a process that has loaded Ray all draw the same random ids; a worker that reuses an id crashes.
@@ -72,6 +75,8 @@ def start_cluster(launcher: Path) -> None:
 def _fork_workers(server: socket.socket) -> None:
     """Fork a worker for each request until the process that has started this one closes its pipe."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for name in LOADED:
+        import_module(name)
     while True:
         ready, _, _ = select.select([server, sys.stdin], [], [])
         if sys.stdin in ready:
@@ -82,8 +87,6 @@ def _fork_workers(server: socket.socket) -> None:
         folder, environment, arguments = json.loads(message)
         os.environ.clear()
         os.environ.update(environment)  # Ray reads its settings from there when it is loaded
-        for name in LOADED:
-            import_module(name)
         if os.fork() == 0:
             server.close()
             _work(folder, arguments, descriptors)
