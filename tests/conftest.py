@@ -76,8 +76,10 @@ def _keep_those_about(
     chosen: tuple[MetricEntry, ...], config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Deselect the tests that do not concern a metric."""
-    others = [item for item in items if not one_metric.is_about(item, chosen)]
-    items[:] = [item for item in items if one_metric.is_about(item, chosen)]
+    kept, others = [], []
+    for item in items:
+        (kept if one_metric.is_about(item, chosen) else others).append(item)
+    items[:] = kept
     config.hook.pytest_deselected(items=others)
 
 

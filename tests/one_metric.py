@@ -31,8 +31,17 @@ def entries_named(name: str) -> tuple[MetricEntry, ...]:
     Raises:
         UnknownMetricError, MetricNameError: see `find_metric`.
     """
-    named = tuple(entry for entry in all_entries() if name in (entry.name, *(entry.aliases or {})))
-    return named or find_metric(name).entries
+    return _called().get(name) or find_metric(name).entries
+
+
+@cache
+def _called() -> Mapping[str, tuple[MetricEntry, ...]]:
+    """Return the entries of every name and alias."""
+    called: dict[str, tuple[MetricEntry, ...]] = {}
+    for entry in all_entries():
+        for name in (entry.name, *(entry.aliases or {})):
+            called[name] = (*called.get(name, ()), entry)
+    return called
 
 
 def files_about(chosen: Collection[MetricEntry]) -> list[Path]:
