@@ -7,12 +7,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import matrix
 import one_metric
 import pytest
 from forked import program
 from hypothesis import HealthCheck, settings
+from loaded_python import loaded_python, start_cluster
 from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import HpometricsError
@@ -47,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
     matrix.choose(chosen)
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = list(map(str, one_metric.files_about(chosen)))
+
+
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    """Fork the workers from one process that has loaded what all of them need."""
+    for spec in specs:
+        spec.python = str(loaded_python())
 
 
 def pytest_unconfigure() -> None:
@@ -107,21 +115,17 @@ def restore_interrupt() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def ray_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def ray_launcher() -> Path:
     """The script that starts the workers of a Ray cluster, as forks of a process that has loaded torch."""
-    from ray_workers import forked_workers
-
-    with forked_workers(tmp_path_factory.mktemp("ray")) as launcher:
-        yield launcher
+    return loaded_python()
 
 
 @pytest.fixture(scope="session")
-def ray_started(ray_launcher: Path) -> Iterator[None]:
+def ray_started() -> Iterator[None]:
     """A Ray cluster of two CPUs."""
     import ray
-    from ray_workers import start_cluster
 
-    start_cluster(ray_launcher)
+    start_cluster()
     yield
     ray.shutdown()
 

@@ -18,28 +18,13 @@ from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 
+from loaded_python import LOADED, loaded_python
+
 LONG = 300.0
 """Seconds after which a process that should have ended has hung."""
 
-_LOADED = [
-    "torch._dynamo",  # which the first optimizer of a process loads
-    "hpometrics.cli",
-    "hpometrics.sweep.worker",
-    "hpometrics.sweep.studies",
-    "optuna.storages._rdb.storage",
-    "optuna.storages._rdb.models",
-    "alembic.command",
-    "alembic.migration",
-    "alembic.script",
-    "sqlalchemy.dialects.sqlite",
-    "sklearn.datasets",
-    "sklearn.model_selection",
-    "pandas",  # Ray loads these three; Ray itself would draw the same random ids in every fork
-    "pyarrow.fs",
-    "tensorboardX",
-]
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(_LOADED)
+_FORKS.set_forkserver_preload(LOADED)
 
 
 @cache
@@ -72,6 +57,7 @@ class Forked:
         self._prints = prints or Path(tempfile.mkdtemp(dir=_printed()))
         interpreter = str(python or sys.executable)
         facts = (str(folder), str(self._prints), dict(os.environ), interpreter, call, arguments)
+        multiprocessing.set_executable(str(loaded_python()))
         self._process = _FORKS.Process(target=_called, args=facts)
         self._process.start()
         self.pid = self._process.pid or 0

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import ray
 import torch
+from loaded_python import start_cluster
 from ray import PlacementGroupID
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
-from ray_workers import start_cluster
 
 from hpometrics import RayObjective
 from hpometrics.exceptions import NoFiniteValueError, RunError
@@ -29,7 +29,7 @@ PBT = {"pbt": {"mutate": ["lr"], "perturbation_interval": 2}}
 
 
 @pytest.fixture(autouse=True)
-def freed(ray_cluster, ray_launcher):
+def freed(ray_cluster):
     """All of the cluster: Ray now and then keeps what a population waited for, and nothing else fits then.
 
     A trial that wants both CPUs would wait for good for the one that is kept; the next cluster has both.
@@ -42,7 +42,7 @@ def freed(ray_cluster, ray_launcher):
     while ray.available_resources().get("CPU") != 2:
         if time.monotonic() > patience:
             ray.shutdown()
-            start_cluster(ray_launcher)
+            start_cluster()
             break
         time.sleep(0.1)
 

@@ -1,0 +1,170 @@
+"""A Python that has loaded what the tests need: its processes are forks of one that is started once.
+
+To load torch and what is around it takes a process longer than most tests. `loaded_python` is the path of a
+script that takes the place of `sys.executable` where workers of tests, of Ray and of multiprocessing start.
+The script hands its command, environment and files on to the process that this file is as a program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import random
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import types
+import warnings
+from argparse import ArgumentParser
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from importlib import import_module
+from pathlib import Path
+from unittest import mock
+
+LOADED = [
+    *("torch._dynamo", "hpometrics.cli", "hpometrics.run.trial"),
+    *("hpometrics.sweep.worker", "hpometrics.sweep.studies"),
+    *("optuna.storages._rdb.storage", "optuna.storages._rdb.models", "sqlalchemy.dialects.sqlite"),
+    *("alembic.command", "alembic.migration", "alembic.script"),
+    *("sklearn.datasets", "sklearn.model_selection"),
+    *("pandas", "pyarrow.fs", "tensorboardX", "pydantic", "requests", "jsonschema"),
+]
+"""Modules that tests and their processes load, but for Ray, of which all forks would draw the same ids."""
+
+LAUNCHER = """#!{python} -IS
+import json, os, socket, sys
+on_ray = any(argument.endswith("default_worker.py") for argument in sys.argv)
+if not on_ray and "-c" not in sys.argv:
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+numbers = [0, 1, 2]
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+    if not on_ray:
+        numbers += [number for number in range(3, 256) if os.path.exists(f"/dev/fd/{{number}}")]
+        numbers.remove(server.fileno())
+    server.connect({address!r})
+    process = [os.getcwd(), dict(os.environ), sys.argv[1:], numbers]
+    socket.send_fds(server, [json.dumps(process).encode()], numbers)
+    if not on_ray:
+        for number in numbers:
+            os.close(number)
+        server.recv(1)
+"""
+"""Without a command it waits for the end of the fork; Ray knows its workers by what they say themselves."""
+
+MESSAGE = 2**17
+"""Bytes that a command and its environment have at most."""
+ADDRESS = "LOADED_PYTHON"
+"""The variable that tells the processes of this one where the script is."""
+
+
+def loaded_python() -> Path:
+    """Return the script, and start the process that it asks, unless that has been done."""
+    if ADDRESS not in os.environ:
+        os.environ[ADDRESS] = str(_start())
+    return Path(os.environ[ADDRESS])
+
+
+def start_cluster() -> None:
+    """Start Ray with two CPUs, and its workers by the script."""
+    from hpometrics.search.ray_backend import start_ray
+
+    with mock.patch.object(sys, "executable", str(loaded_python())):
+        start_ray(num_cpus=2, object_store_memory=80 * 2**20)
+
+
+def _start() -> Path:
+    """Start the process, which ends with this one."""
+    folder = tempfile.TemporaryDirectory(prefix="loaded-")
+    address, launcher = str(Path(folder.name) / "socket"), Path(folder.name) / "python"
+    launcher.write_text(LAUNCHER.format(python=sys.executable, address=address), encoding="utf8")
+    launcher.chmod(0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(address)
+        server.listen(64)
+        number = server.fileno()
+        command = [sys.executable, __file__, str(number)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
+
+    def end() -> None:
+        process.communicate()
+        folder.cleanup()
+
+    atexit.register(end)
+    return launcher
+
+
+def _fork(server: socket.socket) -> None:
+    """Fork for each request until the process that has started this one closes its pipe."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with warnings.catch_warnings(action="error"):
+        for name in LOADED:
+            import_module(name)
+    gc.freeze()
+    while True:
+        ready, _, _ = select.select([server, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return
+        connection, _ = server.accept()
+        message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 256)
+        folder, environment, arguments, numbers = json.loads(message)
+        if os.fork() == 0:
+            server.close()
+            os.chdir(folder)
+            os.environ.clear()
+            os.environ.update(environment)
+            _place(descriptors, numbers)
+            _work(arguments)
+        connection.close()  # which the fork keeps open for as long as it lives
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _place(descriptors: list[int], numbers: list[int]) -> None:
+    """Give files the numbers that they had in the process that has sent them."""
+    apart = [fcntl(descriptor, F_DUPFD_CLOEXEC, 256) for descriptor in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(apart, numbers, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)
+
+
+def _work(arguments: list[str]) -> None:
+    """Be the process that was asked for: a command, or a worker of Ray."""
+    os.setpgid(0, 0)  # Ray kills the group of a worker
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    random.seed()
+    tempfile.tempdir = None  # which the environment names
+    if "-c" in arguments:
+        at = arguments.index("-c")
+        sys.argv = arguments[at : at + 1] + arguments[at + 2 :]
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(arguments[at + 1], "<string>", "exec"), vars(main))
+    else:
+        _work_for_ray(arguments)
+    sys.exit()
+
+
+def _work_for_ray(arguments: list[str]) -> None:
+    """Be a worker, by Ray's own program or by that for a runtime environment."""
+    parser = ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--serialized-runtime-env-context", type=json.loads, default={})
+    parser.add_argument("--language")
+    runtime, sys.argv = parser.parse_known_args(arguments)
+    os.environ.update(runtime.serialized_runtime_env_context.get("env_vars", {}))
+    program = next(argument for argument in arguments if argument.endswith("default_worker.py"))
+    sys.argv = sys.argv[sys.argv.index(program) :]
+    runpy.run_path(program, run_name="__main__")
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as listening:
+        _fork(listening)
