@@ -105,6 +105,7 @@ def _fork(server: socket.socket) -> None:
     with warnings.catch_warnings(action="error"):
         for name in LOADED:
             import_module(name)
+        _read_revisions_once()
     gc.freeze()
     while True:
         ready, _, _ = select.select([server, sys.stdin], [], [])
@@ -123,6 +124,25 @@ def _fork(server: socket.socket) -> None:
         connection.close()  # which the fork keeps open for as long as it lives
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _read_revisions_once() -> None:
+    """Keep the revisions of Optuna's tables, all of which a new storage reads, defining every table anew."""
+    from alembic.util import pyfiles
+    from optuna.storages import RDBStorage
+
+    revisions: dict[str, types.ModuleType] = {}
+    read = pyfiles.load_module_py
+
+    def read_once(name: str, path: str | os.PathLike[str]) -> types.ModuleType:
+        if Path(path).parent.name != "versions":
+            return read(name, path)
+        if name not in revisions:
+            revisions[name] = read(name, path)
+        return revisions[name]
+
+    pyfiles.load_module_py = read_once
+    RDBStorage("sqlite://").engine.dispose()
 
 
 def _place(descriptors: list[int], numbers: list[int]) -> None:
