@@ -20,6 +20,7 @@ from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import HpometricsError
 from hpometrics.metrics.entry import MetricEntry
+from hpometrics.metrics.store import all_entries
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
@@ -29,6 +30,9 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31:  # where a file i
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # how long an example takes is the machine's matter
+
+LAWS = pytest.StashKey[list[str]]()
+"""What there is to say of the laws, by a worker."""
 
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 """What Ctrl-C does in this process before any test runs."""
@@ -56,6 +60,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args = list(map(str, one_metric.files_about(chosen)))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Iterator[Any]:
+    """Look for examples only in files that have some."""
+    collectors = yield
+    if b">>>" in file_path.read_bytes():
+        return collectors
+    return [one for one in collectors if type(one) is pytest.Module]
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(specs: list[Any]) -> None:
     """Fork the workers from one process that has loaded what all of them need."""
     for spec in specs:
@@ -173,17 +187,34 @@ def suggested_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say how many metrics there are, and which are exempt from which law."""
-    from hpometrics.metrics.registry import all_entries
+    terminalreporter.section("laws of the metrics")
+    for line in config.stash.get(LAWS, None) or _laws():
+        terminalreporter.line(line)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Have a worker, which has loaded the laws, say what is to be told of them."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["laws"] = _laws()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take that from a worker."""
+    if lines := getattr(node, "workeroutput", {}).get("laws"):
+        node.config.stash[LAWS] = lines
+
+
+def _laws() -> list[str]:
+    """What there is to say of the laws."""
     from hpometrics.testing.exemptions import EXEMPT, NO_DIRECTION
 
     entries = all_entries()
     directed = sum(entry.objective is not None for entry in entries)
-    terminalreporter.section("laws of the metrics")
-    terminalreporter.line(
+    return [
         f"{len(entries)} metrics, {directed} with a direction; without one, each with its reason: "
-        f"{len(NO_DIRECTION)} names"
-    )
-    for law, exempt in EXEMPT.items():
-        terminalreporter.line(f"{law}: {len(exempt)} exempt by nature: {', '.join(exempt)}")
+        f"{len(NO_DIRECTION)} names",
+        *(f"{law}: {len(exempt)} exempt by nature: {', '.join(exempt)}" for law, exempt in EXEMPT.items()),
+    ]

@@ -41,7 +41,7 @@ SETTINGS = {
 stages of which two trials try both kinds and each is soon carried out.
 """
 
-SHORT = ("engine_params", "small_digits", "multitask")
+SHORT = ("engine_params", "small_digits")
 """Stages, a front drawn in order, tasks with loggers and kept statistics: what can go wrong on the way.
 
 The others differ by their outputs, which a worker has as an object; both of them run in the whole suite.

@@ -10,7 +10,7 @@ import pytest
 import sklearn.metrics as sk
 import torch
 import torchmetrics.classification as tm
-from matrix import covering, traits
+from matrix import covering
 from torch import Tensor
 
 from hpometrics import MetricCollection
@@ -18,6 +18,7 @@ from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.features import PROBABILITIES, Binary, Set
 from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.store import observed_of
 from hpometrics.objective import MINIMIZE
 from hpometrics.testing import (
     all_subjects,
@@ -232,8 +233,9 @@ SUBJECTS = [
 
 
 def kinds_of(subject) -> list:
-    """What a use of a metric stands for."""
-    return traits(subject.entry)
+    """What a use of a metric stands for: the statistics that hold its state, and what it reads."""
+    seen = observed_of(subject.entry)
+    return [("statistics", seen and seen.statistics), subject.entry.inputs]
 
 
 @pytest.mark.parametrize("subject", covering(SUBJECTS, kinds_of, ids=str))

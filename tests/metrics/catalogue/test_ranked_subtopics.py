@@ -93,7 +93,7 @@ DISCOUNTS: dict[str, Callable[[int], float]] = {
     ("alpha", "name", "k", "kind"),
     covering(
         product([0.25, 0.5], DISCOUNTS, [None, 1, 4, 12], ["random", "ties", "masked", "short"]),
-        lambda case: pairs(*case),
+        lambda case: [pair for pair in pairs(*case) if pair[0][0] != 0],
         ids=str,
     ),
 )
