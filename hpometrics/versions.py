@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 
@@ -11,6 +12,12 @@ _PACKAGES = ("hpometrics", "torch", "torchmetrics", "optuna", "ray", "numpy", "s
 
 def installed_versions() -> dict[str, str]:
     """Give the versions of Python and of the packages that values depend on; nothing is imported."""
+    return dict(_installed())
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Read them once: each is a file of headers."""
     found = {"python": python_version()}
     for package in _PACKAGES:
         try:

@@ -32,7 +32,9 @@ LOADED = [
     *("hpometrics.sweep.worker", "hpometrics.sweep.studies"),
     *("optuna.storages._rdb.storage", "optuna.storages._rdb.models", "sqlalchemy.dialects.sqlite"),
     *("alembic.command", "alembic.migration", "alembic.script"),
-    *("sklearn.datasets", "sklearn.model_selection"),
+    *("sklearn.compose", "sklearn.datasets", "sklearn.ensemble", "sklearn.model_selection"),
+    *("lightning.pytorch", "ignite.handlers", "ignite.metrics", "accelerate", "transformers.trainer"),
+    *("ir_measures", "ranx"),
     *("pandas", "pyarrow.fs", "tensorboardX", "pydantic", "requests", "jsonschema"),
 ]
 """Modules that tests and their processes load, but for Ray, of which all forks would draw the same ids."""
@@ -103,10 +105,12 @@ def _fork(server: socket.socket) -> None:
     """Fork for each request until the process that has started this one closes its pipe."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with warnings.catch_warnings(action="error"):
+        warnings.filterwarnings("ignore", ".torch.jit.* is deprecated", DeprecationWarning)  # ignite's
         for name in LOADED:
             import_module(name)
         _read_revisions_once()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # what is loaded is not looked at again and again
     while True:
         ready, _, _ = select.select([server, sys.stdin], [], [])
         if sys.stdin in ready:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from heapq import heapify, heappop, heappush
 from itertools import combinations
 from typing import Any
 
@@ -55,23 +56,40 @@ def covering(
     kinds: Callable[[Any], Iterable[Hashable]],
     ids: Callable[[Any], str] | None = None,
 ) -> list[Any]:
-    """Return the cases as parameters, of which the short suite runs those that bring a kind of their own.
+    """Return the cases as parameters, of which the short suite runs a few that have every kind between them.
 
     Args:
-        cases: the values of each parametrized test, in order; of a tuple one value a parameter.
-        kinds: what a case stands for. A case that has a kind which no case before it had is in the short
-            suite; all the others are marked exhaustive. For a pairwise choice see `pairs`.
+        cases: the values of each parametrized test; of a tuple one value a parameter.
+        kinds: what a case stands for. The short suite has the case with the most kinds, then the one with the
+            most of those that are left, the first of several, until none is; all others are marked
+            exhaustive. For a pairwise choice see `pairs`.
         ids: the id of a case, where pytest's own would not do.
     """
-    seen: set[Hashable] = set()
+    cases = list(cases)
+    chosen = _cover([set(kinds(case)) for case in cases])
     parameters = []
-    for case in cases:
-        new = set(kinds(case)) - seen
-        seen |= new
+    for number, case in enumerate(cases):
         values = case if isinstance(case, tuple) else (case,)
         name = None if ids is None else ids(case)
-        parameters.append(pytest.param(*values, id=name, marks=() if new else EXHAUSTIVE))
+        parameters.append(pytest.param(*values, id=name, marks=() if number in chosen else EXHAUSTIVE))
     return parameters
+
+
+def _cover(sets: list[set[Hashable]]) -> set[int]:
+    """Choose sets by their numbers, the one with most that is new each time, until nothing is left."""
+    seen: set[Hashable] = set()
+    chosen = set()
+    left = [(-len(kinds), number) for number, kinds in enumerate(sets)]
+    heapify(left)
+    while left:
+        promised, number = heappop(left)
+        new = len(sets[number] - seen)
+        if new == -promised and new:
+            seen |= sets[number]
+            chosen.add(number)
+        elif new:
+            heappush(left, (-new, number))
+    return chosen
 
 
 def pairs(*facets: Hashable) -> list[Hashable]:

@@ -90,6 +90,12 @@ def ended(*arguments: str) -> tuple[int, str]:
     return ran.returncode, ran.stderr
 
 
+def called(*arguments: str) -> tuple[int, str]:
+    """Call the command in this process: exit code and stderr."""
+    result = CliRunner().invoke(main, arguments)
+    return result.exit_code, result.stderr
+
+
 def points(home: str) -> list[object]:
     """What the trials of a run directory came to."""
     return [
@@ -142,10 +148,10 @@ def test_a_worker_that_sees_the_storage_alone_takes_part(folder, url):
 def test_a_worker_at_a_url_writes_only_where_nobody_else_may(folder, proxy):
     """What its directory says is what it would run."""
     (folder / "sweep.yaml").write_text(shared(proxy))
-    assert ended("run", "sweep.yaml")[0] == 0
+    assert called("run", "sweep.yaml")[0] == 0
     (folder / "elsewhere").mkdir(mode=0o700)
     (folder / "elsewhere").chmod(0o770)
-    code, err = ended("worker", proxy, "--dir", "elsewhere")
+    code, err = called("worker", proxy, "--dir", "elsewhere")
     assert code == 2
     assert "elsewhere: other users may write in it (mode 0770)" in err
 
@@ -209,15 +215,15 @@ def test_another_sweep_of_the_name_is_refused(folder, url):
     """A second directory on the same study must be of the same sweep, and nobody starts over under others."""
     text = shared(url)
     (folder / "sweep.yaml").write_text(text)
-    assert ended("run", "sweep.yaml")[0] == 0
+    assert called("run", "sweep.yaml")[0] == 0
     other = text.replace("runs/sweep", "runs/other")
     (folder / "other.yaml").write_text(other.replace("epochs: 3", "epochs: 2"))
-    code, err = ended("run", "other.yaml")
+    code, err = called("run", "other.yaml")
     assert code == 2 and "its trials were made by another sweep:\n  budget.epochs: 3 -> 2" in err
-    code, err = ended("run", "sweep.yaml", "--fresh")
+    code, err = called("run", "sweep.yaml", "--fresh")
     assert code == 2 and "at which others may work; give the sweep another name" in err
     (folder / "other.yaml").write_text(other)
-    code, err = ended("run", "other.yaml")
+    code, err = called("run", "other.yaml")
     assert code == 0, err
     assert points("runs/other") == points("runs/sweep")
 
