@@ -33,8 +33,14 @@ LOADED = [
     *("optuna.storages._rdb.storage", "optuna.storages._rdb.models", "sqlalchemy.dialects.sqlite"),
     *("alembic.command", "alembic.migration", "alembic.script"),
     *("sklearn.compose", "sklearn.datasets", "sklearn.ensemble", "sklearn.model_selection"),
-    *("lightning.pytorch", "ignite.handlers", "ignite.metrics", "accelerate", "transformers.trainer"),
-    *("ir_measures", "ranx"),
+    *(
+        "lightning.pytorch",
+        "ignite.handlers",
+        "ignite.metrics",
+        "accelerate",
+        "transformers.trainer",
+        "ir_measures",
+    ),
     *("pandas", "pyarrow.fs", "tensorboardX", "pydantic", "requests", "jsonschema"),
 ]
 """Modules that tests and their processes load, but for Ray, of which all forks would draw the same ids."""
