@@ -48,7 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect of one metric what concerns it, unless files are given."""
+    """Collect of one metric what concerns it, unless files are given.
+
+    All workers but the first, whose tests begin with those on Ray, leave the cores to Ray when it wants them:
+    its processes wait for each other.
+    """
+    if getattr(config, "workerinput", {}).get("workerid", "gw0") != "gw0":
+        os.nice(10)
     if (name := config.getoption("--metric")) is None:
         return
     try:

@@ -56,7 +56,7 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         numbers += [number for number in range(3, 256) if os.path.exists(f"/dev/fd/{{number}}")]
         numbers.remove(server.fileno())
     server.connect({address!r})
-    process = [os.getcwd(), dict(os.environ), sys.argv[1:], numbers]
+    process = [os.getcwd(), dict(os.environ), os.nice(0), sys.argv[1:], numbers]
     socket.send_fds(server, [json.dumps(process).encode()], numbers)
     if not on_ray:
         for number in numbers:
@@ -123,12 +123,13 @@ def _fork(server: socket.socket) -> None:
             return
         connection, _ = server.accept()
         message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 256)
-        folder, environment, arguments, numbers = json.loads(message)
+        folder, environment, priority, arguments, numbers = json.loads(message)
         if os.fork() == 0:
             server.close()
             os.chdir(folder)
             os.environ.clear()
             os.environ.update(environment)
+            os.nice(priority)
             _place(descriptors, numbers)
             _work(arguments)
         connection.close()  # which the fork keeps open for as long as it lives
