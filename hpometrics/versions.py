@@ -17,7 +17,7 @@ def installed_versions() -> dict[str, str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    """Read them once: each is a file of headers."""
+    """Read the versions once: each takes parsing a file of headers."""
     found = {"python": python_version()}
     for package in _PACKAGES:
         try:

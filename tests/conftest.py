@@ -25,14 +25,14 @@ from hpometrics.metrics.store import all_entries
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
 MEMORY = Path("/dev/shm")
-if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31:  # where a file is on disk at once
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31:  # tests write many small files
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # how long an example takes is the machine's matter
 
 LAWS = pytest.StashKey[list[str]]()
-"""What there is to say of the laws, by a worker."""
+"""The lines on the laws for the summary, which a worker sends."""
 
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 """What Ctrl-C does in this process before any test runs."""
@@ -50,8 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Collect of one metric what concerns it, unless files are given.
 
-    All workers but the first, whose tests begin with those on Ray, leave the cores to Ray when it wants them:
-    its processes wait for each other.
+    The first worker starts with the tests on Ray. The other workers run at a lower priority: Ray's processes
+    wait for each other, and each wait would cost a time slice of a busy worker.
     """
     if getattr(config, "workerinput", {}).get("workerid", "gw0") != "gw0":
         os.nice(10)
@@ -77,7 +77,7 @@ def pytest_collect_file(file_path: Path) -> Iterator[Any]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(specs: list[Any]) -> None:
-    """Fork the workers from one process that has loaded what all of them need."""
+    """Fork the workers from the loaded process."""
     for spec in specs:
         spec.python = str(loaded_python())
 
@@ -201,20 +201,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have a worker, which has loaded the laws, say what is to be told of them."""
+    """Send the lines on the laws from a worker, which has loaded them, to the controller."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["laws"] = _laws()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take that from a worker."""
+    """Keep the lines that a worker has sent."""
     if lines := getattr(node, "workeroutput", {}).get("laws"):
         node.config.stash[LAWS] = lines
 
 
 def _laws() -> list[str]:
-    """What there is to say of the laws."""
+    """Return the lines on the laws for the summary."""
     from hpometrics.testing.exemptions import EXEMPT, NO_DIRECTION
 
     entries = all_entries()

@@ -18,13 +18,12 @@ from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from loaded_python import LOADED, loaded_python
+from loaded_python import loaded_python
 
 LONG = 300.0
 """Seconds after which a process that should have ended has hung."""
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(LOADED)
 
 
 @cache

@@ -1,8 +1,8 @@
 """A Python that has loaded what the tests need: its processes are forks of one that is started once.
 
-To load torch and what is around it takes a process longer than most tests. `loaded_python` is the path of a
-script that takes the place of `sys.executable` where workers of tests, of Ray and of multiprocessing start.
-The script hands its command, environment and files on to the process that this file is as a program.
+Loading torch and its companions takes longer than most tests. `loaded_python` returns the path of a script
+that takes the place of `sys.executable` where pytest, Ray and multiprocessing start their workers. The script
+passes its command, environment and open files to this file, which runs as a program and forks for each.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import warnings
 from argparse import ArgumentParser
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -43,7 +44,10 @@ LOADED = [
     ),
     *("pandas", "pyarrow.fs", "tensorboardX", "pydantic", "requests", "jsonschema"),
 ]
-"""Modules that tests and their processes load, but for Ray, of which all forks would draw the same ids."""
+"""Modules that tests and their processes use, where they are installed.
+
+Ray is left out: forks of a process that has loaded it all draw the same random ids.
+"""
 
 LAUNCHER = """#!{python} -IS
 import json, os, socket, sys
@@ -63,23 +67,23 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
             os.close(number)
         server.recv(1)
 """
-"""Without a command it waits for the end of the fork; Ray knows its workers by what they say themselves."""
+"""For a command it waits until the fork ends. For Ray it ends at once: Ray's workers register themselves."""
 
 MESSAGE = 2**17
-"""Bytes that a command and its environment have at most."""
+"""The most bytes that a command and its environment may have."""
 ADDRESS = "LOADED_PYTHON"
-"""The variable that tells the processes of this one where the script is."""
+"""The environment variable with the path of the script, which child processes inherit."""
 
 
 def loaded_python() -> Path:
-    """Return the script, and start the process that it asks, unless that has been done."""
+    """Return the path of the script; the first call starts the process that forks."""
     if ADDRESS not in os.environ:
         os.environ[ADDRESS] = str(_start())
     return Path(os.environ[ADDRESS])
 
 
 def start_cluster() -> None:
-    """Start Ray with two CPUs, and its workers by the script."""
+    """Start Ray with two CPUs; its workers are forks of the loaded process."""
     from hpometrics.search.ray_backend import start_ray
 
     with mock.patch.object(sys, "executable", str(loaded_python())):
@@ -87,7 +91,7 @@ def start_cluster() -> None:
 
 
 def _start() -> Path:
-    """Start the process, which ends with this one."""
+    """Start the process that forks, which ends with this one; return the path of the script."""
     folder = tempfile.TemporaryDirectory(prefix="loaded-")
     address, launcher = str(Path(folder.name) / "socket"), Path(folder.name) / "python"
     launcher.write_text(LAUNCHER.format(python=sys.executable, address=address), encoding="utf8")
@@ -113,10 +117,11 @@ def _fork(server: socket.socket) -> None:
     with warnings.catch_warnings(action="error"):
         warnings.filterwarnings("ignore", ".torch.jit.* is deprecated", DeprecationWarning)  # ignite's
         for name in LOADED:
-            import_module(name)
+            if find_spec(name.partition(".")[0]):
+                import_module(name)
         _read_revisions_once()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)  # what is loaded is not looked at again and again
+    gc.set_threshold(50_000, 20, 50)  # with this many objects, collecting more often takes 3 % of the tests
     while True:
         ready, _, _ = select.select([server, sys.stdin], [], [])
         if sys.stdin in ready:
@@ -138,7 +143,7 @@ def _fork(server: socket.socket) -> None:
 
 
 def _read_revisions_once() -> None:
-    """Keep the revisions of Optuna's tables, all of which a new storage reads, defining every table anew."""
+    """Cache Optuna's table revisions: each new storage has alembic load all of them, 0.1 s in all."""
     from alembic.util import pyfiles
     from optuna.storages import RDBStorage
 
@@ -157,7 +162,7 @@ def _read_revisions_once() -> None:
 
 
 def _place(descriptors: list[int], numbers: list[int]) -> None:
-    """Give files the numbers that they had in the process that has sent them."""
+    """Give the received files the numbers that they had in the sender."""
     apart = [fcntl(descriptor, F_DUPFD_CLOEXEC, 256) for descriptor in descriptors]
     for descriptor in descriptors:
         os.close(descriptor)
@@ -169,7 +174,7 @@ def _place(descriptors: list[int], numbers: list[int]) -> None:
 
 
 def _work(arguments: list[str]) -> None:
-    """Be the process that was asked for: a command, or a worker of Ray."""
+    """Run the command or the Ray worker, and exit."""
     os.setpgid(0, 0)  # Ray kills the group of a worker
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     random.seed()
@@ -185,7 +190,7 @@ def _work(arguments: list[str]) -> None:
 
 
 def _work_for_ray(arguments: list[str]) -> None:
-    """Be a worker, by Ray's own program or by that for a runtime environment."""
+    """Run Ray's worker program, with the variables of its runtime environment."""
     parser = ArgumentParser(allow_abbrev=False)
     parser.add_argument("--serialized-runtime-env-context", type=json.loads, default={})
     parser.add_argument("--language")

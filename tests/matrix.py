@@ -60,9 +60,9 @@ def covering(
 
     Args:
         cases: the values of each parametrized test; of a tuple one value a parameter.
-        kinds: what a case stands for. The short suite has the case with the most kinds, then the one with the
-            most of those that are left, the first of several, until none is; all others are marked
-            exhaustive. For a pairwise choice see `pairs`.
+        kinds: what a case stands for. The short suite takes the case with the most new kinds, the first of
+            equals, until every kind is in it; all others are marked exhaustive. For a pairwise choice see
+            `pairs`.
         ids: the id of a case, where pytest's own would not do.
     """
     cases = list(cases)
@@ -76,7 +76,7 @@ def covering(
 
 
 def _cover(sets: list[set[Hashable]]) -> set[int]:
-    """Choose sets by their numbers, the one with most that is new each time, until nothing is left."""
+    """Choose sets until they cover all, always the one that adds most; return their indices."""
     seen: set[Hashable] = set()
     chosen = set()
     left = [(-len(kinds), number) for number, kinds in enumerate(sets)]

@@ -42,9 +42,9 @@ stages of which two trials try both kinds and each is soon carried out.
 """
 
 SHORT = ("engine_params", "small_digits")
-"""Stages, a front drawn in order, tasks with loggers and kept statistics: what can go wrong on the way.
+"""Stages, and a front drawn in order: what can go wrong on the way.
 
-The others differ by their outputs, which a worker has as an object; both of them run in the whole suite.
+The others differ by their outputs, tasks, loggers and kept statistics; the exhaustive suite runs them.
 """
 
 ONE_AT_A_TIME = ("digit_halves", "engine_params", "small_digits")

@@ -418,8 +418,8 @@ def whole_signals(feature, channels=3, width=48):
 
 
 SIGNALS = [
-    entry for entry in OWN
-    if entry.feature_type in ("image", "audio") and is_here(entry) and not entry.extras
+    entry for entry in QUICK_FIRST
+    if entry.feature_type in ("image", "audio") and not entry.extras
     and entry.name not in ("procrustes", "c_si_snr")
 ]  # fmt: skip
 

@@ -32,7 +32,7 @@ CASES = [
     ("float16", "ndcg@10"),
     ("float64", "ndcg@10"),
 ]
-"""Forms of scores, each with a metric that takes them, which stands for all."""
+"""Forms of scores, each with a metric that takes them. A case is about its form, not about the metric."""
 
 
 def resident(kind: str) -> float:
@@ -76,7 +76,12 @@ def print_growth(form: str, name: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
 @pytest.mark.parametrize(
-    "case", covering(range(len(CASES)), lambda case: [CASES[case][0].rstrip("0123456789")])
+    "case",
+    covering(
+        range(len(CASES)),
+        lambda case: [CASES[case][0].rstrip("0123456789")],
+        ids=lambda case: " of ".join(reversed(CASES[case])),
+    ),
 )
 def test_one_update_of_many_users_takes_little_beyond_its_scores(case, tmp_path):
     """A float32 matrix of these users and items would take 153 MiB; lists and tiles take a tenth of it.
