@@ -2,8 +2,9 @@
 
 `python tests/mutants.py` (or `make mutants`) draws them with a seed from the modules of `AREAS`, by the
 operators of cosmic-ray, puts each into a clone of the repository's last commit and runs the tests there until
-one fails: those nearest to the module first, then the whole short suite. What is found and what survives is
-printed, and added to a file of JSON lines, from which a run that was interrupted goes on.
+one fails: for every mutant those nearest to the module first, then the whole short suite for what they miss.
+What is found and what survives is printed, and added to a file of JSON lines, from which a run that was
+interrupted goes on.
 """
 
 from __future__ import annotations
@@ -169,15 +170,15 @@ def _program(source: str) -> str:
     return ast.dump(tree)
 
 
-def attempt(mutant: Mutant, clone: Path, run: Callable[..., str | None]) -> Outcome:
-    """Put a mutant into the clone, run the tests until one fails, and put the module back."""
+def attempt(mutant: Mutant, clone: Path, run: Callable[[], str | None]) -> Outcome:
+    """Put a mutant into the clone, run tests, and put the module back."""
     path = clone / mutant.module
     source = path.read_text(encoding="utf8")
     mutated = mutant.text(source)
     began = time.monotonic()
     path.write_text(mutated, encoding="utf8")
     try:
-        test = run(*AREAS[mutant.area].tests) or run()
+        test = run()
     finally:
         path.write_text(source, encoding="utf8")
     return Outcome(mutant, _change(source, mutated), test, round(time.monotonic() - began, 1))
@@ -249,15 +250,21 @@ def main() -> None:
             return
         asked.results.parent.mkdir(exist_ok=True)
         known = {one.mutant: one for one in outcomes(asked.results)}
-        if not known and (broken := failing_test(clone)) is not None:
-            sys.exit(f"without any mutant {broken} fails: there is nothing to find")
-        for mutant in drawn:
-            if mutant in known:
-                continue
-            known[mutant] = attempt(mutant, clone, lambda *tests: failing_test(clone, *tests))
-            print(report([known[mutant]]), flush=True)
-            with asked.results.open("a", encoding="utf8") as file:
-                file.write(json.dumps(asdict(known[mutant])) + "\n")
+        suites = [*(area.tests for area in AREAS.values()), ()]
+        for tests in suites if not known else []:
+            if (broken := failing_test(clone, *tests)) is not None:
+                sys.exit(f"without any mutant {broken} fails: there is nothing to find")
+        for nearest in (True, False):
+            for mutant in drawn:
+                if mutant in known:
+                    continue
+                tests = AREAS[mutant.area].tests if nearest else ()
+                outcome = attempt(mutant, clone, lambda tests=tests: failing_test(clone, *tests))
+                print(report([outcome]), flush=True)
+                if outcome.test is not None or not nearest:
+                    known[mutant] = outcome
+                    with asked.results.open("a", encoding="utf8") as file:
+                        file.write(json.dumps(asdict(outcome)) + "\n")
     print(report([known[mutant] for mutant in drawn]))
 
 
