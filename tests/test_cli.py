@@ -237,9 +237,9 @@ def test_a_plan_without_conditions_does_not_count_them(tmp_path):
 
 def test_a_long_list_of_options_is_cut(tmp_path):
     """The plan stays readable, and is there at once."""
-    text = BAD.replace("{flaot: [1, 2]}", f"{{choice: {list(range(20_000))}}}").replace("acu", "auc")
+    text = BAD.replace("{flaot: [1, 2]}", f"{{choice: {list(range(2_000))}}}").replace("acu", "auc")
     (tmp_path / "long.yaml").write_text(text)
-    assert "18, 19 ... 20000 in all\n" in call("check", tmp_path / "long.yaml").stdout
+    assert "18, 19 ... 2000 in all\n" in call("check", tmp_path / "long.yaml").stdout
 
 
 @pytest.mark.parametrize("command", ["run", "schema"])

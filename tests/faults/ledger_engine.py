@@ -92,6 +92,15 @@ def _wait(cost):
         signal.pause()
 
 
+def _hold(cost):
+    """Stay at work until the harm is over, or for a minute."""
+    for _ in range(6000):
+        if not Path(HARM).exists():
+            break
+        time.sleep(0.01)
+    return cost
+
+
 def _clean_up_slowly(cost):
     """Hang, and hang once more on the way out."""
     try:
@@ -138,5 +147,6 @@ HARMS = {
     "file size limit": _limit_files,
     "full record": _fill_record,
     "hang": _wait,
+    "hold": _hold,
     "slow end": _clean_up_slowly,
 }

@@ -34,7 +34,11 @@ def test_four_bare_processes_create_a_study_at_once(tmp_path, card, rounds):
 def test_of_four_runs_of_one_directory_one_works(tmp_path, card):
     """The others are refused by name and leave everything alone."""
     injured = Injured(tmp_path)
+    injured.harm("hold")
     processes: list[Forked] = [injured.start() for _ in range(4)]
+    while sum(process.lives(0.01) for process in processes) > 1:
+        pass
+    injured.heal()
     codes = sorted(process.ended() for process in processes)
     assert codes == [0, 2, 2, 2]
     assert injured.err().count("another run is at work in it; wait for it or stop it") == 3
