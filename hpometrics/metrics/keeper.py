@@ -19,6 +19,8 @@ from .ranks import gathered, world_size
 from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
+_OF_MODULE = (Tensor, torch.nn.Module)
+"""What a module holds apart from plain attributes."""
 
 
 class Keeper(torchmetrics.Metric):
@@ -40,10 +42,20 @@ class Keeper(torchmetrics.Metric):
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
-        if name in own and (value is None or isinstance(value, (bool, int))):
-            own[name] = value  # what is a plain attribute already: a module would look for parameters first
+        if not isinstance(value, _OF_MODULE) and (name in own or self._is_new(name)):
+            own[name] = value  # a plain attribute; a module takes many times as long to find that out
         else:
             super().__setattr__(name, value)
+
+    def _is_new(self, name: str) -> bool:
+        """Whether neither the class nor the module has anything of a name yet."""
+        own = self.__dict__
+        return not (
+            hasattr(type(self), name)
+            or name in own.get("_parameters", ())
+            or name in own.get("_buffers", ())
+            or name in own.get("_modules", ())
+        )
 
     def statistics(self) -> Mapping[str, Statistic]:
         """Name the statistics that `compute` is a function of; parameters and `output` are known by then."""

@@ -233,12 +233,12 @@ def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     called = next((told for one in (plain, word) if (told := also_called(one)) is not None), None)
     if called == "" or (called and called.partition("(")[0] in folded):
         return called and f" Did you mean {called!r}?"
-    readings = (word.lower(), plain, _ENDS.sub("", plain))
+    readings = dict.fromkeys((word.lower(), plain, _ENDS.sub("", plain)))
     near = _NEAR if len(plain) >= _SHORTEST else _NEAR_OF_SHORT
     exact = [one for one in readings if one in folded]
     like = (name for one in readings for name in get_close_matches(one, folded, 1, near))
-    close = exact or (list(like) if likeness else [])
-    return f" Did you mean {folded[close[0]]!r}?" if close else ""
+    close = exact[0] if exact else next(like, None) if likeness else None
+    return f" Did you mean {folded[close]!r}?" if close else ""
 
 
 def _found(meanings: Sequence[tuple[MetricName, MetricEntry]], asked: MetricName) -> FoundMetric:

@@ -1,4 +1,4 @@
-"""What `MetricCollection.reset` costs a member, and what it may not leave behind."""
+"""The attributes of a metric, and what `MetricCollection.reset` costs a member and may not leave behind."""
 
 from __future__ import annotations
 
@@ -9,6 +9,52 @@ from hpometrics import MAXIMIZE, PROBABILITIES, Metric, MetricCollection
 from hpometrics.metrics.catalogue.calibration import BinaryBrier
 from hpometrics.metrics.features import Binary
 from hpometrics.metrics.keeper import Keeper
+from hpometrics.metrics.metric import MeanMetric
+
+
+class Scaled(MeanMetric):
+    """Has an attribute of every kind that a module keeps apart, and a property."""
+
+    name = "scaled"
+    objective = MAXIMIZE
+
+    def __init__(self):
+        super().__init__()
+        self.plain = 1.0
+        self.weight = torch.nn.Parameter(torch.ones(1))
+        self.register_buffer("shift", torch.zeros(1))
+        self.layer = torch.nn.Linear(1, 1)
+        self.factor = 2.0
+
+    @property
+    def factor(self):
+        """Half of what is kept."""
+        return self.kept_factor / 2
+
+    @factor.setter
+    def factor(self, value):
+        self.kept_factor = value * 2
+
+
+def test_attributes_are_those_of_a_module():
+    """However often a name gets another value, and of whichever kind."""
+
+    def held():
+        return set(metric.state_dict()) - {"_extra_state"}
+
+    metric = Scaled()
+    assert (metric.factor, metric.kept_factor) == (2.0, 4.0) and "factor" not in vars(metric)
+    assert held() == {"weight", "shift", "layer.weight", "layer.bias"}
+    with pytest.raises(TypeError, match="cannot assign 'float' as parameter 'weight'"):
+        metric.weight = 1.0
+    with pytest.raises(TypeError, match="cannot assign 'int' as buffer 'shift'"):
+        metric.shift = 1
+    metric.weight = metric.shift = metric.layer = None
+    assert not held()
+    metric.plain = torch.nn.Parameter(torch.ones(1))
+    assert held() == {"plain"} and "plain" not in vars(metric)
+    with pytest.raises(RuntimeError, match="Can't change const `higher_is_better`"):
+        metric.higher_is_better = True
 
 
 def test_a_member_without_a_state_of_its_own_forgets_without_a_reset_of_its_own(monkeypatch):
