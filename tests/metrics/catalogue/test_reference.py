@@ -242,6 +242,17 @@ def test_a_sentinel_is_undefined():
     assert math.isnan(values[1]) and metric.undefined_reason == "the value that was just seen"
 
 
+def test_the_streams_of_a_training_go_on(monkeypatch):
+    """A class that draws random numbers leaves the stream of the CPU as it was, and seeds no device."""
+    seeded = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    metric = get_metric("psnr", "image")
+    before = torch.get_rng_state()
+    metric.update(**drawn(metric, 2))
+    metric.compute()
+    assert torch.equal(torch.get_rng_state(), before) and seeded == []
+
+
 def test_rows_of_another_shape_are_refused():
     """Rows that are kept are of one shape; what was kept before stays."""
     metric = get_metric("ergas", "image")

@@ -250,7 +250,7 @@ def _quiet() -> Iterator[list[warnings.WarningMessage]]:
     """Catch warnings, and draw the same random numbers whenever a class draws any."""
     with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng(devices=[]):
         warnings.simplefilter("always")
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # `torch.manual_seed` would seed a training's devices too
         yield caught
 
 
