@@ -36,6 +36,8 @@ LAWS = pytest.StashKey[list[str]]()
 
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 """What Ctrl-C does in this process before any test runs."""
+SUITES = {"not exhaustive": "short", "exhaustive": "exhaustive"}
+"""The suite that a selection of markers runs."""
 PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
 
@@ -48,13 +50,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect of one metric what concerns it, unless files are given.
+    """Collect what the suite needs, and of one metric what concerns it, unless files are given.
 
     The first worker starts with the tests on Ray. The other workers run at a lower priority: Ray's processes
     wait for each other, and each wait would cost a time slice of a busy worker.
     """
     if getattr(config, "workerinput", {}).get("workerid", "gw0") != "gw0":
         os.nice(10)
+    if config.option.markexpr in SUITES and not any("[" in arg for arg in config.args):
+        matrix.collect(SUITES[config.option.markexpr])
     if (name := config.getoption("--metric")) is None:
         return
     try:
@@ -83,8 +87,9 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Be about all metrics again, in whatever this session was started in."""
+    """Be about all metrics and suites again, in whatever this session was started in."""
     matrix.choose(())
+    matrix.collect(*SUITES.values())
 
 
 @pytest.hookimpl(tryfirst=True)

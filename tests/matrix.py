@@ -22,6 +22,7 @@ SLOW = {"bleu_score", "eed", "modified_panoptic_quality", "ms_ssim", "panoptic_q
 """Classes of torchmetrics that take seconds for what others take tenths of one."""
 
 _chosen: tuple[MetricEntry, ...] = ()
+_suites = {"short", "exhaustive"}
 
 
 def entries() -> tuple[MetricEntry, ...]:
@@ -33,6 +34,12 @@ def choose(chosen: Iterable[MetricEntry]) -> None:
     """Have `entries` return these, or all of the registry again where there are none."""
     global _chosen
     _chosen = tuple(chosen)
+
+
+def collect(*suites: str) -> None:
+    """Have `covering` make the cases of these suites alone: to deselect the others takes time."""
+    _suites.clear()
+    _suites.update(suites)
 
 
 def traits(entry: MetricEntry) -> list[Hashable]:
@@ -69,6 +76,8 @@ def covering(
     chosen = _cover([set(kinds(case)) for case in cases])
     parameters = []
     for number, case in enumerate(cases):
+        if ("short" if number in chosen else "exhaustive") not in _suites:
+            continue
         values = case if isinstance(case, tuple) else (case,)
         name = None if ids is None else ids(case)
         parameters.append(pytest.param(*values, id=name, marks=() if number in chosen else EXHAUSTIVE))

@@ -7,22 +7,40 @@ from pathlib import Path
 
 import matrix
 import pytest
+from forked import Forked
 from matrix import EXHAUSTIVE, covering, failures
 
 ROOT = Path(__file__).parent.parent
 LAWS, PAGE = "tests/metrics/test_laws.py", "tests/guide/test_page.py"
 
 
+CASES = [("f1", "binary"), ("f1", "set"), ("mcc", "binary"), ("mcc", "set")]
+
+
+@pytest.fixture(autouse=True)
+def every_suite(monkeypatch):
+    """Make the cases of both suites, whichever this session has."""
+    monkeypatch.setattr(matrix, "_suites", {"short", "exhaustive"})
+
+
 def test_the_short_suite_has_every_kind():
     """In a few cases, chosen by the most new kinds each time, the first of several; all others are left."""
-    cases = [("f1", "binary"), ("f1", "set"), ("mcc", "binary"), ("mcc", "set")]
-    parameters = covering(cases, lambda case: case, ids="-".join)
-    assert [one.values for one in parameters] == cases
+    parameters = covering(CASES, lambda case: case, ids="-".join)
+    assert [one.values for one in parameters] == CASES
     assert [one.id for one in parameters if not one.marks] == ["f1-binary", "mcc-set"]
     assert [mark.name for mark in parameters[1].marks] == ["exhaustive"]
     kinds = {1: "ab", 2: "abc", 3: "", 4: "cd", 5: "d"}
     few = [one.values[0] for one in covering(kinds, kinds.__getitem__) if not one.marks]
     assert few == [2, 4]
+
+
+def test_a_suite_has_its_own_cases():
+    """What it would deselect is not made; together the two have every case once."""
+    made = []
+    for suite in ("short", "exhaustive"):
+        matrix.collect(suite)
+        made += [one.values for one in covering(CASES, lambda case: case)]
+    assert sorted(made) == CASES and made[:2] == [CASES[0], CASES[3]]
 
 
 def test_pairs_tell_places_apart():
@@ -65,7 +83,7 @@ def selected(name: str, *files: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "use"),
-    [("mcc", "mcc-category"), ("nDCG", "ndcg(gain=exp)-ranking"), ("root_mean_squared_error", "rmse-vector")],
+    [("nDCG", "ndcg(gain=exp)-ranking"), ("root_mean_squared_error", "rmse-vector")],
 )
 def test_one_metric_has_its_laws(name, use):
     """Every use of it with every law and its range, and what goes over all metrics; nothing of another's."""
@@ -77,7 +95,7 @@ def test_one_metric_has_its_laws(name, use):
 
 
 @EXHAUSTIVE
-@pytest.mark.parametrize("name", ["mcc", "ndcg", "fid", "rmse"])
+@pytest.mark.parametrize("name", ["ndcg", "fid"])
 def test_one_metric_has_its_files(name):
     """What is collected without files are those of its oracles, its module and its documentation too."""
     files = {one.partition("::")[0] for one in selected(name)}
@@ -85,6 +103,20 @@ def test_one_metric_has_its_files(name):
     assert any(file.startswith("tests/metrics/catalogue/") for file in files)
     tried = {LAWS, "tests/metrics/test_symmetry.py"} | {file for file in files if "hpometrics" in file}
     assert (tried <= files) != (name == "fid")  # which downloads a trained network
+
+
+def run_one_metric(name: str) -> None:
+    """Do in this process what `make metric` does."""
+    sys.exit(pytest.main(["-n", "0", "-m", "", "-q", "--metric", name]))
+
+
+@EXHAUSTIVE
+@pytest.mark.parametrize("name", ["mcc", "rmse"])
+def test_what_concerns_one_metric_passes(name):
+    """Also where other metrics have been left out."""
+    ran = Forked(ROOT, run_one_metric, name).result()
+    assert ran.returncode == 0, ran.stdout
+    assert " passed" in ran.stdout
 
 
 def test_one_metric_is_one_that_there_is(capsys):
