@@ -52,7 +52,7 @@ def test_the_interval_is_that_of_rows_drawn_by_hand(tmp_path, monkeypatch):
     given = classes(0)
     target, predicted = given["target"].numpy(), given["logits"].argmax(1).numpy()
     random = np.random.default_rng(5)
-    picks = [random.integers(ROWS, size=ROWS) for _ in range(500)]
+    picks = [random.integers(ROWS, size=ROWS) for _ in range(200)]
     by_hand = span_of(0.0, np.array([matthews_corrcoef(target[p], predicted[p]) for p in picks]), 0.9)
     found = span_of(0.0, redrawn(tmp_path, "mcc", given).values(0), 0.9)
     assert (found.low, found.high) == pytest.approx((by_hand.low, by_hand.high), abs=0.015)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
+from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.names import MetricName
@@ -54,7 +55,7 @@ NAME_PIECES = st.sampled_from(
     ]
 )
 NAME_TEXTS = st.lists(NAME_PIECES | st.characters(), max_size=12).map("".join)
-BOUNDED = settings(derandomize=True, max_examples=600)
+EXAMPLES = pytest.mark.parametrize("examples", [200, pytest.param(2000, marks=EXHAUSTIVE)])
 
 
 def sizes(value: Any, depth: int = 0) -> tuple[int, int]:
@@ -101,16 +102,13 @@ def test_each_name_of_the_corpus_prints_as_it_parses(name):
     check_name(name)
 
 
-@BOUNDED
-@given(TEXTS | CHANGED)
-def test_any_text_is_a_sweep_file_or_an_error_of_ours(text):
+@EXAMPLES
+def test_any_text_is_a_sweep_file_or_an_error_of_ours(examples):
     """Pieces of YAML in any order, and files of the corpus with a part replaced."""
-    check_file(text)
+    settings(derandomize=True, max_examples=examples)(given(TEXTS | CHANGED)(check_file))()
 
 
-@BOUNDED
-@given(NAME_TEXTS)
-@example("ndcg@" + "9" * 200)
-def test_any_text_is_a_name_or_an_error_of_ours(text):
+@EXAMPLES
+def test_any_text_is_a_name_or_an_error_of_ours(examples):
     """Pieces of names in any order."""
-    check_name(text)
+    settings(derandomize=True, max_examples=examples)(given(NAME_TEXTS)(check_name))()
