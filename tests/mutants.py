@@ -2,8 +2,8 @@
 
 `python tests/mutants.py` (or `make mutants`) draws them with a seed from the modules of `AREAS`, by the
 operators of cosmic-ray, puts each into a clone of the repository's last commit and runs the tests there until
-one fails: for every mutant those nearest to the module first, then the whole short suite for what they miss.
-What is found and what survives is printed, and added to a file of JSON lines, from which a run that was
+one fails: for every mutant those in and nearest to the module first, then the whole short suite for what they
+miss. What is found and what survives is printed, and added to a file of JSON lines, from which a run that was
 interrupted goes on.
 """
 
@@ -258,7 +258,7 @@ def main() -> None:
             for mutant in drawn:
                 if mutant in known:
                     continue
-                tests = AREAS[mutant.area].tests if nearest else ()
+                tests = (mutant.module, *AREAS[mutant.area].tests) if nearest else ()
                 outcome = attempt(mutant, clone, lambda tests=tests: failing_test(clone, *tests))
                 print(report([outcome]), flush=True)
                 if outcome.test is not None or not nearest:

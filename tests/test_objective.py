@@ -53,6 +53,21 @@ def test_the_direction_counts():
     assert not MINIMIZE.better(0.2, 0.2) and not MAXIMIZE.better(0.2, 0.2)
 
 
+@pytest.mark.parametrize("tol", [-0.5, -1e-9, NAN])
+def test_a_tolerance_is_a_number_from_0(tol):
+    """Below it every value would beat itself."""
+    with pytest.raises(ObjectiveError, match=f"a number from 0, got {tol}"):
+        MAXIMIZE.better(0.3, 0.2, tol)
+
+
+@BOTH
+def test_how_much_worse_a_value_is(objective):
+    """By its direction; a better one is worse by less than 0."""
+    sign = 1 if objective is MINIMIZE else -1
+    assert objective.worse_by(0.75, 0.5) == 0.25 * sign
+    assert objective.worse_by(0.5, 0.75) == -0.25 * sign
+
+
 @pytest.mark.parametrize(("gain", "wins"), [(0.5, False), (0.25, False), (0.75, True)])
 def test_a_gain_must_exceed_the_tolerance(gain, wins):
     """With tol=0.5 a gain of exactly 0.5 is none, in either direction."""

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import sqlite3
 
 import pytest
 
 from hpometrics import ListObjective, Reported
 from hpometrics.exceptions import DiskError
-from hpometrics.search.atomic import atomic_write
+from hpometrics.search.atomic import atomic_write, check_room
 from hpometrics.search.epoch_log import EpochLog, read_trial
 from hpometrics.search.optuna_backend import storing
 from hpometrics.search.record import EpochRecord, TrialState
@@ -35,6 +36,19 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, full):
     with pytest.raises(DiskError, match=f"best.yaml: {TOLD}"), atomic_write(path) as file:
         file.write(b"new")
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("best.yaml", "old")]
+
+
+def test_a_disk_with_no_room_for_a_file_is_noticed_before_a_trial(tmp_path):
+    """Though it takes a few bytes; nothing is left there."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**15, hard))
+    try:
+        with pytest.raises(DiskError, match=r"\.room: cannot be written: File too large"):
+            check_room(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    check_room(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_epoch_that_cannot_be_written_is_an_error(tmp_path, full):

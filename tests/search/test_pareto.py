@@ -109,9 +109,16 @@ def test_several_objectives_are_picked_from_the_front():
 )
 def test_what_picks_no_trial_of_the_front_lists_it(pick, said):
     """The error names each trial of the front with its values, and the ways to pick."""
-    listed = r"; pick knee, or one of these by its number: 2 \(auc 0.9, cost 8\), 3 \(auc 0.8, cost 2\), 4 "
-    with pytest.raises(ConfigError, match=said + ".*" + listed):
+    listed = r"2 \(auc 0.9, cost 8\), 3 \(auc 0.8, cost 2\), 4 \(auc 0.4, cost 0\)$"
+    with pytest.raises(ConfigError, match=f"{said}.*; pick knee, or one of these by its number: {listed}"):
         best_by([*DOMINATED, *FRONT], UP_DOWN, pick)
+
+
+def test_of_a_long_front_ten_are_listed():
+    """And the others are counted."""
+    front = [trial(number, number / 16, float(number)) for number in range(12)]
+    with pytest.raises(ConfigError, match=r", 2 \(auc 0.125, cost 2\) and 2 more$"):
+        best_by(front, UP_DOWN, "best")
 
 
 @pytest.mark.parametrize("pick", ["knee", 3])

@@ -33,6 +33,8 @@ def test_words_say_what_was_drawn():
         "  trial 0: 0.5, 0.25 .. 0.75, the runner-up",
         "  difference: 0.25, -0.1 .. 0.6; a coin toss between the two",
     ]
+    placed = TOSS.lines(("a's ", "b's "))
+    assert [line[:11] for line in placed[1:3]] == ["  a's trial", "  b's trial"]
     assert "rows drawn again, the same of both trials (paired)" in SURE.lines()[0]
     assert SURE.lines()[-1].endswith("they differ")
 

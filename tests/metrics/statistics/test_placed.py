@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from hpometrics.metrics.statistics.placed import placed_sums
+from hpometrics.metrics.statistics.placed import _narrow, placed_sums
 
 NUMBERS = torch.tensor([[2, 0, -1], [1, 2, 0]])
 
@@ -23,3 +23,9 @@ def test_places_are_worth_what_they_are_worth():
 def test_another_catalogue_is_counted_anew():
     """Numbers of a larger catalogue, at the same cut-offs, do not fall on those of a smaller one."""
     assert placed_sums(NUMBERS, None, (1, 3), 4).tolist() == [[0, 1, 1, 0], [2, 1, 2, 0]]
+
+
+def test_numbers_that_32_bits_do_not_hold_are_kept_in_64():
+    """As many cut-offs of a large catalogue have."""
+    dtypes = [_narrow(NUMBERS, most).dtype for most in (2**31 - 1, 3 * 2**30)]
+    assert dtypes == [torch.int32, torch.int64]
