@@ -11,8 +11,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # With each change of the requirements the environment is brought up to date.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[examples,test]'
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would compile on one core; some files are not Python 3
 	touch $@
 
 demo: $(VENV)/.installed
