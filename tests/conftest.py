@@ -174,9 +174,7 @@ def python(request: pytest.FixtureRequest) -> Callable[[Path, Path], subprocess.
 
     def run(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         if request.param == "forked":
-            on_ray = "ray_launcher" in request.fixturenames
-            launcher = request.getfixturevalue("ray_launcher") if on_ray else None
-            return program(file, folder=folder, python=launcher).result()
+            return program(file, folder=folder).result()
         command = [sys.executable, str(file)]
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 

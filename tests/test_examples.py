@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ PRINTS_ON_RAY = {
     "ray_own_tuner.py": r"f1\(average=macro\) (0\.\d+)",
     "ray_tuner.py": r"maximize f1\(average=macro\): (0\.\d+)",
 }
+HOSTS = ("ignite", "lightning", "sklearn")
 FEWER = {"with_transformers.py": (1,), "ray_tuner.py": (2, 2)}
 """Trials and epochs of `main` with which the short suite runs what takes many seconds as it is."""
 
@@ -50,10 +53,21 @@ def assert_optimum(ran, pattern):
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=EXHAUSTIVE if n in FEWER else ()) for n in PRINTS])
-def test_an_example_runs(name, python, tmp_path, monkeypatch):
+def test_an_example_runs(name, tmp_path, monkeypatch):
     """It finds an optimum."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert_optimum(python(EXAMPLES / name, tmp_path), PRINTS[name])
+    assert_optimum(program(EXAMPLES / name, folder=tmp_path).result(), PRINTS[name])
+
+
+@EXHAUSTIVE
+@pytest.mark.parametrize(
+    "name", ["optuna_study.py", "with_ignite.py", "with_lightning.py", "with_sklearn.py"]
+)
+def test_an_example_loads_what_it_uses(name, tmp_path):
+    """It runs in an interpreter that has loaded nothing of its host yet."""
+    command = [sys.executable, str(EXAMPLES / name)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert_optimum(ran, PRINTS[name])
 
 
 @EXHAUSTIVE

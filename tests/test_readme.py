@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from forked import hpometrics
+from forked import hpometrics, program
 from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here
 
@@ -28,30 +28,25 @@ EXCERPTS = [
 ]
 
 
-@pytest.fixture
-def page(python, tmp_path):
-    """Run all blocks of a page."""
-
-    def run(name):
-        script = tmp_path / "page.py"
-        script.write_text("\n".join(BLOCKS[name]), encoding="utf8")
-        return python(script, tmp_path)
-
-    return run
+def script_of(page, folder):
+    """Write all blocks of a page to a file."""
+    script = folder / "page.py"
+    script.write_text("\n".join(BLOCKS[page]), encoding="utf8")
+    return script
 
 
 @pytest.mark.ray
-def test_the_code_of_the_readme_runs(page, ray_cluster, monkeypatch):
+def test_the_code_of_the_readme_runs(python, ray_cluster, tmp_path, monkeypatch):
     """Each block runs after those before it, as a reader types them; Ray is that of the tests."""
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
-    ran = page("README.md")
+    ran = python(script_of("README.md", tmp_path), tmp_path)
     assert ran.returncode == 0 and ran.stdout, ran.stderr
 
 
 @pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks and name != "README.md"])
-def test_the_code_of_a_page_runs(page, name):
+def test_the_code_of_a_page_runs(name, tmp_path):
     """The same of the guides."""
-    ran = page(name)
+    ran = program(script_of(name, tmp_path), folder=tmp_path).result()
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
     assert name != "measuring.md" or "1.0" in ran.stdout.splitlines()
