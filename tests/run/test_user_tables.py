@@ -10,6 +10,7 @@ from hpometrics.exceptions import RecordError
 from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.ranking.per_user import PerUser
 from hpometrics.run import Run, RunSpec, user_tables as tables
+from hpometrics.run.picked_file import PickedFile
 from hpometrics.run.trial import run_trial
 from hpometrics.run.user_tables import UserTables, table_of
 from hpometrics.search.reporter import ListReporter
@@ -199,3 +200,10 @@ def test_a_damaged_table_is_said(name, tmp_path):
     (tmp_path / name).write_text("user,m\nx,y\n")
     with pytest.raises(RecordError, match=rf"{name}: holds no values by user"):
         table_of(tmp_path, 0)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_there_may_be_no_file_to_go_on_from(written, tmp_path):
+    """Where no epoch is picked yet, or nothing is written."""
+    kept = PickedFile(tmp_path if written else None, "users", ".csv")
+    assert kept.restore(None if written else 3) is None

@@ -120,6 +120,18 @@ def test_gradients_may_be_read_at_some_steps_only():
     assert [epoch.values["total_train_updates"] for epoch in run.history] == [5.0, 7.0]
 
 
+def test_updates_are_counted_once_they_are_watched():
+    """Nothing is known of those of the epochs before."""
+    model, optimizer = weight()
+    with Run(metric=LOSS) as run:
+        for epoch in run.epochs(2):
+            if epoch == 1:
+                run.watch(model, optimizer)
+            step(model, optimizer, 1.0)
+            run.log(loss=1.0)
+    assert [epoch.values.get("total_train_updates") for epoch in run.history] == [None, 1.0]
+
+
 def test_gradients_that_are_clipped_are_read_at_each_step():
     """Clipping needs the norm of every step, so that the mean is over all of them: (1 + 2 + 6) / 3."""
     run = watched((1.0, 2.0, 6.0), max_norm=2.0, every=3)

@@ -108,6 +108,16 @@ def test_a_finished_trial_has_the_damaged_epoch_from_the_study_or_from_its_value
     assert mended.picked_values == {"auc": 0.9}
 
 
+def test_a_trial_none_of_whose_epochs_reads_has_them_from_the_study(tmp_path):
+    """As of a first attempt."""
+    path = written(tmp_path, trial(0))
+    for line in range(3):
+        garble(path, line)
+    mend_trial(tmp_path, trial(0), "auc")
+    epochs = read_trial(tmp_path).epochs
+    assert [(epoch.number("auc"), epoch.attempt) for epoch in epochs] == [(0.5, 1), (0.9, 1), (0.7, 1)]
+
+
 def test_a_finished_trial_has_its_facts_from_the_study(tmp_path):
     """The file that did not read is kept."""
     written(tmp_path, trial(0))
