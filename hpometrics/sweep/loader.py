@@ -7,7 +7,8 @@ aliases (hence no bombs), no merge keys, one document. Keys are text and stand o
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,9 @@ MAX_DEPTH = 64
 MAX_VALUES = 100_000
 MAX_KEYS = 1000
 MAX_PROBLEMS = 100
+
+_SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
+"""Text in which libyaml, which takes a tenth of the time, reads the same events as PyYAML's own parser."""
 
 
 @dataclass
@@ -116,17 +120,22 @@ def parse_value(text: str, source: str) -> Any:
 
 
 def _build(text: str, source: str) -> tuple[Any, Document]:
+    if yaml.__with_libyaml__ and _SIMPLE.fullmatch(text):
+        with suppress(yaml.YAMLError):  # whose words are others
+            return _built(yaml.CSafeLoader, text, source)
+    return _built(yaml.SafeLoader, text, source)
+
+
+def _built(loader: type[Any], text: str, source: str) -> tuple[Any, Document]:
     builder = _Builder(source, text)
     try:
-        for event in _events(text):
+        for event in yaml.parse(text, Loader=loader):
             builder.take(event)
     except yaml.YAMLError as err:
+        if loader is not yaml.SafeLoader:
+            raise
         raise SweepFileError([*builder.document.problems, _syntax_problem(err, text, source)]) from None
     return builder.root, builder.document
-
-
-def _events(text: str) -> Iterator[yaml.Event]:
-    return yaml.parse(text, Loader=yaml.SafeLoader)
 
 
 @dataclass
@@ -183,7 +192,7 @@ class _Builder:
     def _take_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
         self._check_plain(event, None)
         key = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
-        merges = key == "<<" and getattr(event, "style", None) is None
+        merges = key == "<<" and not getattr(event, "style", None)
         if not isinstance(key, str) or merges:
             raise self._fatal(event, _key_text(event))
         path, mark = (*parent.path, key), self._mark(event)
@@ -232,7 +241,7 @@ class _Builder:
         if any("\ud800" <= char <= "\udfff" for char in text):
             self._refuse(event, "half a surrogate pair is not text", path)
             return ""
-        if event.style is not None:
+        if event.style:
             return text
         try:
             return read_plain(text)

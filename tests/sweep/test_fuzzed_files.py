@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings, strategies as st
 from matrix import EXHAUSTIVE
+from sample_sweeps import SWEEP
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.names import MetricName
-from hpometrics.sweep.loader import MAX_DEPTH, parse_document
+from hpometrics.sweep.loader import _SIMPLE, MAX_DEPTH, _built, parse_document
 from hpometrics.sweep.plan import make_plan
 from hpometrics.sweep.problems import SweepFileError
 from hpometrics.sweep.writer import dump_yaml
@@ -29,8 +31,16 @@ WORDS = ["engine", "space", "metrics", "float", "choice", "a", "1", "1e-4", ".na
 SIGNS = [*"\"'{}[]|>#%@`\t\n\\", ": ", ", ", "- ", "? ", "&a ", "*a", "!t ", "<<", "\n  "]
 PIECES = st.sampled_from([*WORDS, *SIGNS])
 TEXTS = st.lists(PIECES | st.characters(), max_size=40).map("".join)
-CUTS = st.tuples(st.sampled_from(sorted(FILES.values())), st.integers(0, 200), st.integers(0, 9), TEXTS)
-CHANGED = CUTS.map(lambda cut: cut[0][: cut[1]] + cut[3] + cut[0][cut[1] + cut[2] :])
+SIMPLE_PIECES = st.sampled_from([*WORDS, *"\"'{}[]#:,-", ": ", ", ", "- ", "- - ", "''", "<<", "\n", "\n  "])
+SIMPLE_TEXTS = st.lists(SIMPLE_PIECES, max_size=40).map("".join)
+
+
+def with_parts(texts):
+    """Files of the corpus, a part of each replaced by a text."""
+    cuts = st.tuples(st.sampled_from(sorted(FILES.values())), st.integers(0, 200), st.integers(0, 9), texts)
+    return cuts.map(lambda cut: cut[0][: cut[1]] + cut[3] + cut[0][cut[1] + cut[2] :])
+
+
 NAME_PIECES = st.sampled_from(
     [
         "f1",
@@ -79,6 +89,19 @@ def check_file(text: str) -> None:
         assert str(err).replace("\n", "").isprintable()
 
 
+def check_parsers(text: str) -> None:
+    """Libyaml reads the data, places and problems that PyYAML's own parser reads, or leaves it to that."""
+    read = []
+    for loader in (yaml.CSafeLoader, yaml.SafeLoader):
+        try:
+            read.append(repr(_built(loader, text, "sweep.yaml")))
+        except SweepFileError as err:
+            read.append(str(err))
+        except yaml.YAMLError:
+            return
+    assert read[0] == read[1]
+
+
 def check_name(text: str) -> None:
     """It prints as it parses, or is refused in a few words."""
     try:
@@ -105,7 +128,21 @@ def test_each_name_of_the_corpus_prints_as_it_parses(name):
 @EXAMPLES
 def test_any_text_is_a_sweep_file_or_an_error_of_ours(examples):
     """Pieces of YAML in any order, and files of the corpus with a part replaced."""
-    settings(derandomize=True, max_examples=examples)(given(TEXTS | CHANGED)(check_file))()
+    settings(derandomize=True, max_examples=examples)(given(TEXTS | with_parts(TEXTS))(check_file))()
+
+
+@EXAMPLES
+def test_any_simple_text_is_read_alike_by_either_parser(examples):
+    """Files of the corpus with a part replaced too."""
+    texts = (SIMPLE_TEXTS | with_parts(SIMPLE_TEXTS)).filter(_SIMPLE.fullmatch)
+    settings(derandomize=True, max_examples=examples)(given(texts)(check_parsers))()
+
+
+def test_without_libyaml_the_same_is_read(monkeypatch):
+    """As where PyYAML was built without it."""
+    quick = parse_document(SWEEP, "sweep.yaml")
+    monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    assert parse_document(SWEEP, "sweep.yaml") == quick
 
 
 @EXAMPLES
