@@ -183,3 +183,11 @@ def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path):
 def test_an_interrupted_trial_is_not_finished(state, finished):
     """Only what will never go on is finished."""
     assert state.finished is finished
+
+
+def test_of_an_epoch_that_an_attempt_wrote_twice_the_later_line_counts(tmp_path):
+    """And what lay behind it counts no more."""
+    with (tmp_path / "epochs.jsonl").open("w") as file:
+        for epoch, loss in ((0, 0.75), (1, 0.5), (2, 0.25), (1, 0.125)):
+            file.write(EpochRecord(epoch, {"loss": loss}).to_line() + "\n")
+    assert [(r.epoch, r.values["loss"]) for r in read_epochs(tmp_path)] == [(0, 0.75), (1, 0.125)]

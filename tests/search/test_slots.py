@@ -9,6 +9,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState as OptunaState
 
 from hpometrics.objective import MINIMIZE
+from hpometrics.search.begun_trials import as_begun, draw_first
 from hpometrics.search.optuna_backend import (
     claim,
     close_storage,
@@ -205,3 +206,14 @@ def test_a_sampler_of_a_users_own_is_shown_the_trial_as_it_is_stored(storage):
     trial.suggest_float("lr", 0.0, 1.0)
     tell(study, trial, TrialRecord(0, {}, TrialState.COMPLETE, 0.5, 1))
     assert sampler.seen == "here"
+
+
+def test_trials_that_a_storage_has_are_themselves_while_the_next_is_drawn(storage):
+    """Whatever their ids: a sampler may ask for any of them."""
+    study = open_study(storage, "s", {"loss": MINIMIZE})
+    for value in (0.5, 0.25, 0.75):
+        study.add_trial(optuna.trial.create_trial(value=value))
+    ids = [trial._trial_id for trial in study.trials]
+    seen = []
+    draw_first(study, as_begun(3), lambda trial: seen.extend(map(trial.study._storage.get_trial, ids)))
+    assert [trial.value for trial in seen] == [0.5, 0.25, 0.75]
