@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import matrix
 import pytest
@@ -73,12 +74,18 @@ class Selected:
 
 def selected(name: str, *files: str) -> list[str]:
     """The ids of the tests that `make metric` runs for a metric, in some files or in all."""
-    plugin, paths, loaded = Selected(), [str(ROOT / file) for file in files], set(sys.modules)
+    plugin, paths = Selected(), [str(ROOT / file) for file in files]
+    loaded = _let_go()  # their cases are those of this session
     options = ["-n", "0", "-m", "", "-qq", "--collect-only", "--rootdir", str(ROOT), "--metric", name]
     assert pytest.main([*options, *paths], plugins=[plugin]) == pytest.ExitCode.OK
-    for module in {module for module in sys.modules if module.startswith("test_")} - loaded:
-        del sys.modules[module]  # its cases are those of this metric
+    _let_go()
+    sys.modules.update(loaded)
     return plugin.ids
+
+
+def _let_go() -> dict[str, ModuleType]:
+    """Have the modules of tests be loaded anew; return those that were."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith("test_")}
 
 
 @pytest.mark.parametrize(
