@@ -8,12 +8,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all metric check laws bench faults mutants index
 
-# With each change of the requirements the environment is brought up to date.
+# With each change of the requirements the environment is brought up to date. pip would compile it on one core;
+# a few of its files are of other Pythons, and do not compile.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[examples,test]'
-	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would compile on one core; some files are not Python 3
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
 demo: $(VENV)/.installed
