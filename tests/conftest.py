@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from hpometrics.metrics.store import all_entries
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
+gc.set_threshold(50_000, 20, 50)  # a session has many objects, and looks for garbage in them less often
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31:  # tests write many small files
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
@@ -119,6 +121,11 @@ def _keep_those_about(
         (kept if one_metric.is_about(item, chosen) else others).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=others)
+
+
+def pytest_collection_finish() -> None:
+    """Have nothing that was collected looked through for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
