@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         chosen = one_metric.entries_named(name)
     except HpometricsError as err:
         raise pytest.UsageError(f"--metric {name}: {err}") from None
-    matrix.choose(chosen)
+    matrix.choose(chosen, partial(one_metric.concern, chosen))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = list(map(str, one_metric.files_about(chosen)))
 

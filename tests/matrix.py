@@ -21,7 +21,10 @@ WRAPPED = "hpometrics.metrics.catalogue.reference"
 SLOW = {"bleu_score", "eed", "modified_panoptic_quality", "ms_ssim", "panoptic_quality", "qnr", "scc", "sdr"}
 """Classes of torchmetrics that take seconds for what others take tenths of one."""
 
+Concern = Callable[[Iterable[Any]], bool]
+
 _chosen: tuple[MetricEntry, ...] = ()
+_concern: Concern | None = None
 _suites = {"short", "exhaustive"}
 
 
@@ -30,10 +33,16 @@ def entries() -> tuple[MetricEntry, ...]:
     return _chosen or tuple(sorted(all_entries(), key=lambda entry: entry.name in SLOW))
 
 
-def choose(chosen: Iterable[MetricEntry]) -> None:
-    """Have `entries` return these, or all of the registry again where there are none."""
-    global _chosen
-    _chosen = tuple(chosen)
+def choose(chosen: Iterable[MetricEntry], concern: Concern | None = None) -> None:
+    """Have `entries` return these, or all of the registry again where there are none.
+
+    Args:
+        chosen: entries of one metric.
+        concern: whether the parameters of a test may concern it; `covering` makes the cases that do, which
+            are all cases if it is None.
+    """
+    global _chosen, _concern
+    _chosen, _concern = tuple(chosen), concern
 
 
 def collect(*suites: str) -> None:
@@ -73,6 +82,8 @@ def covering(
         ids: the id of a case, where pytest's own would not do.
     """
     cases = list(cases)
+    if _concern is not None:
+        cases = [case for case in cases if _concern(case if isinstance(case, tuple) else (case,))] or cases
     chosen = _cover([set(kinds(case)) for case in cases])
     parameters = []
     for number, case in enumerate(cases):

@@ -64,13 +64,19 @@ def is_about(item: pytest.Item, chosen: Collection[MetricEntry]) -> bool:
     """
     if isinstance(item, pytest.DoctestItem) or "entries" in item.fixturenames:
         return True
-    keys = {(entry.name, entry.feature_type) for entry in chosen}
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    measured = frozenset().union(*map(_measured, parameters))
-    if measured:
-        return any(name == key[0] and of in (None, key[1]) for name, of in measured for key in keys)
+    parameters = tuple(item.callspec.params.values()) if hasattr(item, "callspec") else ()
+    if frozenset().union(*map(_measured, parameters)):
+        return concern(chosen, parameters)
     named = strings_of(item.path, words_of(chosen)).get(item.originalname)
     return bool(named) or is_own_file(item.path, chosen)
+
+
+def concern(chosen: Iterable[MetricEntry], values: Iterable[Any]) -> bool:
+    """Whether values of a test name the chosen metric, or none at all."""
+    measured = frozenset().union(*map(_measured, values))
+    keys = {(entry.name, entry.feature_type) for entry in chosen}
+    same = (name == key[0] and of in (None, key[1]) for name, of in measured for key in keys)
+    return not measured or any(same)
 
 
 def is_own_file(path: Path, chosen: Iterable[MetricEntry]) -> bool:
