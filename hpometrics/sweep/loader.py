@@ -24,7 +24,7 @@ MAX_KEYS = 1000
 MAX_PROBLEMS = 100
 
 _SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
-"""Text in which libyaml, which takes a tenth of the time, reads the same events as PyYAML's own parser."""
+"""Text that libyaml reads as PyYAML's own parser does, in a fifth of the time."""
 
 
 @dataclass
@@ -121,21 +121,13 @@ def parse_value(text: str, source: str) -> Any:
 
 def _build(text: str, source: str) -> tuple[Any, Document]:
     if yaml.__with_libyaml__ and _SIMPLE.fullmatch(text):
-        with suppress(yaml.YAMLError):  # whose words are others
-            return _built(yaml.CSafeLoader, text, source)
-    return _built(yaml.SafeLoader, text, source)
-
-
-def _built(loader: type[Any], text: str, source: str) -> tuple[Any, Document]:
+        with suppress(yaml.YAMLError):  # PyYAML's own parser says better what is wrong
+            return _Builder(source, text).build(yaml.CSafeLoader)
     builder = _Builder(source, text)
     try:
-        for event in yaml.parse(text, Loader=loader):
-            builder.take(event)
+        return builder.build(yaml.SafeLoader)
     except yaml.YAMLError as err:
-        if loader is not yaml.SafeLoader:
-            raise
         raise SweepFileError([*builder.document.problems, _syntax_problem(err, text, source)]) from None
-    return builder.root, builder.document
 
 
 @dataclass
@@ -156,7 +148,12 @@ class _Builder:
         self._documents = self._values = 0
         self._open: list[_Open] = []
 
-    def take(self, event: yaml.Event) -> None:
+    def build(self, loader: type[Any]) -> tuple[Any, Document]:
+        for event in yaml.parse(self.document.text, Loader=loader):
+            self._take(event)
+        return self.root, self.document
+
+    def _take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             self._start_document(event)
         elif isinstance(event, yaml.CollectionEndEvent):
