@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import random
 import sys
 
+import numpy as np
 import pytest
+import torch
 from sample_metrics import SAMPLES
 
 from hpometrics.metrics import registry as rooms, store
@@ -35,3 +38,17 @@ def elsewhere(monkeypatch):
                 monkeypatch.setattr(module, "on_host", lambda tensor: False)
 
     return leave
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """Fail a test that seeds a device, or that does not leave the random streams of the CPU as they were."""
+
+    def states():
+        _, keys, position, *_ = np.random.get_state()
+        return random.getstate(), keys.tolist(), position, torch.get_rng_state().tolist()
+
+    seeded, before = [], states()
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    yield
+    assert states() == before and seeded == []

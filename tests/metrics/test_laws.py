@@ -57,6 +57,8 @@ from hpometrics.testing import (
 from hpometrics.testing.exemptions import EXEMPT, LAST_DIGIT, NO_DIRECTION, UNTRIED
 from hpometrics.testing.subjects import is_here
 
+pytestmark = pytest.mark.usefixtures("streams")
+
 TRIED = [entry for entry in entries() if is_here(entry)]
 """All but those whose packages are not installed, and those that download a trained network."""
 SUBJECTS = [subject for entry in TRIED for subject in subjects_of(entry)]
