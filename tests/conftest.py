@@ -17,7 +17,7 @@ import one_metric
 import pytest
 from forked import program
 from hypothesis import HealthCheck, settings
-from loaded_python import loaded_python, start_cluster
+from loaded_python import COLLECTIONS, loaded_python, start_cluster
 from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import HpometricsError
@@ -26,7 +26,7 @@ from hpometrics.metrics.store import all_entries
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
-gc.set_threshold(50_000, 20, 50)  # a session has many objects, and looks for garbage in them less often
+gc.set_threshold(*COLLECTIONS)
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31:  # tests write many small files
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect what the suite needs, and of one metric what concerns it, unless files are given.
+    """Collect only the cases of the asked suite, and only the tests of the metric that `--metric` names.
 
     The first worker starts with the tests on Ray. The other workers run at a lower priority: Ray's processes
     wait for each other, and each wait would cost a time slice of a busy worker.
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         chosen = one_metric.entries_named(name)
     except HpometricsError as err:
         raise pytest.UsageError(f"--metric {name}: {err}") from None
-    matrix.choose(chosen, partial(one_metric.concern, chosen))
+    matrix.choose(chosen, partial(one_metric.may_concern, chosen))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = list(map(str, one_metric.files_about(chosen)))
 
@@ -90,7 +90,7 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Be about all metrics and suites again, in whatever this session was started in."""
+    """Undo what `pytest_configure` chose: a test may run a session inside of another one."""
     matrix.choose(())
     matrix.collect(*SUITES.values())
 
@@ -125,7 +125,7 @@ def _keep_those_about(
 
 
 def pytest_collection_finish() -> None:
-    """Have nothing that was collected looked through for garbage."""
+    """Leave the collected tests out of garbage collection."""
     gc.freeze()
 
 

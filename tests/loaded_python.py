@@ -69,6 +69,8 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
 """
 """For a command it waits until the fork ends. For Ray it ends at once: Ray's workers register themselves."""
 
+COLLECTIONS = (50_000, 20, 50)
+"""How often Python collects garbage: among this many objects its own thresholds take 3 % of the tests."""
 MESSAGE = 2**17
 """The most bytes that a command and its environment may have."""
 ADDRESS = "LOADED_PYTHON"
@@ -121,7 +123,7 @@ def _fork(server: socket.socket) -> None:
                 import_module(name)
         _read_revisions_once()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)  # with this many objects, collecting more often takes 3 % of the tests
+    gc.set_threshold(*COLLECTIONS)
     while True:
         ready, _, _ = select.select([server, sys.stdin], [], [])
         if sys.stdin in ready:

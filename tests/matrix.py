@@ -22,6 +22,7 @@ SLOW = {"bleu_score", "eed", "modified_panoptic_quality", "ms_ssim", "panoptic_q
 """Classes of torchmetrics that take seconds for what others take tenths of one."""
 
 Concern = Callable[[Iterable[Any]], bool]
+"""Whether the parameters of a test may concern the chosen metric."""
 
 _chosen: tuple[MetricEntry, ...] = ()
 _concern: Concern | None = None
@@ -38,15 +39,14 @@ def choose(chosen: Iterable[MetricEntry], concern: Concern | None = None) -> Non
 
     Args:
         chosen: entries of one metric.
-        concern: whether the parameters of a test may concern it; `covering` makes the cases that do, which
-            are all cases if it is None.
+        concern: `covering` makes only the cases that may concern the metric; all cases if None.
     """
     global _chosen, _concern
     _chosen, _concern = tuple(chosen), concern
 
 
 def collect(*suites: str) -> None:
-    """Have `covering` make the cases of these suites alone: to deselect the others takes time."""
+    """Have `covering` make only the cases of these suites: pytest takes long to deselect the others."""
     _suites.clear()
     _suites.update(suites)
 

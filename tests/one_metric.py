@@ -66,13 +66,13 @@ def is_about(item: pytest.Item, chosen: Collection[MetricEntry]) -> bool:
         return True
     parameters = tuple(item.callspec.params.values()) if hasattr(item, "callspec") else ()
     if frozenset().union(*map(_measured, parameters)):
-        return concern(chosen, parameters)
+        return may_concern(chosen, parameters)
     named = strings_of(item.path, words_of(chosen)).get(item.originalname)
     return bool(named) or is_own_file(item.path, chosen)
 
 
-def concern(chosen: Iterable[MetricEntry], values: Iterable[Any]) -> bool:
-    """Whether values of a test name the chosen metric, or none at all."""
+def may_concern(chosen: Iterable[MetricEntry], values: Iterable[Any]) -> bool:
+    """Whether the values of a test name the chosen metric, or no metric at all."""
     measured = frozenset().union(*map(_measured, values))
     keys = {(entry.name, entry.feature_type) for entry in chosen}
     same = (name == key[0] and of in (None, key[1]) for name, of in measured for key in keys)

@@ -13,8 +13,6 @@ from matrix import EXHAUSTIVE, covering, failures
 
 ROOT = Path(__file__).parent.parent
 LAWS, PAGE = "tests/metrics/test_laws.py", "tests/guide/test_page.py"
-
-
 CASES = [("f1", "binary"), ("f1", "set"), ("mcc", "binary"), ("mcc", "set")]
 
 
@@ -36,7 +34,7 @@ def test_the_short_suite_has_every_kind():
 
 
 def test_a_suite_has_its_own_cases():
-    """What it would deselect is not made; together the two have every case once."""
+    """A suite makes no case that it would deselect; the two suites together make each case once."""
     made = []
     for suite in ("short", "exhaustive"):
         matrix.collect(suite)
@@ -75,16 +73,16 @@ class Selected:
 def selected(name: str, *files: str) -> list[str]:
     """The ids of the tests that `make metric` runs for a metric, in some files or in all."""
     plugin, paths = Selected(), [str(ROOT / file) for file in files]
-    loaded = _let_go()  # their cases are those of this session
+    loaded = _unload()  # their cases are those of this session
     options = ["-n", "0", "-m", "", "-qq", "--collect-only", "--rootdir", str(ROOT), "--metric", name]
     assert pytest.main([*options, *paths], plugins=[plugin]) == pytest.ExitCode.OK
-    _let_go()
+    _unload()
     sys.modules.update(loaded)
     return plugin.ids
 
 
-def _let_go() -> dict[str, ModuleType]:
-    """Have the modules of tests be loaded anew; return those that were."""
+def _unload() -> dict[str, ModuleType]:
+    """Remove the test modules from `sys.modules`, so that a session imports them anew; return them."""
     return {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith("test_")}
 
 
@@ -113,14 +111,14 @@ def test_one_metric_has_its_files(name):
 
 
 def run_one_metric(name: str) -> None:
-    """Do in this process what `make metric` does."""
+    """Run what `make metric` runs, in this process."""
     sys.exit(pytest.main(["-n", "0", "-m", "", "-q", "--metric", name]))
 
 
 @EXHAUSTIVE
 @pytest.mark.parametrize("name", ["mcc", "rmse"])
 def test_what_concerns_one_metric_passes(name):
-    """Also where other metrics have been left out."""
+    """`make metric` passes, though it leaves out the cases of all other metrics."""
     ran = Forked(ROOT, run_one_metric, name).result()
     assert ran.returncode == 0, ran.stdout
     assert " passed" in ran.stdout
