@@ -8,8 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all metric check laws bench faults mutants index
 
-# With each change of the requirements the environment is brought up to date. pip would compile it on one core;
-# a few of its files are of other Pythons, and do not compile.
+# With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
+# does it on all; it fails on the few files that are written for other versions of Python, and nothing imports those.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch

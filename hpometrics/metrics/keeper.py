@@ -19,8 +19,8 @@ from .ranks import gathered, world_size
 from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
-_OF_MODULE = (Tensor, torch.nn.Module)
-"""What a module holds apart from plain attributes."""
+_REGISTERED = (Tensor, torch.nn.Module)
+"""Values that a torch module may register instead of keeping them as plain attributes."""
 
 
 class Keeper(torchmetrics.Metric):
@@ -42,13 +42,13 @@ class Keeper(torchmetrics.Metric):
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
-        if not isinstance(value, _OF_MODULE) and (name in own or self._is_new(name)):
-            own[name] = value  # a plain attribute; a module takes many times as long to find that out
+        if not isinstance(value, _REGISTERED) and (name in own or self._is_new(name)):
+            own[name] = value  # a plain attribute, for which torch would search its registries first
         else:
             super().__setattr__(name, value)
 
     def _is_new(self, name: str) -> bool:
-        """Whether neither the class nor the module has anything of a name yet."""
+        """Whether neither the class nor the module holds this name."""
         own = self.__dict__
         return not (
             hasattr(type(self), name)
