@@ -247,7 +247,7 @@ _STEPS: dict[Any, Callable[[Any], Tensor]] = {"mean": _mean, "least": _least}
 
 @contextmanager
 def _quiet() -> Iterator[list[warnings.WarningMessage]]:
-    """Catch warnings, and draw the same random numbers whenever a class draws any."""
+    """Catch warnings, and give the random numbers that a class draws on the CPU the same seed each time."""
     with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng(devices=[]):
         warnings.simplefilter("always")
         torch.default_generator.manual_seed(0)  # `torch.manual_seed` would seed a training's devices too
