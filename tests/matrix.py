@@ -39,7 +39,8 @@ def choose(chosen: Iterable[MetricEntry], concern: Concern | None = None) -> Non
 
     Args:
         chosen: entries of one metric.
-        concern: `covering` makes only the cases that may concern the metric; all cases if None.
+        concern: `covering` makes only the cases that may concern the metric; all cases if None, or if no
+            case may, as pytest would report a test without cases as skipped.
     """
     global _chosen, _concern
     _chosen, _concern = tuple(chosen), concern

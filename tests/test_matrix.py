@@ -20,6 +20,7 @@ CASES = [("f1", "binary"), ("f1", "set"), ("mcc", "binary"), ("mcc", "set")]
 def every_suite(monkeypatch):
     """Make the cases of both suites, whichever this session has."""
     monkeypatch.setattr(matrix, "_suites", {"short", "exhaustive"})
+    monkeypatch.setattr(matrix, "_concern", None)
 
 
 def test_the_short_suite_has_every_kind():
@@ -40,6 +41,13 @@ def test_a_suite_has_its_own_cases():
         matrix.collect(suite)
         made += [one.values for one in covering(CASES, lambda case: case)]
     assert sorted(made) == CASES and made[:2] == [CASES[0], CASES[3]]
+
+
+@pytest.mark.parametrize(("name", "made"), [("mcc", CASES[2:]), ("rmse", CASES)])
+def test_one_metric_has_its_own_cases(name, made):
+    """A test with no case of the metric keeps all, which are deselected later."""
+    matrix.choose((), lambda values: name in values)
+    assert [one.values for one in covering(CASES, lambda case: case)] == made
 
 
 def test_pairs_tell_places_apart():
