@@ -1,6 +1,17 @@
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import hpometrics
 from hpometrics.messages import did_you_mean, one_line, printable
+
+PACKAGE = Path(hpometrics.__file__).parent
+VALUE = "some_value"
 
 
 def test_the_nearest_name_is_proposed():
@@ -18,3 +29,59 @@ def test_an_error_becomes_one_line():
 def test_what_would_steer_a_terminal_is_escaped():
     """Letters of any script stay."""
     assert printable("é\x07\u202e") == r"é\x07\u202e"
+
+
+def _texts_of_errors() -> Iterator[tuple[str, str]]:
+    """Each text that the package raises or warns with, and where; VALUE stands for each of its values."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+            if isinstance(node, ast.Call) and re.search(r"Error\Z|\Awarn\Z|\Awarn_once\Z", _called(node)):
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", "".join(map(_text, node.args))
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
+
+
+def _text(node: ast.AST) -> str:
+    """A text as it is written, VALUE in the place of each value, in quotes where it has them."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.FormattedValue):
+        return f"'{VALUE}'" if node.conversion == ord("r") else VALUE
+    return "".join(map(_text, node.values)) if isinstance(node, ast.JoinedStr) else VALUE
+
+
+def _calls_in(text: str) -> Iterator[ast.Call]:
+    """The calls of public names that a text prints, as far as they are Python."""
+    public = sorted({*hpometrics.__all__})
+    for start in re.finditer(rf"(?<![\w.])(?:{'|'.join(public)})\(", text):
+        for end in re.finditer(r"\)", text[start.start() :]):
+            with suppress(SyntaxError):
+                yield ast.parse(text[start.start() :][: end.end()], mode="eval").body
+                break
+        else:
+            raise AssertionError(f"{text!r} prints what is not Python, from {start[0]!r}")
+
+
+def test_a_call_that_a_message_prints_can_be_made():
+    """Whoever pastes it gets no TypeError: what it calls takes the arguments that are printed."""
+    seen = 0
+    for place, text in _texts_of_errors():
+        for call in _calls_in(text):
+            given = {one.arg: None for one in call.keywords if one.arg not in (None, VALUE)}
+            signature = inspect.signature(getattr(hpometrics, call.func.id))
+            positional = [one for one in call.args if ast.unparse(one) != "..."]
+            try:
+                signature.bind_partial(*positional, **given)
+            except TypeError as err:
+                raise AssertionError(f"{place}: {ast.unparse(call)} cannot be called: {err}") from None
+            seen += 1
+    assert seen > 20
+
+
+def test_no_message_states_a_direction_of_its_own():
+    """A text that names one direction names the other beside it; a direction that it prints is a value."""
+    for place, text in _texts_of_errors():
+        words = re.findall(r"\b(minimize|maximize|MINIMIZE|MAXIMIZE)\b", text)
+        assert len({word.lower() for word in words}) in (0, 2), f"{place}: {text}"

@@ -47,6 +47,10 @@ CALLED_HERE = {name: _MEAN_AP for name in ("map", "m_ap", "mean_ap", "mean_avera
 
 _NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring", "euclidean_distances"}
 _COMBINED = re.compile(r"(?P<name>f1|eucdistance|hypervolume)\[(?P<parts>[^\[\]]+)\](?P<k>@\d+)?\Z")
+_TOP = re.compile(
+    r"(?:top[_-]?(?P<top>[1-9]\d*)(?:[_-]?(?:acc(?:uracy)?|score))?|acc(?:uracy)?@(?P<at>[1-9]\d*))\Z"
+)
+_AVERAGED = re.compile(r"(?P<average>macro|micro|weighted)[_-](?P<name>f1|precision|recall|jaccard)\Z")
 _F_SCORE = re.compile(r"f_?(?P<beta>[0-9]*\.[0-9]+)(?:_score)?\Z")
 
 
@@ -66,8 +70,14 @@ def also_called(word: str) -> str | None:
     ('chrf(word_order=2)', 'fbeta(beta=1.5)', '', None)
     >>> also_called("F1[nDCG, Recall]@10")  # as WarpRec writes it
     'f_score(a=ndcg, b=recall)@10'
+    >>> also_called("top5"), also_called("acc@5"), also_called("macro_f1")
+    ('hits@5', 'hits@5', 'f1(average=macro)')
     """
     lower = word.lower()
+    if top := _TOP.match(lower):
+        return f"hits@{top['top'] or top['at']}"
+    if averaged := _AVERAGED.match(lower):
+        return f"{averaged['name']}(average={averaged['average']})"
     if combined := _COMBINED.match(lower):
         parts = [part.strip() for part in combined["parts"].split(",")]
         return _combination(combined["name"], parts) + (combined["k"] or "")

@@ -32,6 +32,7 @@ _SHORT = {"prec": "precision"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TASKS = re.compile(r"(?:binary|multiclass|multilabel)_")
 _ENDS = re.compile(r"_(?:score|display|matrix)\Z")
+_SPLIT_OF_A_LOG = re.compile(r"(?:(?:val|valid|validation|eval|dev|test|train|mean|avg|best)[_/])+")
 _SHORTEST_IN_ANY_CASE = 3  # `p` and `r` are names of much else than precision and recall
 _FEW = 5  # metrics that are named as those that take a parameter, at most
 _SHORTEST, _NEAR, _NEAR_OF_SHORT = 6, 0.75, 0.6  # how alike a word is that may have been meant
@@ -187,7 +188,7 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     known = {param.name: param for param in entry.params}
     for key in given:
         if key not in known:
-            hint = _of_the_output(key, entry) or suggestion(key, known) or _of_another(key, entry)
+            hint = _of_the_output(key, entry) or suggestion(key, known) or _of_another(name, key, entry)
             takes = ", ".join(known) or "no parameters"
             raise MetricNameError(f"{entry} takes no {key!r}; it takes {takes}.{hint}".removesuffix("."))
     values = {key: known[key].check(value, str(entry)) for key, value in given.items()}
@@ -204,8 +205,11 @@ def _of_the_output(key: str, entry: MetricEntry) -> str:
     return f" The threshold is that of the output, as in {told}" if key == "threshold" and decides else ""
 
 
-def _of_another(key: str, entry: MetricEntry) -> str:
+def _of_another(name: MetricName, key: str, entry: MetricEntry) -> str:
     """Name the metrics of the same output that take the parameter, where they are few."""
+    called = also_called(str(name.bare)) if key == "k" else None
+    if called and entry_at((called.partition("@")[0], entry.feature_type)):
+        return f" Did you mean {called!r}?"
     takes = [
         other.name
         for other in all_entries(entry.feature_type)
@@ -220,7 +224,8 @@ def _of_another(key: str, entry: MetricEntry) -> str:
 def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
 
-    Of names that differ in case or hyphens alone the lower one without hyphens is told.
+    Of names that differ in case or hyphens alone the lower one without hyphens is told. What a log puts
+    before a name, as in `val_accuracy` or `mean_accuracy`, is left aside where nothing is named so.
 
     Args:
         word: as it was written.
@@ -230,10 +235,11 @@ def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     ordered = sorted(known, key=lambda name: (name.islower(), "-" not in name))
     folded = {name.lower().replace("-", "_"): name for name in ordered}
     plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
-    called = next((told for one in (plain, word) if (told := also_called(one)) is not None), None)
-    if called == "" or (called and called.partition("(")[0] in folded):
+    bare = _SPLIT_OF_A_LOG.sub("", plain) if plain not in folded else plain
+    called = next((told for one in (plain, word, bare) if (told := also_called(one)) is not None), None)
+    if called == "" or (called and re.split("[(@]", called)[0] in folded):
         return called and f" Did you mean {called!r}?"
-    readings = dict.fromkeys((word.lower(), plain, _ENDS.sub("", plain)))
+    readings = dict.fromkeys((word.lower(), plain, _ENDS.sub("", plain), bare, _ENDS.sub("", bare)))
     near = _NEAR if len(plain) >= _SHORTEST else _NEAR_OF_SHORT
     exact = [one for one in readings if one in folded]
     like = (name for one in readings for name in get_close_matches(one, folded, 1, near))

@@ -89,8 +89,9 @@ def settle_all(metric: Any, features: Features, direction: Objective | str | Non
         return (settle(metric, features, direction),)
     if direction is not None and len(metric) > 1:
         raise ObjectiveError(
-            f"direction= is of one metric, got {len(metric)}; state it where a metric has none of its own, "
-            "as in {'metric': 'latency_ms', 'direction': 'minimize'}"
+            f"direction= states the direction of one metric, got {len(metric)} metrics; state it with the "
+            "metric that has none of its own, as in Reported('latency_ms', 'minimize') or "
+            "Reported('speed', 'maximize')"
         )
     found = tuple(settle(one, features, direction) for one in metric)
     if not found:
@@ -202,8 +203,9 @@ def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
         if stated is not None:
             return Asked(str(name), stated)
         raise UnknownMetricError(
-            f"{err}. If the engine reports it by run.log, state its direction: "
-            f"Reported({str(name)!r}, 'minimize')"
+            f"{err}. If the engine reports it by run.log, state which way is better: "
+            f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "
+            "where more is"
         ) from None
     at, objective = placed.name, placed.found.objective
     return Asked(str(at), objective, placed.measured, at.split or VALIDATION, at.feature, at.task)

@@ -128,7 +128,8 @@ def _known(placed: Placed, stated: Objective | None, steers: bool) -> Measure:
     if objective is None:
         if steers and stated is None:
             raise MeasureError(
-                f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}}"
+                f"{name} has no direction of its own; state which way is better, "
+                f"{{metric: {name}, direction: minimize}} or {{metric: {name}, direction: maximize}}"
             )
         return Measure(name, stated, "stated", inputs)
     _check_agreed(name, objective, stated)

@@ -35,7 +35,10 @@ MEANT = {
     "Chrf++": "chrf(word_order=2)", "chrf++": "chrf(word_order=2)", "f0.5": "fbeta(beta=0.5)",
     "KLDivLoss": "kl_divergence", "linear_cross_entropy": "softmax_cross_entropy",
     "TripletMarginWithDistanceLoss": "triplet_margin", "AdaptiveLogSoftmaxWithLoss": "log_loss",
-    "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)", "r^2": "r2", "R²": "r2",
+    "val_accuracy": "accuracy", "mean_accuracy": "accuracy", "test_f1": "f1",
+    "best_val_acc": "accuracy",
+    "val_loss": "loss", "macro_f1": "f1(average=macro)", "top5": "hits@5", "top_5_accuracy": "hits@5",
+    "val_top5": "hits@5", "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)", "r^2": "r2", "R²": "r2",
 }  # fmt: skip
 
 NO_METRICS = {
@@ -121,6 +124,8 @@ def test_a_parameter_of_another_metric_leads_there():
         MetricNameError, match=r"takes no parameters\. It is a parameter of huber\(delta=...\)$"
     ):
         find_metric("mae(delta=1)", "number")
+    with pytest.raises(MetricNameError, match=r"takes no parameters\. Did you mean 'hits@5'\?$"):
+        find_metric("accuracy@5", "category")
     with pytest.raises(MetricNameError, match=r"it takes no parameters$"):
         find_metric("auc(k=3)", "ranking")
 
