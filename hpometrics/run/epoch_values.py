@@ -67,10 +67,17 @@ class EpochValues:
         self.take("combined", found, why)
 
     def settle(self) -> None:
-        """See to it that what is optimised is there, and that what is not finite is nan."""
+        """Give the reason of an optimized value that was not measured, and make nan of what is not finite.
+
+        A value that is missing stays so: a pruner judges what was measured.
+        """
         for asked in self._spec.objectives:
             if asked.name not in self.values:
-                self.values[asked.name], self.reasons[asked.name] = math.nan, self._why_missing(asked)
+                self.reasons[asked.name] = self._why_missing(asked)
+        self.check_finite()
+
+    def check_finite(self) -> None:
+        """Replace what is not finite, and an optimized value of many numbers, by nan with the reason."""
         for name, value in self.values.items():
             if isinstance(value, list) and name in self._spec.optimised:
                 self.values[name] = math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,7 +73,7 @@ class OptunaReporter:
         self._pruned: int | None = known.user_attrs.get(PRUNED)
         pruner = getattr(getattr(trial, "study", None), "pruner", None)
         self._prunes = type(pruner) is not NopPruner  # which would look at the trial and let it go on
-        self._silent = False
+        self._silent, self._metric = False, ""
 
     @property
     def params(self) -> Mapping[str, Any] | None:
@@ -86,6 +87,7 @@ class OptunaReporter:
             ObjectiveError: they differ; both are named.
         """
         self._silent = len(optimised) > 1  # Optuna takes no reports of several objectives
+        self._metric = next(iter(optimised))
         study = getattr(self.trial, "study", None)
         if study is not None:
             check_direction(study, optimised)
@@ -95,13 +97,15 @@ class OptunaReporter:
     ) -> None:
         """Report the current value of an epoch and let the pruner stop the trial.
 
-        Of several objectives nothing is reported.
+        Of several objectives nothing is reported, nor of an epoch in which the metric was not measured: a
+        pruner takes nan for the worst value.
 
         Raises:
             optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        if self._silent or (epoch in self._known and epoch < self._newest):
+        unmeasured = math.isnan(value) and self._metric not in values
+        if self._silent or unmeasured or (epoch in self._known and epoch < self._newest):
             return
         with storing():
             if epoch not in self._known:

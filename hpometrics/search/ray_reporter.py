@@ -119,6 +119,9 @@ class TuneReporter:
     ) -> None:
         """Report one epoch; one that was told before, as the run is tried again, is not told twice.
 
+        An epoch in which the metric was not measured is not reported, so that no scheduler judges it, unless
+        it is the last one or that of a member of a population.
+
         Raises:
             StoppedByTune: Tune has stopped the trial.
             PausedByTune: Tune has paused it, a member of a population.
@@ -126,7 +129,8 @@ class TuneReporter:
         """
         if self.stopped:  # Tune listens no more: another report would wait for ever
             raise self._stop(f"before epoch {epoch}")
-        if epoch <= self._told:
+        unmeasured = math.isnan(value) and self._metric not in values
+        if epoch <= self._told or (unmeasured and not final and self._handed_on is None):
             return
         self._told = epoch
         void = not math.isfinite(value)

@@ -72,9 +72,8 @@ class EpochRecord:
         )
 
     def number(self, name: str) -> float:
-        """The value of a metric that has one number."""
-        value = self.values[name]
-        return math.nan if isinstance(value, list) else value
+        """The value of a metric; nan of one that was not measured in this epoch, or has many numbers."""
+        return number_in(self.values, name)
 
     def with_numbers(self, numbers: Mapping[str, float]) -> EpochRecord:
         """The same but for these values."""

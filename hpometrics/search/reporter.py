@@ -52,7 +52,8 @@ class Reporter(Protocol):
             epoch: counted from 0.
             value: this epoch's value of the metric; nan where it has none.
             picked: the value of the picked epoch so far; nan before there is one.
-            values: all values of this epoch that are one number, by name.
+            values: all values of this epoch that are one number, by name; a metric that is optimised and
+                was not measured in this epoch is not among them, and is not to be judged.
             final: no epoch follows, so there is nothing to stop.
 
         Raises:
