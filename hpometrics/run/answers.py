@@ -139,7 +139,7 @@ class Answers:
         panel = self._panel(split)
         panel.reset()
         self._fill(panel, [part for part in kept.parts if part.split == split])
-        return panel.close()
+        return panel.compute()
 
     def _panel(self, split: str) -> SplitPanel:
         if split not in self._panels:

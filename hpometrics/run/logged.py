@@ -15,7 +15,7 @@ from .watched_ranks import Told
 
 
 class Logged:
-    """What was logged in this epoch; of a name the last one stays."""
+    """What was logged in this epoch, one number per name."""
 
     def __init__(self) -> None:
         self.reset()
@@ -24,22 +24,36 @@ class Logged:
         """Keep a number as it is; a tensor stays where it is until the epoch closes.
 
         Raises:
-            RunError: it is no number, or its name cannot be printed on a line.
+            RunError: it is no number, the name has one already, or cannot be printed on a line.
         """
         _check_name(name)
-        self._values[name] = _number(name, value)
+        number = _number(name, value)
+        if name not in self._reasons:
+            self._check_new(name, value)
+        self._values[name] = number
         self._reasons.pop(name, None)
 
     def undefined(self, name: str, reason: str) -> None:
         """Keep that a value is undefined and why.
 
         Raises:
-            RunError: the reason is no text, or the name cannot be printed on a line.
+            RunError: the reason is no text, the name has a number already, or cannot be printed on a line.
         """
         _check_name(name)
+        if name not in self._reasons:
+            self._check_new(name, reason)
         if not isinstance(reason, str) or not reason:
             raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
         self._values[name], self._reasons[name] = math.nan, reason
+
+    def _check_new(self, name: str, value: Any) -> None:
+        """Refuse a second value of one name: the first would be lost without a word."""
+        if name in self._values:
+            raise RunError(
+                f"{name} was logged in this epoch already, as {shown(self._values[name])}, and now as "
+                f"{shown(value)}; log one value per epoch. To average over its batches, call "
+                f"run.record_global({name!r}, AverageMetric(value * rows, rows)) for each of them"
+            )
 
     def state(self) -> Told:
         """Each value as a plain number, and the reason of one that is undefined."""

@@ -38,6 +38,7 @@ class Panels:
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
     examples; None unless the spec asks for them. `kept` are its statistics, as many as the spec says.
+    `updated` is whether the open epoch has a batch of the validation split.
 
     Args:
         spec: what is measured.
@@ -59,6 +60,7 @@ class Panels:
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] | None = None
         self.kept: tuple[KeptPart, ...] = ()
+        self.updated = False
         for split, collections in spec.collections.items():
             if any(collection.names for collection in collections.values()):  # nan without a batch
                 self._split(split)
@@ -84,6 +86,7 @@ class Panels:
         panel.update(feature, parts, {name: given[name] for name in given.keys() - KEYWORDS})
         for of, (tally, _) in read.items():
             self._tallies.add(tally, split, of, feature)
+        self.updated = self.updated or split == VALIDATION
         if self._examples is not None and not panel.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._look(Place(split, of, feature), {**parts[of], **own})
@@ -141,6 +144,23 @@ class Panels:
         for name, reason in reasons.items():
             self._logged.undefined(name, reason)
 
+    def measure(self) -> Values:
+        """Return the values measured in the open epoch so far, over all ranks; none before an update.
+
+        Raises:
+            RankError: another rank has failed.
+        """
+        told = self._ranks.gather(lambda: (self.updated, self._measured_here()))
+        if not any(updated for updated, _ in told):
+            return {}
+        panels = self._splits if self._ranks.alone else self._merged(state for _, state in told)
+        values = EpochValues(self._spec, _tasks_of(panels.values(), ()))
+        for panel in panels.values():
+            values.take("measured", *panel.compute())
+        values.combine()
+        values.check_finite()
+        return values.values
+
     def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:
         """Give all values of the epoch, over all ranks by one collective, and begin the next.
 
@@ -163,13 +183,19 @@ class Panels:
     def _state(self) -> RankState:
         """What this process has of the epoch."""
         return RankState(
-            {} if self._ranks.alone else {split: panel.state_dict() for split, panel in self._splits.items()},
+            self._measured_here(),
             self._tallies.state(self.watches.laps),
             {split: recorded.state() for split, recorded in self._recorded.items()},
             self.watches.close(),
             self._logged.state(),
             [] if self._examples is None else [self._examples.found(self._void())],
         )
+
+    def _measured_here(self) -> dict[str, dict[str, Any]]:
+        """What this process has measured in the epoch; empty where there is no other to be told."""
+        if self._ranks.alone:
+            return {}
+        return {split: panel.state_dict() for split, panel in self._splits.items()}
 
     def _void(self) -> set[str]:
         """The splits that had a batch which was not finite."""
@@ -193,10 +219,11 @@ class Panels:
         return epoch
 
     def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitPanel]:
-        if self._ranks.alone:
-            return self._splits
-        measured = by_split(state.measured for state in states)
-        return {split: self._split(split).over(parts) for split, parts in measured.items()}
+        return self._splits if self._ranks.alone else self._merged(state.measured for state in states)
+
+    def _merged(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitPanel]:
+        """A panel of each split, of what every process has measured."""
+        return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
     def _measured(
         self, panels: Mapping[str, SplitPanel], counted: Additives, recorded: Additives
@@ -204,7 +231,7 @@ class Panels:
         values: Values = {}
         reasons: Reasons = {}
         for panel in panels.values():
-            found, why = panel.close()
+            found, why = panel.compute()
             values.update(found)
             reasons.update(why)
         for split, state in counted.items():
@@ -217,6 +244,7 @@ class Panels:
 
     def _reset(self) -> None:
         """Begin the next epoch."""
+        self.updated = False
         self._logged.reset()
         self._tallies.reset()
         for panel in self._splits.values():

@@ -15,7 +15,7 @@ from ..logs.loggers import LoggerLike
 from ..metrics.places import VALIDATION
 from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import Fsync
-from ..search.readings import Reading, number_in
+from ..search.readings import Reading, number_in, numbers_of
 from ..search.record import EpochRecord
 from ..search.reporter import as_reporter
 from .checkpoint import Stateful, put_states, set_random_states
@@ -184,14 +184,40 @@ class Run(Closing):
         self._begin("update")
         self._panels.update(split, tensors, examples)
 
-    def log(self, **values: Any) -> None:
-        """Record values of this epoch as they are; of a name logged twice the last one stays.
+    @property
+    def updated(self) -> bool:
+        """Whether this process has added a batch of validation outputs to the open epoch."""
+        return self._panels.updated
 
-        In a process group it is that of the first rank that has one.
+    def measure(self) -> dict[str, float]:
+        """Return the values measured in the open epoch so far, by name, for callbacks that watch them.
+
+        The record of the epoch has the same numbers, which are computed once, unless another update
+        follows. A curve or a matrix is left out. In a process group every rank calls it.
 
         Raises:
-            RunError: a value is no number, or its name is one the run measures itself, or the last epoch is
-                over.
+            RankError: another rank has failed.
+
+        >>> from hpometrics import Binary
+        >>> run = Run(metric="accuracy", output=Binary(), defaults=False)
+        >>> for epoch in run.epochs(1):
+        ...     run.update(probabilities=[0.9, 0.2], target=[1, 1])
+        ...     run.measure()
+        {'accuracy': 0.5}
+        >>> run.value
+        0.5
+        """
+        return numbers_of(self._panels.measure())
+
+    def log(self, **values: Any) -> None:
+        """Record values of this epoch as they are, one per name.
+
+        What each batch has a value of is averaged by `record_global`, with an `AverageMetric`.
+        In a process group the value is that of the first rank that has one.
+
+        Raises:
+            RunError: a value is no number, its name was logged in this epoch already or is one the run
+                measures itself, or the last epoch is over.
         """
         if not self._looping:
             self._check_not_over("log")
@@ -204,7 +230,8 @@ class Run(Closing):
         `run.undefined(recall="no row is positive")` stands where `run.log(recall=...)` would.
 
         Raises:
-            RunError: a reason is no text, the name is one the run measures itself, or the last epoch is over.
+            RunError: a reason is no text, the name was logged in this epoch already or is one the run
+                measures itself, or the last epoch is over.
         """
         if not self._looping:
             self._check_not_over("undefined")

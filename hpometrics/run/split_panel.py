@@ -43,6 +43,7 @@ class SplitPanel:
         self._split = split
         self._live = {feature: prototype.fresh() for feature, prototype in prototypes.items()}
         self.void: Void = {}
+        self._computed: tuple[Values, Reasons] | None = None  # of the rows so far
 
     @property
     def names(self) -> set[str]:
@@ -76,6 +77,7 @@ class SplitPanel:
             MetricInputError: the batch is not what the metrics read; no task has taken any of it.
         """
         key = self._key(feature)
+        self._computed = None
         if len(parts) > 1:
             _check(self._live[key], parts, whole)
         for task, rows in parts.items():
@@ -84,8 +86,13 @@ class SplitPanel:
             except NonFiniteError as err:
                 self.void.setdefault((key, task), str(err))
 
-    def close(self) -> tuple[Values, Reasons]:
-        """Give the values of the epoch, of this process; nan with its reason where there is none."""
+    def compute(self) -> tuple[Values, Reasons]:
+        """Return the values of this process's rows, computed once; nan with its reason if undefined."""
+        if self._computed is None:
+            self._computed = self._compute()
+        return self._computed
+
+    def _compute(self) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
         for key, live in self._live.items():
@@ -142,7 +149,7 @@ class SplitPanel:
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        self.void = {}
+        self.void, self._computed = {}, None
         for live in self._live.values():
             live.reset()
 

@@ -36,9 +36,10 @@ MEANT = {
     "KLDivLoss": "kl_divergence", "linear_cross_entropy": "softmax_cross_entropy",
     "TripletMarginWithDistanceLoss": "triplet_margin", "AdaptiveLogSoftmaxWithLoss": "log_loss",
     "val_accuracy": "accuracy", "mean_accuracy": "accuracy", "test_f1": "f1",
-    "best_val_acc": "accuracy",
-    "val_loss": "loss", "macro_f1": "f1(average=macro)", "top5": "hits@5", "top_5_accuracy": "hits@5",
-    "val_top5": "hits@5", "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)", "r^2": "r2", "R²": "r2",
+    "best_val_acc": "accuracy", "val_loss": "loss", "macro_f1": "f1(average=macro)", "top5": "hits@5",
+    "top_5_accuracy": "hits@5",
+    "val_top5": "hits@5", "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)",
+    "r^2": "r2", "R²": "r2",
 }  # fmt: skip
 
 NO_METRICS = {

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
 
 import optuna
@@ -17,6 +18,7 @@ from hpometrics.exceptions import (
     SpaceError,
     UnknownMetricError,
 )
+from hpometrics.metrics.additive import AverageMetric
 from hpometrics.metrics.catalogue.tables import ConfusionMatrix
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry import get_metric
@@ -194,6 +196,36 @@ def test_a_value_that_is_undefined_has_the_engines_reason():
     assert run.history[1].reasons == {"aux": "never there"}
     with pytest.raises(RunError, match=r"undefined\(loss=\.\.\.\) takes the reason, a text; got nan"):
         Run(metric=LOSS).undefined(loss=NAN)
+
+
+def test_a_second_value_of_an_epoch_is_refused():
+    """The first one would be lost; what the message says instead averages them by their rows."""
+    run = Run(metric=LOSS)
+    for _ in run.epochs(2):
+        run.log(loss=0.5)
+        with pytest.raises(RunError, match=r"logged in this epoch already, as 0\.5 .*now as 0\.25") as err:
+            run.log(aux=1.0, loss=0.25)
+        with pytest.raises(RunError, match="loss was logged in this epoch already"):
+            run.undefined(loss="the last batch had no rows")
+    assert [record.values["loss"] for record in run.history] == [0.5, 0.5]
+    hint = re.search(r"call (run\.record_global\(.*\)) for each", str(err.value))
+    run = Run(metric=LOSS)
+    for value, rows in [(0.5, 3), (0.1, 1)]:
+        eval(hint[1], {"run": run, "AverageMetric": AverageMetric, "value": value, "rows": rows})
+    assert run.value == pytest.approx(0.4)
+
+
+def test_no_pruner_judges_an_epoch_in_which_nothing_was_measured():
+    """Optuna takes nan for the worst value there is, and is told nothing of a gap between validations."""
+    study = optuna.create_study(pruner=optuna.pruners.MedianPruner(0, 0))
+    for _ in range(2):
+        trial = study.ask()
+        run = Run(trial, metric=LOSS)
+        for epoch in run.epochs(4):
+            run.log(**({"loss": 1.0 / epoch} if epoch % 2 else {"aux": 1.0}))
+        study.tell(trial, run.value)
+    assert [list(trial.intermediate_values) for trial in study.trials] == [[1, 3], [1, 3]]
+    assert [record.reasons for record in run.history] == [{"loss": "was not logged in this epoch"}, {}] * 2
 
 
 def test_patience_counts_epochs_without_an_improvement():
