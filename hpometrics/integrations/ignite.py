@@ -22,6 +22,8 @@ class RunHandler:
     """Measures what an evaluator gives: `RunHandler(run).attach(trainer, evaluator)`.
 
     The output of each iteration of the evaluator updates the run, and the end of its pass closes the epoch.
+    The values of the pass are in `evaluator.state.metrics` under the names of the record, for handlers such
+    as `EarlyStopping` and `Checkpoint`.
     The trainer runs it once per epoch, as in `@trainer.on(Events.EPOCH_COMPLETED)`; a pass before or after
     training counts for nothing. The host's stop leaves `trainer.run` as an exception; patience, the target
     and the spec's `epochs` terminate the trainer.
@@ -46,13 +48,15 @@ class RunHandler:
         self.run = run
         self._read = output_transform
         self._objects = dict(to_save or {})
-        self._loop = TrainerLoop(run)
+        absent = f"{'the evaluator' if output_transform is None else 'output_transform'} returned None"
+        self._loop = TrainerLoop(run, absent)
 
     def attach(self, trainer: Engine, evaluator: Engine) -> None:
         """Follow these two engines."""
         trainer.add_event_handler(Events.STARTED, self._begin)
         trainer.add_event_handler(Events.EPOCH_STARTED, self._start_epoch)
         evaluator.add_event_handler(Events.ITERATION_COMPLETED, self._update)
+        evaluator.add_event_handler(Events.EPOCH_COMPLETED, self._show)
         evaluator.add_event_handler(Events.COMPLETED, self._end_epoch, trainer)
         trainer.add_event_handler(Events.COMPLETED | Events.TERMINATE, self._leave)
 
@@ -68,6 +72,9 @@ class RunHandler:
     def _update(self, evaluator: Engine) -> None:
         output = evaluator.state.output
         self._loop.update(output if self._read is None else self._read(output))
+
+    def _show(self, evaluator: Engine) -> None:
+        evaluator.state.metrics.update(self._loop.measure())
 
     def _end_epoch(self, evaluator: Engine, trainer: Engine) -> None:
         self._loop.end_epoch(trainer.state.epoch, self._objects)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from ..exceptions import RunError, missing_extra
 from ..run.checkpoint import Stateful
 from ..run.run import Run
@@ -21,7 +23,10 @@ __all__ = ["RunCallback"]
 class RunCallback(Callback):
     """Measures the validation of each epoch: `Trainer(callbacks=[RunCallback(run)], ...)`.
 
-    `validation_step` returns the keywords of `run.update`, as in `{"logits": logits, "target": y}`; what it
+    `validation_step` returns the keywords of `run.update`, as in `{"logits": logits, "target": y}`. Its
+    values are in `trainer.callback_metrics` under the names of the record, where other callbacks
+    find them:
+    `EarlyStopping("accuracy", mode="max")`, `ModelCheckpoint(monitor="accuracy", mode="max")`. What the step
     logs by `self.log`, and `training_step` too, is recorded with the epoch and can be what is optimised:
     `Run(trial, metric=Reported("val_loss", "minimize"))`. An epoch closes at its end, after its validation
     and before the module's own `on_train_epoch_end`. The host's stop leaves `fit` as an exception; patience,
@@ -35,14 +40,16 @@ class RunCallback(Callback):
     Args:
         run: what is updated.
         read: makes the keywords of `run.update` of what `validation_step` returns; unless given that is the
-            mapping itself. None is no batch, of a module that updates the run on its own.
+            mapping itself. None is no batch, of a module that updates the run on its own; where nobody does,
+            the first validation is refused.
     """
 
     def __init__(self, run: Run, read: Callable[[Any], Any] | None = None) -> None:
         self.run = run
         self._read = read
-        self._loop = TrainerLoop(run)
+        self._loop = TrainerLoop(run, f"{'validation_step' if read is None else 'read'} returned None")
         self._before: dict[str, Any] = {}
+        self._shown: dict[str, torch.Tensor] = {}
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse a fit that does not validate once per epoch.
@@ -89,14 +96,21 @@ class RunCallback(Callback):
         """Update the run."""
         self._loop.update(outputs if self._read is None else self._read(outputs))
 
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Show the values of the pass to the other callbacks."""
+        values = self._loop.measure()
+        self._shown = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
+        trainer.callback_metrics.update(self._shown)
+
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Close the epoch.
 
         Raises:
             BaseException: the host's stop.
         """
+        known = (self._before, self._shown)
         logged = trainer.callback_metrics.items()  # of all epochs
-        self._loop.log({name: value for name, value in logged if value is not self._before.get(name)})
+        self._loop.log({n: value for n, value in logged if all(value is not one.get(n) for one in known)})
         self._loop.end_epoch(trainer.current_epoch + 1, _objects(trainer, pl_module))
         self._stop_after_the_last(trainer)
 

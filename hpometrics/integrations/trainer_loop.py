@@ -17,11 +17,12 @@ class TrainerLoop:
     """Advances `run.epochs()` at the events of a trainer: `for epoch in run.epochs(n)`, step by step.
 
     It is what the callbacks of Lightning, Transformers and Ignite have in common, and all that one for
-    another trainer needs. What a trainer measures outside of an epoch counts for nothing: a sanity check
-    before the first, a test after the last.
+    another trainer needs. What a trainer measures outside of an epoch does not count for the run: a sanity
+    check before the first, a test after the last.
 
     Args:
         run: what is updated, reported, pruned and picked.
+        absent: why a validation may have no outputs, as an error says it.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"), epochs=2)
@@ -38,12 +39,15 @@ class TrainerLoop:
     (2, 0.15)
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, absent: str = "the validation step returned None") -> None:
+        self._run, self._absent = run, absent
+        self._passed_over = 0  # batches of this epoch without outputs
+        self._outside: Run | None = None  # of a pass that belongs to no epoch
         self._epochs: Generator[int] | None = None
         self._done = 0
         self._epoch: int | None = None
         self._open = False
+        self._logged: dict[str, Any] = {}  # in this epoch
 
     @property
     def over(self) -> bool:
@@ -70,34 +74,52 @@ class TrainerLoop:
 
     def start_epoch(self) -> None:
         """Take what is measured and logged from here on."""
-        self._open = not self.over
+        self._open, self._passed_over, self._logged = not self.over, 0, {}
 
     def update(self, outputs: Any) -> None:
-        """Give the run a batch, as a mapping with the keywords of `run.update`; None has none to give.
+        """Give the run a batch, as a mapping with the keywords of `run.update`.
 
-        A run that measures nothing, as its value is logged, takes none.
+        None is no batch, of a trainer that updates the run itself. A run that measures nothing, as its value
+        is logged, takes none. A batch outside of an epoch is measured apart, for `measure` alone.
 
         Raises:
             RunError: it is something else.
             MetricInputError: the batch is not what the metrics read.
         """
-        if not self._open or outputs is None or not self._run.spec.collections:
+        if not self._run.spec.collections:
+            return
+        if outputs is None:
+            self._passed_over += 1
             return
         if not isinstance(outputs, Mapping):
             raise RunError(
                 "a run is updated by keywords, {'logits': logits, 'target': target}, got "
                 f"{type(outputs).__name__}; return such a mapping, or say how to make one of it"
             )
-        self._run.update(**outputs)
+        self._measuring.update(**outputs)
+
+    def measure(self) -> dict[str, float]:
+        """Return the values of this pass by name, for the trainer's own callbacks: those the run records.
+
+        What was measured outside of an epoch is forgotten with the pass.
+        """
+        values = self._measuring.measure()
+        self._outside = None
+        return values
+
+    @property
+    def _measuring(self) -> Run:
+        """The run in an epoch, else one that nobody reports."""
+        if self._open:
+            return self._run
+        if self._outside is None:
+            self._outside = Run(spec=self._run.spec)
+        return self._outside
 
     def log(self, values: Mapping[str, Any]) -> None:
-        """Let the run record values of this epoch.
-
-        Raises:
-            RunError: a value is no number, or its name is one the run measures itself.
-        """
+        """Take values of this epoch, which the run records; of a name that comes again the last one."""
         if self._open:
-            self._run.log(**values)
+            self._logged |= values
 
     def end_epoch(self, count: int, objects: Objects) -> None:
         """Checkpoint the objects, measure and report the epoch.
@@ -107,7 +129,8 @@ class TrainerLoop:
             objects: as in `begin`.
 
         Raises:
-            RunError: the trainer is at another epoch than the run.
+            RunError: the trainer is at another epoch than the run, its validation gave no outputs, or a
+                value that it logged is no number or named as one the run measures itself.
             BaseException: the host's stop.
         """
         if (
@@ -119,9 +142,21 @@ class TrainerLoop:
                 f"a run measures one validation per epoch; here one ends in epoch {count} of the trainer, "
                 f"and the run is at epoch {self._epoch + 1}"
             )
+        self._check_measured()
+        self._run.log(**self._logged)
         self._run.checkpoint(**objects)
         self._open, self._epoch = False, None  # and so they stay where the host stops the run
         self._epoch = next(self._epochs, None)
+
+    def _check_measured(self) -> None:
+        """Refuse an epoch whose validation gave the run nothing to measure, whatever a pruner makes of it."""
+        batches, self._passed_over = self._passed_over, 0
+        wanted = [asked.name for asked in self._run.spec.objectives if not asked.reported]
+        if wanted and batches and not self._run.updated:
+            raise RunError(
+                f"{wanted[0]} cannot be measured in epoch {self._epoch}: {self._absent}; a validation gives "
+                "the keywords of run.update, as in {'logits': logits, 'target': target}"
+            )
 
     def leave(self) -> None:
         """End the loop where the trainer does, however it ends."""

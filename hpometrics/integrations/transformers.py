@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..exceptions import RunError, missing_extra
+from ..metrics.ranks import process
 from ..run.checkpoint import Stateful, copy_states, put_states
 from ..run.run import Run
 from .trainer_loop import TrainerLoop
@@ -20,6 +21,8 @@ except ImportError as err:
 
 __all__ = ["RunCallback"]
 
+_ABSENT = "the trainer lacks compute_metrics=callback.compute_metrics or labels, or read returned None"
+
 
 class RunCallback(TrainerCallback):
     """Measures the evaluation of each epoch; it comes with its own `compute_metrics`.
@@ -28,9 +31,10 @@ class RunCallback(TrainerCallback):
     `eval_strategy="epoch"`. All predictions of a pass update the run at once, or batch by batch with
     `batch_eval_metrics=True`: the values are the same. What the trainer logs (`loss`, `eval_loss`) is
     recorded with the epoch and can be what is optimised:
-    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The host's stop leaves `train` as an exception;
-    patience, the target and the spec's `epochs` end it. An evaluation before or after training counts for
-    nothing.
+    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer gets the values of the pass, so that
+    `metric_for_best_model="accuracy"`, `EarlyStoppingCallback` and `hyperparameter_search` find them. The
+    host's stop leaves `train` as an exception; patience, the target and the spec's `epochs` end it. An
+    evaluation before or after training does not count for the run.
 
     Where the run has a directory, every epoch leaves a checkpoint of the model, the optimizer and the
     schedule, and a run that was killed goes on after its latest: `train` trains the epochs that are left.
@@ -38,27 +42,43 @@ class RunCallback(TrainerCallback):
     first epochs. `resume_from_checkpoint` is refused: it would restore twice.
 
     Args:
-        run: what is updated.
+        run: what is updated; or a function that makes it, of each training anew, as the trials of
+            `hyperparameter_search` need.
         read: makes the keywords of `run.update` of an `EvalPrediction`; unless given its predictions are
             logits and its labels the target.
     """
 
-    def __init__(self, run: Run, read: Callable[[EvalPrediction], Any] | None = None) -> None:
-        self.run = run
+    def __init__(
+        self, run: Run | Callable[[], Run], read: Callable[[EvalPrediction], Any] | None = None
+    ) -> None:
+        self._make_run = None if isinstance(run, Run) else run
         self._read = read or _logits
-        self._loop = TrainerLoop(run)
+        self._follow(run if isinstance(run, Run) else run())
+
+    def _follow(self, run: Run) -> None:
+        self.run = run
+        self._loop = TrainerLoop(run, _ABSENT)
+        self._begun = False
         self._done = 0
-        self._updating = False
+        self._updating = process() == 0
+        self._passes = 0
+        self._shown: dict[str, float] = {}
         self._states: Mapping[str, Any] | None = None
 
     def compute_metrics(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        """Update the run; the values are the run's, so there are none to give.
+        """Update the run, and return the values of the pass, those that the run records.
 
         In a process group every process is given all rows, and the first one updates.
+
+        Args:
+            prediction: of the pass, or of a batch.
+            compute_result: whether it is the last of the pass.
         """
+        self._passes += 1
         if self._updating:
             self._loop.update(self._read(prediction))
-        return {}
+        self._shown = self._loop.measure() if compute_result else {}
+        return dict(self._shown)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -75,6 +95,9 @@ class RunCallback(TrainerCallback):
             )
         if state.global_step:
             raise RunError("a run goes on from its own checkpoint; leave resume_from_checkpoint= out")
+        if self._begun and self._make_run is not None:
+            self._follow(self._make_run())
+        self._begun = True
         epochs = state.num_train_epochs
         self._updating = state.is_world_process_zero
         self._done = self._loop.begin(None if epochs == sys.maxsize else epochs, _objects(kwargs))
@@ -86,6 +109,7 @@ class RunCallback(TrainerCallback):
     ) -> None:
         """Take what is measured from here on: `eval_on_start` is over."""
         self._loop.start_epoch()
+        self._passes = 0
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -103,7 +127,8 @@ class RunCallback(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Record what the trainer logs."""
-        self._loop.log({name: value for name, value in (logs or {}).items() if name != "epoch"})
+        shown = {"epoch", *(f"eval_{name}" for name in self._shown)}
+        self._loop.log({name: value for name, value in (logs or {}).items() if name not in shown})
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -111,8 +136,11 @@ class RunCallback(TrainerCallback):
         """Close the epoch.
 
         Raises:
+            RunError: the trainer gave nothing to measure.
             BaseException: the host's stop.
         """
+        if self._updating and not self._passes:
+            self._loop.update(None)
         self._loop.end_epoch(self._done + math.ceil(state.epoch or 0), _objects(kwargs))
         self._stop_after_the_last(control)
 

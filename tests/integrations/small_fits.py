@@ -109,8 +109,9 @@ QUIET: dict[str, Any] = {
 
 def lightning(run: Run, epochs: int, **settings: Any) -> nn.Module:
     """By a Lightning trainer, its sanity check and a validation after it included."""
-    module = Module()
-    trainer = pl.Trainer(callbacks=[LightningCallback(run)], max_epochs=epochs, **{**QUIET, **settings})
+    module = settings.pop("module", Module)()
+    callbacks = [*settings.pop("callbacks", ()), LightningCallback(run)]
+    trainer = pl.Trainer(callbacks=callbacks, max_epochs=epochs, **{**QUIET, **settings})
     trainer.fit(module)
     trainer.validate(module, verbose=False)
     return module.network
@@ -134,11 +135,17 @@ def table(data: tuple[Tensor, Tensor]) -> list[dict[str, Tensor]]:
 
 
 def hf_trainer(
-    callback: TransformersCallback, epochs: int, directory: Any, model: nn.Module, **settings: Any
+    callback: TransformersCallback, epochs: int, directory: Any, model: nn.Module | None, **settings: Any
 ) -> transformers.Trainer:
     """A trainer of Transformers that evaluates before the first epoch too, if `settings` do not say other."""
-    optimizer = optimizer_of(model)
+    made: Any = (None, None)  # by the trainer
+    if model is not None:
+        optimizer = optimizer_of(model)
+        made = (optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0))
     evaluated = settings.pop("eval_dataset", table(VALID))
+    callbacks = [*settings.pop("callbacks", ()), callback]
+    compute = settings.pop("compute_metrics", callback.compute_metrics)
+    model_init = settings.pop("model_init", None)
     arguments: dict[str, Any] = {
         "num_train_epochs": epochs,
         "per_device_train_batch_size": BATCH,
@@ -158,9 +165,10 @@ def hf_trainer(
         transformers.TrainingArguments(directory, **{**arguments, **settings}),
         train_dataset=table(TRAIN),
         eval_dataset=evaluated,
-        compute_metrics=callback.compute_metrics,
-        callbacks=[callback],
-        optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)),
+        compute_metrics=compute,
+        model_init=model_init,
+        callbacks=callbacks,
+        optimizers=made,
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
@@ -180,8 +188,10 @@ def engines(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Engine,
     return create_supervised_trainer(model, optimizer, LOSS), create_supervised_evaluator(model)
 
 
-def ignite(run: Run, epochs: int, passes: int = 1) -> nn.Module:
-    """By two engines of Ignite, an evaluation before and after included."""
+def ignite(
+    run: Run, epochs: int, passes: int = 1, read: Callable[[Any], Any] | None = None, callbacks: Any = ()
+) -> nn.Module:
+    """By two engines of Ignite, an evaluation before and after included; callbacks are given both engines."""
     model = network()
     optimizer = optimizer_of(model)
     trainer, evaluator = engines(model, optimizer)
@@ -191,9 +201,11 @@ def ignite(run: Run, epochs: int, passes: int = 1) -> nn.Module:
         for _ in range(passes):
             evaluator.run(loader(VALID))
 
+    for callback in callbacks:
+        callback(trainer, evaluator)
     handler = RunHandler(
         run,
-        lambda output: {"logits": output[0], "target": output[1]},
+        read or (lambda output: {"logits": output[0], "target": output[1]}),
         to_save={"model": model, "optimizer": optimizer},
     )
     handler.attach(trainer, evaluator)

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
+import lightning.pytorch as pl
 import optuna
 import pytest
 import torch
-from small_fits import Fit, Killed, hugging_face, ignite, lightning, plain
+import transformers
+from ignite.engine import Events
+from ignite.handlers import EarlyStopping as IgniteEarlyStopping
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from small_fits import (
+    Fit,
+    Killed,
+    Labelled,
+    Module,
+    hf_trainer,
+    hugging_face,
+    ignite,
+    lightning,
+    plain,
+)
 from torch import nn
 
 from hpometrics.exceptions import RunError
+from hpometrics.integrations.transformers import RunCallback as TransformersCallback
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category
 from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported, Run, RunSpec
@@ -182,3 +200,131 @@ def test_a_run_measures_one_validation_per_epoch(trainer, settings, text, fits):
     """Another rhythm is refused, and the error says which it is."""
     with pytest.raises(RunError, match=text):
         fits[trainer](Run(**FACTS), 4, **settings)
+
+
+def watchers(seen: list[dict[str, float]]) -> dict[str, Any]:
+    """A callback of each trainer's own that keeps the values it sees of each pass."""
+
+    class OfLightning(pl.Callback):
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+
+    class OfTransformers(transformers.TrainerCallback):
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            seen.append({name.removeprefix("eval_"): value for name, value in kwargs["metrics"].items()})
+
+    def of_ignite(trainer: Any, evaluator: Any) -> None:
+        evaluator.add_event_handler(Events.COMPLETED, lambda: seen.append(dict(evaluator.state.metrics)))
+
+    return {"lightning": OfLightning(), "transformers": OfTransformers(), "ignite": of_ignite}
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_the_trainers_own_callbacks_see_the_values_of_the_pass(trainer, fits, monkeypatch):
+    """The numbers of the record, which are computed once a pass; those before and after training, too."""
+    computed = []
+    plain_compute = MetricCollection.compute
+    monkeypatch.setattr(
+        MetricCollection, "compute", lambda self, **how: computed.append(self) or plain_compute(self, **how)
+    )
+    run, seen = Run(**FACTS), []
+    fits[trainer](run, 4, callbacks=[watchers(seen)[trainer]])
+    before, *epochs, after = seen if trainer != "ignite" else seen[1:]
+    for told, record in zip(epochs, run.history, strict=True):
+        assert [told[name] for name in FACTS["track"]] == [record.values[name] for name in FACTS["track"]]
+    assert before["accuracy"] != run.history[0].values["accuracy"]
+    assert after["accuracy"] == run.history[-1].values["accuracy"]
+    assert len(computed) == len(seen)
+
+
+def test_lightning_stops_early_and_keeps_the_best_by_a_measured_value(tmp_path):
+    """Both callbacks find it by the name of the record, on whichever side of the run's own they stand."""
+    run = Run(**FACTS)
+    kept = ModelCheckpoint(tmp_path, monitor="accuracy", mode="max")
+    early = EarlyStopping("accuracy", mode="max", patience=1)
+    lightning(run, 8, callbacks=[early, kept], enable_checkpointing=True)
+    values = [record.values["accuracy"] for record in run.history]
+    assert len(values) < 8 and values[-1] <= values[-2] == max(values)
+    assert kept.best_model_score == max(values)
+
+
+def test_transformers_picks_its_best_model_by_a_measured_value(fits):
+    """As `metric_for_best_model` and its early stopping name it."""
+    run = Run(**FACTS)
+    fits["transformers"](
+        run, 8, metric_for_best_model="accuracy", greater_is_better=True, save_strategy="best",
+        callbacks=[transformers.EarlyStoppingCallback(1)],
+    )  # fmt: skip
+    values = [record.values["accuracy"] for record in run.history]
+    assert len(values) < 8 and values[-1] <= values[-2] == max(values)
+
+
+def test_ignite_stops_early_by_a_measured_value(fits):
+    """Its handler reads `evaluator.state.metrics`, as of a metric of Ignite's own."""
+    run = Run(**FACTS)
+
+    def early(trainer: Any, evaluator: Any) -> None:
+        stopping = IgniteEarlyStopping(1, lambda engine: engine.state.metrics["accuracy"], trainer)
+        trainer.add_event_handler(
+            Events.EPOCH_STARTED(once=1),
+            lambda: evaluator.add_event_handler(Events.COMPLETED, stopping),
+        )
+
+    fits["ignite"](run, 8, callbacks=[early])
+    values = [record.values["accuracy"] for record in run.history]
+    assert len(values) < 8 and values[-1] <= values[-2] == max(values)
+
+
+def test_a_hyperparameter_search_of_transformers_reads_the_measured_value(tmp_path):
+    """Each trial trains a run of its own; what it returns is the last value of the run."""
+    runs: list[Run] = []
+    callback = TransformersCallback(lambda: runs.append(Run(**FACTS)) or runs[-1])
+    trainer = hf_trainer(callback, 2, tmp_path, None, model_init=Labelled)
+    best = trainer.hyperparameter_search(
+        lambda trial: {"learning_rate": trial.suggest_float("learning_rate", 1e-4, 0.5, log=True)},
+        lambda metrics: metrics["eval_accuracy"],
+        n_trials=2, direction="maximize", sampler=optuna.samplers.RandomSampler(0),
+    )  # fmt: skip
+    last = [run.history[-1].values["accuracy"] for run in runs]
+    assert [len(run.history) for run in runs] == [2, 2]
+    assert best.objective == max(last)
+
+
+class Silent(Module):
+    """A module whose validation step logs and returns nothing."""
+
+    def validation_step(self, batch: Any, index: int) -> Any:
+        super().validation_step(batch, index)
+
+
+@pytest.mark.parametrize(
+    "pruner", [optuna.pruners.NopPruner(), optuna.pruners.MedianPruner(0, 0)], ids=["no pruner", "median"]
+)
+@pytest.mark.parametrize(
+    ("trainer", "settings", "text"),
+    [
+        ("lightning", {"module": Silent}, "in epoch 0: validation_step returned None"),
+        (
+            "transformers",
+            {"compute_metrics": None},
+            "in epoch 0: the trainer lacks compute_metrics",
+        ),
+        ("ignite", {"read": lambda output: None}, "in epoch 0: output_transform returned None"),
+    ],
+    ids=TRAINERS,
+)
+def test_a_validation_without_outputs_fails_at_once(trainer, settings, text, pruner, fits):
+    """At the first validation, with what to return; no pruner judges it."""
+    study = optuna.create_study(direction="maximize", pruner=pruner)
+    for value in (0.5, 0.6):
+        other = study.ask()
+        other.report(value, 0)
+        study.tell(other, value)
+    record = run_trial(
+        lambda params, run: fits[trainer](run, 4, **settings),
+        {},
+        RunSpec(**FACTS),
+        OptunaReporter(study.ask()),
+    )
+    assert (record.state, record.epochs) == (TrialState.FAILED, ())
+    assert re.search(text, record.reason) and "keywords of run.update" in record.reason
