@@ -21,6 +21,7 @@ from .search.optuna_backend import (
     make_sampler,
     own_pruner,
     study_records,
+    write_panel,
     write_result,
 )
 from .search.record import TrialRecord, TrialState
@@ -76,8 +77,10 @@ class OptunaObjective(Outcome):
             self._check(study)
         params = self.space.suggest(trial)
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
-        record, error = self.trials.run(params, OptunaReporter(trial), keep=live)
+        record, error = self.trials.run(params, OptunaReporter(trial, keeps_panel=False), keep=live)
         write_result(trial, record)
+        if record.epoch is not None:
+            write_panel(trial, list(self.optimised), record.epoch, record.picked_values)
         if error is not None and not isinstance(error, NoFiniteValueError):
             raise error
         scores = record.scores(self.optimised)

@@ -12,10 +12,10 @@ from hpometrics.list_objective import ListObjective
 from hpometrics.metrics.features import Binary
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.optuna_objective import OptunaObjective
-from hpometrics.run import Reported, engine
+from hpometrics.run import Reported, Run, engine
 from hpometrics.search.optuna_backend import close_storage, open_storage
 from hpometrics.search.record import TrialState
-from hpometrics.search.space import Float, Int
+from hpometrics.search.space import Choice, Float, Int
 
 LOSS = Reported("loss", MINIMIZE)
 SPACE = {"level": Float(0, 1), "k": 3}
@@ -274,3 +274,69 @@ def test_a_list_is_checked_against_its_space():
     assert objective.params == [{"level": 0.5, "k": 3}]
     with pytest.raises(ValueError, match=r"space\.level: must lie in \[0\.0, 1\.0\], got 2\.0"):
         ListObjective(level, [{"level": 2.0}], space=SPACE, metric=LOSS)
+
+
+COURSES = {
+    "whole": (0.5, 1.0, 0.0),
+    "pruned": (0.5, 0.0, 0.0),
+    "raises": (1.0, 0.5, 0.5),
+    "broken off": (1.0, 0.5, 0.5),
+}
+"""The accuracy of each epoch, by what becomes of the trial."""
+
+
+def own_objective(trial: optuna.Trial, **facts: object) -> float:
+    """A user's own, whose run reports to the trial; of the params one diverges, and one raises."""
+    run = Run(trial, metric="accuracy", output=Binary(), track=["log_loss"], defaults=False, **facts)
+    right = COURSES[trial.suggest_categorical("kind", list(COURSES))]
+    for epoch in run.epochs(3):
+        run.update(probabilities=[0.9, 0.9], target=[right[epoch] > 0, right[epoch] > 0.5])
+        run.log(cost=float(epoch))
+        if epoch == 1 and trial.params["kind"] == "raises":
+            raise KeyError("lr")
+        if epoch == 1 and trial.params["kind"] == "broken off":
+            break
+    return run.value
+
+
+def test_an_own_objective_keeps_the_panel_of_every_trial():
+    """Each value of the picked epoch is an attribute, of a complete, pruned, failed or broken off trial."""
+    pruner = optuna.pruners.ThresholdPruner(lower=0.4)
+    study = optuna.create_study(direction="maximize", pruner=pruner)
+    for kind in COURSES:
+        study.enqueue_trial({"kind": kind})
+    study.optimize(own_objective, n_trials=4, catch=KeyError)
+    frame = study.trials_dataframe().set_index("params_kind")
+    assert list(frame["user_attrs_picked_epoch"]) == [1, 0, 0, 0]
+    assert list(frame["user_attrs_accuracy"]) == [1.0, 0.5, 1.0, 1.0]
+    assert list(frame["user_attrs_cost"]) == [1.0, 0.0, 0.0, 0.0]
+    assert list(frame["user_attrs_log_loss"].notna()) == [True] * 4
+    assert list(frame["state"]) == ["COMPLETE", "PRUNED", "FAIL", "COMPLETE"]
+    objective = OptunaObjective(
+        lambda params, run: None, {"kind": Choice(list(COURSES))}, metric="accuracy", output=Binary()
+    )
+    best = objective.best(study)
+    assert (best.trial, best.epoch, best.value, best.values["cost"]) == (0, 1, 1.0, 1.0)
+
+
+def test_a_trial_that_does_not_say_its_epoch_has_none():
+    """Another objective left its value; no epoch is made up for it."""
+    study = optuna.create_study(direction="minimize")
+    study.optimize(lambda trial: trial.suggest_float("lr", 0, 1), n_trials=2)
+    best = OptunaObjective(lambda params, run: None, {"lr": Float(0, 1)}, metric=LOSS).best(study)
+    assert best.epoch is None and dict(best.values) == {"loss": best.value}
+
+
+def test_the_panel_of_an_objective_stands_in_the_table_of_its_study():
+    """As of an own objective: a column for each value, and the epoch that was picked."""
+
+    def train(params, run):
+        for epoch in run.epochs(3):
+            run.log(loss=abs(params["lr"] - epoch), aux=2.0)
+
+    objective = OptunaObjective(train, {"lr": Float(0, 2)}, metric=LOSS, repeats=2)
+    study = objective.create_study()
+    study.optimize(objective, n_trials=3)
+    frame = study.trials_dataframe()
+    assert list(frame["user_attrs_loss"]) == list(frame["value"]) and set(frame["user_attrs_aux"]) == {2.0}
+    assert [objective.best(study).epoch] == list(frame.nsmallest(1, "value")["user_attrs_picked_epoch"])

@@ -16,7 +16,7 @@ from ..logs.loggers import LoggerLike, Loggers
 from ..search.epoch_log import Fsync
 from ..search.readings import numbers_of
 from ..search.record import EpochRecord
-from ..search.reporter import Reporter
+from ..search.reporter import PickedReporter, Reporter
 from .checkpoint import Keep, random_states
 from .panels import Panels
 from .progress import End, Progress
@@ -54,6 +54,7 @@ class Closing(Recording):
         self._total: float = math.inf  # epochs of the loop
         self.ended = False
         self.stopped: BaseException | None = None
+        self._picked_kept: int | None = None  # the epoch whose values the host keeps
         self._stops = reporter.stops
 
     @property
@@ -175,8 +176,17 @@ class Closing(Recording):
             )
         except self._reporter.stops as err:
             stop = err if self._ranks.alone else sendable(err)
+        if over or stop is not None:
+            self._keep_picked()
         steering = {name: numbers[name] for name in self._steering if name in numbers}
         return Decision(steering, over, ended, stop)
+
+    def _keep_picked(self) -> None:
+        """Leave the values of the picked epoch with a host that keeps them, once."""
+        picked = self._progress.picked
+        if picked not in (None, self._picked_kept) and isinstance(self._reporter, PickedReporter):
+            self._reporter.keep_picked(picked, self._progress.history[picked].values)
+            self._picked_kept = picked
 
     def _obey(self, decision: Decision) -> None:
         """Do what the first rank has decided.
@@ -219,6 +229,7 @@ class Closing(Recording):
         )
 
     def _release(self) -> None:
+        self._keep_picked()
         self._panels.watches.detach()
         self._traces.close()
         self._end_loggers(complete=False)

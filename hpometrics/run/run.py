@@ -333,6 +333,9 @@ class Run(Closing):
             self._looping = True
             try:
                 yield len(self._progress.history)
+            except GeneratorExit:  # an error in the loop, or a break
+                self._keep_picked()
+                raise
             finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
                 self._looping = False
             self._close_epoch(final=len(self._progress.history) + 1 >= total)

@@ -19,8 +19,10 @@ from .optuna_study import (
     open_study,
     study_records,
     tell,
+    write_panel,
     write_result,
 )
+from .readings import Reading
 from .seeds import derive_seed
 from .several import check_several
 from .slots import claim, reclaim, reclaim_or_claim, reserve
@@ -48,6 +50,7 @@ __all__ = [
     "storing",
     "study_records",
     "tell",
+    "write_panel",
     "write_result",
 ]
 
@@ -60,10 +63,11 @@ class OptunaReporter:
 
     Args:
         trial: of `study.optimize`, `study.ask`, `claim`; a `FixedTrial` works too and never stops.
+        keeps_panel: whether the values of the picked epoch become attributes of the trial; see `write_panel`.
     """
 
-    def __init__(self, trial: BaseTrial) -> None:
-        self.trial = trial
+    def __init__(self, trial: BaseTrial, keeps_panel: bool = True) -> None:
+        self.trial, self._keeps_panel = trial, keeps_panel
         self.number: int | None = trial.number
         self.stops: tuple[type[BaseException], ...] = (optuna.TrialPruned,)
         # A Trial's public properties read the storage anew; its own copy has what was there at the start.
@@ -73,7 +77,8 @@ class OptunaReporter:
         self._pruned: int | None = known.user_attrs.get(PRUNED)
         pruner = getattr(getattr(trial, "study", None), "pruner", None)
         self._prunes = type(pruner) is not NopPruner  # which would look at the trial and let it go on
-        self._silent, self._metric = False, ""
+        self._silent = False
+        self._metrics: list[str] = [""]
 
     @property
     def params(self) -> Mapping[str, Any] | None:
@@ -87,7 +92,7 @@ class OptunaReporter:
             ObjectiveError: they differ; both are named.
         """
         self._silent = len(optimised) > 1  # Optuna takes no reports of several objectives
-        self._metric = next(iter(optimised))
+        self._metrics = list(optimised)
         study = getattr(self.trial, "study", None)
         if study is not None:
             check_direction(study, optimised)
@@ -104,7 +109,7 @@ class OptunaReporter:
             optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        unmeasured = math.isnan(value) and self._metric not in values
+        unmeasured = math.isnan(value) and self._metrics[0] not in values
         if self._silent or unmeasured or (epoch in self._known and epoch < self._newest):
             return
         with storing():
@@ -118,3 +123,13 @@ class OptunaReporter:
             raise optuna.TrialPruned(
                 f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}"
             )
+
+    def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
+        """Keep the values of the picked epoch with the trial, as its run ends.
+
+        Raises:
+            DiskError: the study cannot be written.
+        """
+        if self._keeps_panel:
+            with storing():
+                write_panel(self.trial, self._metrics, epoch, values)

@@ -17,7 +17,7 @@ from ..exceptions import ObjectiveError, RecordError
 from ..objective import Objective
 from .long_attributes import get_attribute, put_attribute
 from .optuna_samplers import is_plain
-from .readings import numbers_of
+from .readings import Reading, numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 from .storages import exclusive
 
@@ -26,8 +26,10 @@ METRIC = f"{PREFIX}metric"
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
+PANEL = f"{PREFIX}panel"  # what the attributes of a trial are that hold a value each
+PICKED_EPOCH = "picked_epoch"
 
-_NO_EPOCH = -1  # of values that nobody says the epoch of
+_NO_EPOCH = -1  # of the values of several objectives, whose epoch nobody knows
 
 STATES = {
     OptunaState.WAITING: TrialState.WAITING,
@@ -121,6 +123,21 @@ def write_result(trial: BaseTrial, record: TrialRecord) -> None:
         put_attribute(trial.set_user_attr, REASON, record.reason)
 
 
+def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Mapping[str, Reading]) -> None:
+    """Keep the values of the picked epoch as attributes of the trial, one each, for tables and dashboards.
+
+    Args:
+        trial: that is at work.
+        metrics: what is optimised.
+        epoch: the picked one, counted from 0.
+        values: by name; None stands for one that is not finite, and those of many numbers are left out.
+    """
+    numbers = {name: v if math.isfinite(v) else None for name, v in numbers_of(values).items()}
+    for name, value in {**numbers, PICKED_EPOCH: epoch}.items():
+        trial.set_user_attr(name, value)
+    put_attribute(trial.set_user_attr, PANEL, {"metrics": list(metrics), "values": list(numbers)})
+
+
 def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
     """Finish a trial the way its record says; an interrupted one stays running, to be reclaimed."""
     write_result(trial, record)
@@ -184,11 +201,32 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
             epochs = (EpochRecord(told["epoch"], picked),)
         epochs = tuple(replace(e, values=picked) if e.epoch == told["epoch"] else e for e in epochs)
         return TrialRecord.from_json({**told, "number": trial.number}, epochs)
+    if (panel := get_attribute(trial.user_attrs, PANEL)) is not None:
+        return _record_of_panel(trial, panel, metrics, epochs)
     return TrialRecord(
         number=trial.number,
         params=dict(trial.params),
         state=STATES[trial.state],
         **_values_of(trial, metrics, epochs),
+        reason=get_attribute(trial.user_attrs, REASON),
+    )
+
+
+def _record_of_panel(
+    trial: FrozenTrial, panel: Mapping[str, Any], metrics: Sequence[str], epochs: tuple[EpochRecord, ...]
+) -> TrialRecord:
+    """Read a trial of a user's own objective, whose run left the values of its picked epoch."""
+    epoch = int(trial.user_attrs[PICKED_EPOCH])
+    told = {name: trial.user_attrs.get(name) for name in panel["values"]}
+    values = {name: math.nan if value is None else value for name, value in told.items()}
+    others = [one for one in epochs if one.epoch != epoch]
+    return TrialRecord(
+        number=trial.number,
+        params=dict(trial.params),
+        state=STATES[trial.state],
+        value=values.get(metrics[0], trial.value if trial.values and len(trial.values) == 1 else None),
+        epoch=epoch,
+        epochs=tuple(sorted([*others, EpochRecord(epoch, values)], key=lambda one: one.epoch)),
         reason=get_attribute(trial.user_attrs, REASON),
     )
 

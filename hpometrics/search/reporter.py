@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from ..exceptions import RunError
 from ..objective import Objective
-from .readings import numbers_of
+from .readings import Reading, numbers_of
 from .record import TrialRecord
 
 if TYPE_CHECKING:
@@ -58,6 +58,19 @@ class Reporter(Protocol):
 
         Raises:
             BaseException: one of `stops`, after the report is recorded.
+        """
+
+
+@runtime_checkable
+class PickedReporter(Protocol):
+    """A host that keeps the values of the picked epoch of a run, however that ends."""
+
+    def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
+        """Keep the values of the picked epoch; the last call stands.
+
+        Args:
+            epoch: counted from 0.
+            values: all values of that epoch, by name.
         """
 
 

@@ -21,7 +21,8 @@ from .rules import At
 class Best:
     """The best trial: what it was given, what it reached and where its state is kept.
 
-    `value` and `values` are those of `epoch` (counted from 0); `checkpoint` is the state at its end, if kept.
+    `value` and `values` are those of `epoch`, counted from 0, or None of a trial that does not say it;
+    `checkpoint` is the state at its end, if kept.
     Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
     are those of the first. Of several objectives `metric`, `objective` and `value` are those of the first;
     `optimised` has the direction of each, `scores` the values in the same order.
@@ -29,7 +30,7 @@ class Best:
 
     params: Mapping[str, Any]
     value: float
-    epoch: int
+    epoch: int | None
     checkpoint: Path | None
     trial: int
     metric: str
@@ -47,12 +48,12 @@ class Best:
         return cls(
             params=record.params,
             value=math.nan if value is None else value,
-            epoch=-1 if epoch is None else epoch,
+            epoch=None if epoch is None or epoch < 0 else epoch,
             checkpoint=record.checkpoint,
             trial=record.number,
             metric=metric,
             objective=objective,
-            values=record.picked_values,
+            values=record.picked_values or ({} if value is None else {metric: value}),
             deviation=record.deviation,
             repeats=max(1, len(record.repeats)),
             optimised=dict(optimised),

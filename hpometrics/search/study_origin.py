@@ -10,7 +10,8 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from ..exceptions import RecordError, SpaceError
-from .optuna_study import PREFIX, RESULT
+from .long_attributes import get_attribute
+from .optuna_study import PANEL, PREFIX, RESULT
 from .space import Space
 
 SPACE = f"{PREFIX}space"
@@ -49,15 +50,22 @@ def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, exte
 def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -> None:
     """Refuse trials that another objective left, unless they fit and the user says what their values are."""
     finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-    foreign = [trial for trial in finished if RESULT not in trial.user_attrs]
-    for trial in foreign:
+    unmarked = [trial for trial in finished if RESULT not in trial.user_attrs]
+    for trial in unmarked:
         _check_drawn(trial, study, space)
+    foreign = [trial for trial in unmarked if _metrics_of_run(trial) != list(metrics)]
     if foreign and study.metric_names is None:
         raise RecordError(
             f"the study {study.study_name!r} has {len(foreign)} finished trials that do not say which metric "
             f"their values are of; if they are, study.set_metric_names({list(metrics)}) says so, "
             "if not, create another study"
         )
+
+
+def _metrics_of_run(trial: FrozenTrial) -> list[str] | None:
+    """What the run in a user's own objective optimized; None of a trial without one."""
+    panel = get_attribute(trial.user_attrs, PANEL)
+    return None if panel is None else list(panel["metrics"])
 
 
 def _check_drawn(trial: FrozenTrial, study: optuna.Study, space: Space) -> None:

@@ -202,9 +202,13 @@ def _optimised(resolved: Resolved) -> str:
 
 
 def _drawn(first: Rival, second: Rival, level: float) -> Verdict | None:
-    if first.best is None or second.best is None:
+    sides = [
+        Side(best.trial, best.epoch, best.value)
+        for best in (first.best, second.best)
+        if best is not None and best.epoch is not None
+    ]
+    if first.best is None or len(sides) < 2:
         return None
-    sides = [Side(best.trial, best.epoch, best.value) for best in (first.best, second.best)]
     verdict = Verdict(first.best.metric, sides[0], sides[1], level=level)
     return draw_between(verdict, _source(first), _source(second))
 

@@ -54,7 +54,7 @@ class TrialLocks:
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Give the host that the run of a taken trial reports to."""
-        return OptunaReporter(trial)
+        return OptunaReporter(trial, keeps_panel=False)  # the record has it, and a database takes its time
 
     def is_lost(self, trial: Trial) -> bool:
         """Say whether somebody else has taken a trial that this process works on."""
