@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import optuna
-from optuna.trial import BaseTrial
+from filelock import FileLock, Timeout
+from optuna.study import MaxTrialsCallback
+from optuna.trial import BaseTrial, TrialState as OptunaState
 
-from .exceptions import NoFiniteValueError, ObjectiveError, RunError
+from .exceptions import NoFiniteValueError, ObjectiveError, RecordError, RunError
 from .objective import Objective
 from .run.outcome import Outcome
 from .run.ranks import Ranks
+from .run.spec import Train
+from .search.atomic import make_private
 from .search.optuna_backend import (
     OptunaReporter,
     check_several,
     check_study,
+    finish,
     make_pruner,
     make_sampler,
     own_pruner,
+    reclaim,
     study_records,
     write_panel,
     write_result,
 )
 from .search.record import TrialRecord, TrialState
 from .search.reporter import ListReporter
+from .search.space import Space
 from .search.study_origin import check_origin
 
 
@@ -37,6 +46,10 @@ class OptunaObjective(Outcome):
     """
 
     _study: optuna.Study | None = None
+
+    def __init__(self, train: Train, space: Space | Mapping[str, Any], **facts: Any) -> None:
+        super().__init__(train, space, **facts)
+        self._locks = TrialLocks(self.trials.directory)
 
     def create_study(self, **arguments: Any) -> optuna.Study:
         """Create a study in the direction of each metric.
@@ -77,6 +90,8 @@ class OptunaObjective(Outcome):
             self._check(study)
         params = self.space.suggest(trial)
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
+        if live:
+            self._locks.hold(trial.number)
         record, error = self.trials.run(params, OptunaReporter(trial, keeps_panel=False), keep=live)
         write_result(trial, record)
         if record.epoch is not None:
@@ -87,41 +102,73 @@ class OptunaObjective(Outcome):
         whole = scores if error is None else (math.nan,) * len(scores)
         return whole if len(whole) > 1 else whole[0]
 
-    def optimize(self, study: optuna.Study | None = None, **arguments: Any) -> None:
-        """Run `study.optimize` on the first rank of a process group, and each of its trials on all.
+    def optimize(
+        self, study: optuna.Study | None = None, n_trials: int | None = None, **arguments: Any
+    ) -> None:
+        """Run trials until the study has `n_trials` in all, as `hpometrics run` does; called again, go on.
 
-        Every rank calls it, once the group is there; `train` gets the same params on all of them, and a trial
-        that is stopped ends on all at the same epoch. What `train` raises on one rank ends its process: there
-        is nobody left whom the others could wait for.
+        Trials of earlier processes count, whether a storage or the `directory` has them. With a directory, a
+        trial whose process died goes on first, under its own number and from its last checkpoint.
+
+        In a process group every rank calls it, once the group is there; `train` gets the same params on all
+        of them, and a trial that is stopped ends on all at the same epoch. What `train` raises on one rank
+        ends its process: there is nobody left whom the others could wait for.
 
         Args:
             study: that of the first rank; the others have none.
-            arguments: those of `study.optimize`, but no `catch` and no `n_jobs`.
+            n_trials: trials in all; several processes that share a storage may each add one beyond. None
+                runs until `timeout` or `study.stop()`.
+            arguments: the others of `study.optimize`, in a process group without `catch` and `n_jobs`.
 
         Raises:
             RunError: the first rank has no study, or an argument, or a retry, would let ranks go apart.
             RankError: another rank has failed.
         """
         ranks = Ranks()
-        if self.trials.retries and not ranks.alone:
-            raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
+        if not ranks.alone:
+            self._check_alike(arguments)
         if not ranks.leads:
             while (told := ranks.from_first(_nothing)) is not None:
                 self._follow(*told)
             return
-        for name in {"catch", "n_jobs"} & arguments.keys():
-            raise RunError(
-                f"leave {name}= out: all ranks carry out one trial after the other, and fail together"
-            )
         if study is None:
             raise RunError("the first rank optimises a study; objective.create_study() makes one")
 
         def led(trial: optuna.Trial) -> float | tuple[float, ...]:
             ranks.from_first(lambda: (trial.number, self.space.suggest(trial)))
-            return self(trial)
+            try:
+                return self(trial)
+            except KeyboardInterrupt as err:
+                raise _Interrupted from err
 
-        study.optimize(led, **arguments)
+        try:
+            for orphan in iter(lambda: reclaim(study, self._locks.take), None):
+                finish(study, orphan, led, arguments.get("catch", ()))
+            if n_trials is not None:
+                trials = study.get_trials(deepcopy=False)
+                begun = sum(trial.state is not OptunaState.WAITING for trial in trials)
+                full = MaxTrialsCallback(max(begun + 1, n_trials), states=None)
+                n_trials = max(0, n_trials - begun)
+                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), full]
+            study.optimize(led, n_trials=n_trials, **arguments)
+        except _Interrupted as err:
+            raise KeyboardInterrupt from err.__cause__
+        finally:
+            self._locks.release()
         ranks.from_first(_nothing)
+
+    def _check_alike(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse what would let the ranks of a group carry out other trials than the first.
+
+        Raises:
+            RunError: there is such a thing.
+        """
+        if self.trials.retries:
+            raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
+        for name in {"catch", "n_jobs"} & arguments.keys():
+            raise RunError(
+                f"leave {name}= out: all ranks carry out one trial after the other, and fail together"
+            )
 
     def _follow(self, number: int, params: Mapping[str, Any]) -> None:
         """Carry out a trial of the first rank; its host and its directory are there."""
@@ -156,6 +203,60 @@ class OptunaObjective(Outcome):
         check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
         check_origin(study, list(self.optimised), self.space)
         self._study = study
+
+
+class TrialLocks:
+    """Holds a lock for each trial at work in a directory, so that others see whose process died.
+
+    A trial stays locked until its thread begins another one, as its study is told of it in between.
+
+    Args:
+        directory: of the search; None locks nothing.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._folder = None if directory is None else directory / ".locks"
+        self._held: dict[int, tuple[int, FileLock]] = {}  # by thread
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_folder": self._folder, "_held": {}}
+
+    def take(self, number: int) -> bool:
+        """Lock a trial that is said to run; False while its process lives, or where nothing is locked."""
+        if self._folder is None:
+            return False
+        self.release()
+        make_private(self._folder)
+        lock = FileLock(self._folder / f"{number:04d}", blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            return False
+        self._held[get_ident()] = (number, lock)
+        return True
+
+    def hold(self, number: int) -> None:
+        """Lock a trial that begins.
+
+        Raises:
+            RecordError: another process works on the trial of this number in the directory.
+        """
+        held, _ = self._held.get(get_ident(), (None, None))
+        if self._folder is not None and held != number and not self.take(number):
+            raise RecordError(
+                f"another process works on trial {number} in {self._folder.parent}; give each study a "
+                "directory of its own, or let the processes share a storage"
+            )
+
+    def release(self) -> None:
+        """Unlock the trial of this thread."""
+        _, lock = self._held.pop(get_ident(), (None, None))
+        if lock is not None:
+            lock.release()
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C in a trial: Optuna would count a `KeyboardInterrupt` as the trial's failure."""
 
 
 def _nothing() -> None:

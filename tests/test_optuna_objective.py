@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import sys
+from pathlib import Path
 
 import optuna
 import pytest
+import torch
+from forked import Forked
 from optuna.trial import TrialState as OptunaState
 
 from hpometrics.exceptions import NoFiniteValueError, ObjectiveError, RecordError, RunError
@@ -13,6 +18,7 @@ from hpometrics.metrics.features import Binary
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.optuna_objective import OptunaObjective
 from hpometrics.run import Reported, Run, engine
+from hpometrics.search.epoch_log import read_trial
 from hpometrics.search.optuna_backend import close_storage, open_storage
 from hpometrics.search.record import TrialState
 from hpometrics.search.space import Choice, Float, Int
@@ -340,3 +346,78 @@ def test_the_panel_of_an_objective_stands_in_the_table_of_its_study():
     frame = study.trials_dataframe()
     assert list(frame["user_attrs_loss"]) == list(frame["value"]) and set(frame["user_attrs_aux"]) == {2.0}
     assert [objective.best(study).epoch] == list(frame.nsmallest(1, "value")["user_attrs_picked_epoch"])
+
+
+def search_on(folder: Path, storage: str | None, killed: int | None, trials: int, seed: int = 3) -> None:
+    """A search of its own process, which ends itself by SIGKILL in the second epoch of a trial."""
+
+    def train(params, run):
+        number, weights = int(run.directory.name), torch.nn.Linear(1, 1)
+        run.restore(weights=weights)
+        for epoch in run.epochs(3):
+            with (folder / "trained").open("a") as lines:
+                lines.write(f"{number} {epoch}\n")
+            if (epoch, number) == (1, killed):
+                os.kill(os.getpid(), signal.SIGKILL)
+            run.log(loss=params["level"] + epoch)
+            run.checkpoint(weights=weights)
+
+    objective = OptunaObjective(train, {"level": Float(0, 1)}, metric=LOSS, directory=folder / "s", seed=seed)
+    opened = None if storage is None else f"sqlite:///{folder / storage}"
+    study = objective.create_study(storage=opened, study_name="s", load_if_exists=True)
+    objective.optimize(study, n_trials=trials)
+
+
+@pytest.mark.parametrize("storage", [None, "study.db"], ids=["in memory", "sqlite"])
+def test_a_search_in_python_goes_on_as_a_sweep_does(storage, tmp_path):
+    """After a SIGKILL in a trial: the total stands, no trial stays open, no closed epoch is trained again."""
+    assert Forked(tmp_path, search_on, tmp_path, storage, 2, 4).ended() == -signal.SIGKILL
+    for _ in range(2):  # the second time nothing is left to do
+        assert Forked(tmp_path, search_on, tmp_path, storage, None, 4).ended() == 0
+    trained = (tmp_path / "trained").read_text().split("\n")[:-1]
+    want = [f"{trial} {epoch}" for trial in range(4) for epoch in range(3)]
+    assert sorted(trained) == sorted([*want, "2 1"])  # the epoch that was cut off
+    records = [read_trial(tmp_path / "s" / "trials" / f"{number:04d}") for number in range(4)]
+    assert [record.state for record in records] == [TrialState.COMPLETE] * 4
+    if storage:
+        study = optuna.load_study(storage=f"sqlite:///{tmp_path / storage}", study_name="s")
+        assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 4
+
+
+def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
+    """It would draw other params for trials that are there."""
+    search_on(tmp_path, None, None, 1)
+    with pytest.raises(RecordError, match="another seed, space or sampler drew it; give this search a dir"):
+        search_on(tmp_path, None, None, 1, seed=4)
+
+
+def test_two_processes_never_work_on_one_trial_of_a_directory(tmp_path):
+    """The second is told so before it trains; what a live process works on is not taken for left behind."""
+    objective = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path)
+    other = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path)
+    study = objective.create_study()
+    objective(study.ask())
+    with pytest.raises(RecordError, match=r"another process works on trial 0 in .*; give each study a"):
+        other(other.create_study().ask())
+    objective(study.ask())
+    with pytest.raises(RecordError, match="another seed"):
+        other(other.create_study().ask())
+
+
+def test_a_trial_that_ctrl_c_has_ended_goes_on(tmp_path):
+    """It stays open in the study, as in a sweep, and is the first that is taken on."""
+    presses = iter([KeyboardInterrupt, None, None])
+
+    def train(params, run):
+        for epoch in run.epochs(2):
+            if epoch == 1 and (pressed := next(presses)):
+                raise pressed
+            run.log(loss=params["level"])
+
+    objective = OptunaObjective(train, SPACE, metric=LOSS, directory=tmp_path, seed=1)
+    study = objective.create_study()
+    with pytest.raises(KeyboardInterrupt):
+        objective.optimize(study, n_trials=2)
+    assert [trial.state for trial in study.trials] == [OptunaState.RUNNING]
+    objective.optimize(study, n_trials=2)
+    assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 2

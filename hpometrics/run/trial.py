@@ -145,7 +145,10 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
     """
     earlier = read_trial(directory)
     if earlier is not None and earlier.given != params:
-        raise RecordError(f"{directory} is the trial with {dict(earlier.given)}, not {dict(params)}")
+        raise RecordError(
+            f"{directory} is the trial with {dict(earlier.given)}, not {dict(params)}: another seed, space "
+            "or sampler drew it; give this search a directory of its own, or the seed and space of that one"
+        )
     return earlier
 
 

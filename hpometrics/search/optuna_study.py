@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -147,6 +147,29 @@ def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
         _finish(study, trial, OptunaState.PRUNED)
     elif record.state.finished:
         _finish(study, trial, OptunaState.FAIL)
+
+
+def finish(
+    study: optuna.Study,
+    trial: Trial,
+    objective: Callable[[Trial], float | Sequence[float]],
+    catch: type[Exception] | tuple[type[Exception], ...] = (),
+) -> None:
+    """Carry out a trial that was begun before, as `study.optimize` carries out one that it asks for.
+
+    Raises:
+        Exception: what the objective raised, after the trial has failed by it, unless it is to be caught.
+    """
+    try:
+        values = objective(trial)
+    except optuna.TrialPruned:
+        study.tell(trial, state=OptunaState.PRUNED)
+    except Exception as err:
+        study.tell(trial, state=OptunaState.FAIL)
+        if not isinstance(err, catch):
+            raise
+    else:
+        study.tell(trial, values)
 
 
 def study_records(study: optuna.Study) -> list[TrialRecord]:
