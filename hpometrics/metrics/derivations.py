@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +37,7 @@ _SIGMOID = (BINARY, SET)
 _SOFTMAX = (CATEGORY, SEQUENCE, TEXT, MASK)
 _BY_POSITION = (SEQUENCE, TEXT, MASK)
 _SHORT = 64  # classes up to which log_softmax over the first dimension of a copy is faster
+_LOG_2 = math.log(2)
 _WHOLE = 64  # a multiple of every width that a processor computes at once
 
 
@@ -210,20 +212,57 @@ def log_probabilities_of(batch: Outputs) -> Tensor:
         return probabilities.clamp(min=torch.finfo(probabilities.dtype).eps).log()
     logits = batch.logits
     if logits.ndim == 2 and logits.shape[1] <= _SHORT and on_host(logits):
-        return _log_softmax_by_column(logits)
+        return batch.block("log_columns", _log_columns_of)[:, : len(logits)].t()
     return logits.log_softmax(class_dim(batch.feature))
 
 
-def _log_softmax_by_column(logits: Tensor) -> Tensor:
-    """Log-softmax over few classes, several times faster class by class.
+def class_scores_of(batch: Outputs) -> Tensor:
+    """What ranks the rows of a class, from logits: the log-probability up to 1/2, above it -log(4 - 4p).
+
+    The two meet at 1/2. A log-probability alone ties where the model is sure and p rounds to 1; what is left
+    of the others does not, however far they lie behind. `probabilities_of_class_scores` leads back.
+    """
+    logits = batch.logits
+    by_column = logits.shape[1] <= _SHORT and on_host(logits)
+    logs = batch.block("log_columns", _log_columns_of) if by_column else batch.log_probabilities
+    dim = 0 if by_column else 1
+    sure = logs > -_LOG_2  # one class of a row at most
+    rest = logs.flip(dim) if logits.shape[1] == 2 else _rest(logs, sure, dim)
+    scores = torch.where(sure, -rest - 2 * _LOG_2, logs)
+    return scores[:, : len(logits)].t() if by_column else scores
+
+
+def _rest(logs: Tensor, sure: Tensor, dim: int) -> Tensor:
+    """The logarithm of what the other classes of a sure row have together."""
+    others = logs.masked_fill(sure, -torch.inf)
+    largest = others.amax(dim, keepdim=True).clamp_(min=torch.finfo(logs.dtype).min)
+    return exponential(others.sub_(largest)).sum(dim, keepdim=True).log_().add_(largest)
+
+
+def probabilities_of_class_scores(scores: Tensor) -> Tensor:
+    """The probabilities of what `class_scores_of` makes.
+
+    >>> probabilities_of_class_scores(torch.tensor([0.25, 0.5]).log())
+    tensor([0.2500, 0.5000])
+    """
+    return torch.where(scores > -_LOG_2, 1 - (-scores).exp() / 4, scores.exp())
+
+
+def _log_columns_of(batch: Outputs) -> Tensor:
+    """Log-softmax over few classes, (C, N or more), several times faster class by class.
 
     The rows are filled up to whole vectors: rows left over would be computed one by one, which rounds
     differently, and equal rows of different batches would no longer tie.
     """
+    return _whole_columns(batch.logits).log_softmax(0)
+
+
+def _whole_columns(logits: Tensor) -> Tensor:
+    """The logits class by class, (C, N or more), filled up with rows of 0 to whole vectors."""
     rows, classes = logits.shape
     if rows % _WHOLE == 0:
-        return logits.t().log_softmax(0).t()
+        return logits.t()
     columns = logits.new_empty(classes, -(-rows // _WHOLE) * _WHOLE)
     columns[:, :rows] = logits.t()
     columns[:, rows:] = 0
-    return columns.log_softmax(0)[:, :rows].t()
+    return columns

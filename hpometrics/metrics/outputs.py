@@ -13,6 +13,7 @@ from torch import Tensor
 from ..exceptions import MetricInputError
 from .derivations import (
     Decided,
+    class_scores_of,
     column_weight_of,
     counted_of,
     decided_of,
@@ -306,6 +307,11 @@ class Outputs:
     def scores(self) -> Tensor:
         """What ranks: the logits if given (a sigmoid would tie large ones), else the probabilities."""
         return self.logits if LOGITS in self.given else self.probabilities
+
+    @property
+    def class_scores(self) -> Tensor:
+        """What ranks the rows of each class, from logits: monotone in the probability, and not saturated."""
+        return self.block("class_scores", class_scores_of)
 
     @property
     def index(self) -> Tensor:

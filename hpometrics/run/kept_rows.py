@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -22,7 +23,7 @@ from ..metrics.features import (
 )
 from ..metrics.metric import Metric
 from ..metrics.statistics.pooled import Pooled
-from ..metrics.statistics.scores import UNKNOWN, Scores
+from ..metrics.statistics.scores import CLASS_SCORES, UNKNOWN, Scores
 from ..metrics.statistics.statistic import Statistic
 from ..objective import Objective
 from .kept import State
@@ -89,6 +90,8 @@ def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str,
     if scores:
         given = "logits" if bool(scores["are_logits"][0]) else "probabilities"
         shown = scores["scores"][:, 0] if output.type == BINARY else scores["scores"]
+        if scores["are_logits"][0] == CLASS_SCORES:
+            shown = _log_probabilities(shown)
         target = _target_of(output, scores["target"])
         return {given: shown, "target": target, **_weights(scores["weight"])}
     if pairs:
@@ -97,6 +100,12 @@ def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str,
             shown, target = shown[:, 0], target[:, 0]
         return {"predictions": shown, "target": target, **_weights(pairs["weight"])}
     return None
+
+
+def _log_probabilities(class_scores: Tensor) -> Tensor:
+    """The logits of kept rows: log-probabilities of the same classes rank and are decided alike."""
+    sure = torch.log1p((-class_scores).exp() / -4)
+    return torch.where(class_scores > -math.log(2), sure, class_scores)
 
 
 def _target_of(output: OutputFeature, kept: Tensor) -> Tensor:

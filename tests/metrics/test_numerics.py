@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from matrix import failures
 from sklearn.metrics import r2_score, roc_auc_score
 from torch import Tensor
 
@@ -114,20 +116,54 @@ def test_the_ranks_of_scores_that_huddle():
     assert measured("roc_auc", "binary", batch) == pytest.approx(roc_auc_score(target, scores), abs=1e-12)
 
 
+RANKING = ("average_precision", "eer", "fpr_at_tpr", "gini", "ks", "log_auc", "roc_auc")
+"""Metrics of a category that read the order of all rows, class by class, as those of a binary output do."""
+
+
+def test_ranks_do_not_tie_where_the_model_is_sure():
+    """Margins of 30 and 1e4: of each class the value of a binary output with the exact log-odds."""
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randn(300, 12, generator=generator, dtype=torch.float64)
+    noise = torch.randn(300, 12, generator=generator, dtype=torch.float64)
+
+    def check(case):
+        name, dtype, classes, margin = case
+        logits = (order[:, :classes] * margin).to(dtype)
+        target = (order + noise)[:, :classes].argmax(1)
+        of_each = []
+        for index in range(classes):
+            others = torch.cat([logits[:, :index], logits[:, index + 1 :]], 1).double().logsumexp(1)
+            odds = {"logits": logits[:, index].double() - others, "target": target == index}
+            of_each.append(measured(name, "binary", odds))
+        value = measured(f"{name}(average=macro)", "category", {"logits": logits, "target": target})
+        assert value == pytest.approx(np.nanmean(of_each), abs=1e-9)  # some classes have no row
+
+    cases = product(RANKING, (torch.float32, torch.float64), (2, 3, 12), (30.0, 1e4))
+    assert failures(cases, check) == []
+
+
+def test_one_against_one_does_not_tie_where_the_model_is_sure():
+    """Of two classes it is the area of either."""
+    batch = rows("logits", [[0.0, 20.0], [0.0, 30.0], [0.0, 25.0]], [0, 1, 0])
+    for name in ("roc_auc", "roc_auc_ovo", "average_precision"):
+        assert measured(f"{name}(average=macro)", "category", batch) == 1.0
+
+
 @pytest.mark.parametrize("classes", [2, 3, 4, 10, 17, 64, 65, 300])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_equal_rows_have_equal_probabilities(classes: int, dtype: torch.dtype):
-    """Wherever a row lies, and however many lie beside it, its log-softmax is the same to the last bit."""
+@pytest.mark.parametrize("block", ["log_probabilities", "class_scores"])
+def test_equal_rows_have_equal_probabilities(classes: int, dtype: torch.dtype, block: str):
+    """Wherever a row lies, and however many lie beside it, what ranks it is the same to the last bit."""
     row = 4 * torch.randn(1, classes, dtype=dtype, generator=torch.Generator().manual_seed(classes))
     output = parse_feature("category")
-    alone = _log_probabilities(output, row)
+    alone = _block(output, row, block)
     for size in (2, 7, 63, 64, 65, 100, 1001):
-        assert torch.equal(_log_probabilities(output, row.expand(size, classes)), alone.expand(size, classes))
+        assert torch.equal(_block(output, row.expand(size, classes), block), alone.expand(size, classes))
 
 
-def _log_probabilities(output: OutputFeature, logits: Tensor) -> Tensor:
+def _block(output: OutputFeature, logits: Tensor, name: str) -> Tensor:
     batch = Outputs(output, logits=logits, target=torch.zeros(len(logits), dtype=torch.int64))
-    return batch.log_probabilities
+    return getattr(batch, name)
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "average_precision", "eer", "ks", "roc_auc_ovo", "fpr_at_tpr"])

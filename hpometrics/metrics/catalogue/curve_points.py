@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..derivations import probabilities_of_class_scores
 from ..features import BINARY, CATEGORY, PROBABILITIES, SET
 from ..metric import Metric
 from ..registry import register_metric
@@ -46,8 +47,11 @@ class Curve(Metric):
         return self.of_column(column, self._thresholds(column.scores.double()))
 
     def _thresholds(self, scores: Tensor) -> Tensor:
-        if self.statistic(Scores).are_logits:
-            scores = scores.exp() if self.output.type == CATEGORY else scores.sigmoid()
+        stored = self.statistic(Scores)
+        if stored.of_classes:
+            scores = probabilities_of_class_scores(scores)
+        elif stored.are_logits:
+            scores = scores.sigmoid()
         return torch.cat([scores.new_tensor([torch.inf]), scores])
 
 

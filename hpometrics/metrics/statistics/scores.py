@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -14,6 +15,8 @@ from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 
 Stored = tuple[Tensor, Tensor, Tensor | None]
+CLASS_SCORES = 2
+"""What a state says in `are_logits` of `class_scores_of`; once 1, of a category's log-probabilities."""
 UNKNOWN = 2
 """What a store holds in the place of 0 or 1 where a label of a set is not known."""
 _CHUNK = 1 << 18  # elements per stored chunk: filled once, never moved
@@ -22,10 +25,10 @@ _CHUNK = 1 << 18  # elements per stored chunk: filled once, never moved
 class Scores(Statistic):
     """Scores (N, C), target and weight of every row; row-major, in chunks, copied from the batch.
 
-    Given logits, a category's scores are log-probabilities (rows can be compared and none saturates), a
-    binary or set output's the logits themselves; otherwise they are the probabilities. All batches of an
-    epoch must be of one kind. Weights are kept once a batch has some; before, each row weighs 1. A label of a
-    set that is not known is kept as `UNKNOWN`, and belongs to no column.
+    Given logits, a category's scores are those of `class_scores_of` (rows can be compared and none
+    saturates), a binary or set output's the logits themselves; otherwise they are the probabilities. All
+    batches of an epoch must be of one kind. Weights are kept once a batch has some; before, each row weighs
+    1. A label of a set that is not known is kept as `UNKNOWN`, and belongs to no column.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {
@@ -61,8 +64,13 @@ class Scores(Statistic):
 
     @property
     def are_logits(self) -> bool:
-        """Whether the scores are logits (of a category log-probabilities), not probabilities."""
+        """Whether the scores were made from logits, and are not probabilities."""
         return bool(self._are_logits)
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the scores are those that `class_scores_of` makes of a category's logits."""
+        return self.are_logits and self.classes > 1 and self._chunks[0][1].ndim == 1
 
     @property
     def has_gaps(self) -> bool:
@@ -121,8 +129,7 @@ class Scores(Statistic):
     def update(self, batch: Outputs) -> None:
         """Store one batch."""
         self._are_logits = _gives_logits(batch)
-        in_logs = self._are_logits and batch.feature.type == CATEGORY
-        scores = batch.log_probabilities if in_logs else batch.scores
+        scores = batch.class_scores if self._are_logits and batch.feature.type == CATEGORY else batch.scores
         scores = scores if scores.ndim == 2 else scores.unsqueeze(1)
         target = _narrow(batch.outcome, scores.shape[1])
         if batch.known is not None:
@@ -139,8 +146,14 @@ class Scores(Statistic):
             "scores": torch.cat([scores for scores, _, _ in self.filled]),
             "target": self.target.clone(),
             "weight": self.target.new_empty(0, dtype=torch.float64) if weight is None else weight.clone(),
-            "are_logits": torch.tensor([self.are_logits]),
+            "are_logits": self._kind(),
         }
+
+    def _kind(self) -> Tensor:
+        """Whether the scores are logits, as a state says it."""
+        if self.of_classes:
+            return torch.tensor([CLASS_SCORES], dtype=torch.uint8)
+        return torch.tensor([self.are_logits])
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Replace the rows by those of a state."""
@@ -165,7 +178,11 @@ class Scores(Statistic):
         self._are_logits = are_logits
         target = _narrow(state["target"], width)
         self._has_gaps |= target.ndim == 2 and bool((target == UNKNOWN).any())
-        self._append(state["scores"], target, state["weight"] if len(state["weight"]) else None)
+        scores = state["scores"]
+        if state["are_logits"][0] == 1 and width > 1 and target.ndim == 1:
+            above = scores > -math.log(2)  # log-probabilities, as states of an earlier version
+            scores = torch.where(above, -(-4 * scores.expm1()).log(), scores)
+        self._append(scores, target, state["weight"] if len(state["weight"]) else None)
         self._derived = {}
 
     def to(self, device: torch.device | str) -> None:
