@@ -321,7 +321,7 @@ class MetricCollection:
         """Note that rows were added: no value computed before holds."""
         if self._gathering.noted:  # to visit forty metrics takes longer than to measure some of them
             for metric in self._metrics.values():
-                metric.count(0)
+                metric.count_updates(0)
         self._found = None
         self.rows += rows
 

@@ -125,9 +125,9 @@ class Keeper(torchmetrics.Metric):
         """Take in the `own_state` of another metric of the same kind, made by so many updates."""
         if state and updates:
             super().merge_state(dict(state))
-        self.count(updates)
+        self.count_updates(updates)
 
-    def count(self, updates: int = 1) -> None:
+    def count_updates(self, updates: int = 1) -> None:
         """Note that batches were added: the computed value no longer holds."""
         own = self.__dict__  # a module's __setattr__ would cost more than many an update
         own["_update_count"] += updates
@@ -163,7 +163,7 @@ class Keeper(torchmetrics.Metric):
         for statistic in (self._kept or {}).values():
             statistic.reset()
         self.forget()
-        self.count(-self.update_count)  # a member without statistics may be reset by itself
+        self.count_updates(-self.update_count)  # a member without statistics may be reset by itself
 
     def reset_member(self) -> None:
         """Reset a member of a collection by the `reset` of its class, but not the statistics it shares."""
@@ -238,20 +238,28 @@ class Keeper(torchmetrics.Metric):
             statistic.load_state(state["statistics"][name])
         self._gate.reset()
         self._gate.recall(state.get("complaint"))
-        self.count(state["updates"] - self.update_count)
+        self.count_updates(state["updates"] - self.update_count)
 
     def add_state(self, *args: Any, **kwargs: Any) -> None:
         """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.
 
         Raises:
-            StateError: its `dist_reduce_fx` is "mean": a mean of means is no mean.
+            StateError: its `dist_reduce_fx` is "mean", and a mean of means is not their mean; or every metric
+                has an attribute of that name.
         """
-        super().add_state(*args, **{"persistent": True, **kwargs})
         name = args[0] if args else kwargs["name"]
-        if self._reductions[name] is dim_zero_mean:
+        if hasattr(type(self), name):
+            raise StateError(
+                f"{type(self).__name__}: {name!r} is an attribute of every metric; call the state otherwise"
+            )
+        super().add_state(*args, **{"persistent": True, **kwargs})
+        if self._reductions[name] is not dim_zero_mean:
+            return
+        if not _is_of_torchmetrics(type(self)):
             raise StateError(
                 f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
             )
+        self._reductions[name] = _the_one_of  # such a state is a constant there, as `data_range`
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take copies: what is loaded stays the caller's."""
@@ -294,3 +302,22 @@ def merged_over_ranks(statistic: S) -> S:
     for state in gathered(statistic.state()):
         merged.merge_state(state)
     return merged
+
+
+def _is_of_torchmetrics(cls: type) -> bool:
+    """Whether a class inherits the states of a metric of torchmetrics."""
+    bases = (base for base in cls.__mro__ if issubclass(base, torchmetrics.Metric))
+    return any(
+        base.__module__.startswith("torchmetrics.") for base in bases if base is not torchmetrics.Metric
+    )
+
+
+def _the_one_of(states: Tensor) -> Tensor:
+    """The state that all metrics to merge have.
+
+    Raises:
+        StateError: they differ.
+    """
+    if not bool((states == states[0]).all()):
+        raise StateError(f"metrics that were made alike merge, got {states.tolist()} for one constant")
+    return states[0]

@@ -314,13 +314,16 @@ class Metric(Keeper):
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
+            if len(args) > 2 and overrides_update(self):  # its own extras, by position
+                names = _extra_names(type(self).update) or ()
+                args, kwargs = args[:2], {**dict(zip(names, args[2:], strict=False)), **kwargs}
             named = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
             if not self.kept_by_others and self._gathers(named):
                 self._gate.wave_through()
             else:  # a state made in inference mode could not be added to later
                 with without_autograd():
                     gated(*args, **kwargs)
-            self.count()
+            self.count_updates()
 
         return wrapped
 
@@ -356,7 +359,12 @@ class Metric(Keeper):
         if reason is not None:
             return self.undefined(reason)
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more
-        return compute()
+        return _single(compute()) if overrides_update(self) else compute()
+
+
+def _single(value: Any) -> Any:
+    """A value of one number as a 0-d tensor, as torchmetrics gives those that its classes keep in a list."""
+    return value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
 
 
 def overrides_update(metric: Metric) -> bool:

@@ -78,7 +78,7 @@ class PooledFunction(Wrapped):
         """Append the rows of another one."""
         for name in self._defaults:
             getattr(self, name).extend(rows.to(self.device) for rows in state[name])
-        self.count(updates)
+        self.count_updates(updates)
 
 
 class RowFunction(Wrapped, MeanMetric):

@@ -87,7 +87,7 @@ class WrappedMetric(Wrapped):
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
         """Keep the parts of another one beside what is measured here."""
         self._parts = [*self._parts, *state["parts"]]
-        self.count(updates)
+        self.count_updates(updates)
 
     def snapshot(self) -> dict[str, Any]:
         """What `restore` takes back."""

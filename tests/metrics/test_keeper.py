@@ -80,7 +80,7 @@ def measured():
 def test_members_are_not_visited_with_each_batch(monkeypatch):
     """What a collection adds is counted once for all of them, whether or not it was computed before."""
     calls = []
-    monkeypatch.setattr(Keeper, "count", lambda self, updates=1: calls.append(self.name))
+    monkeypatch.setattr(Keeper, "count_updates", lambda self, updates=1: calls.append(self.name))
     monkeypatch.setattr(Keeper, "forget", lambda self: calls.append(self.name))
     panel = measured()
     panel.compute()

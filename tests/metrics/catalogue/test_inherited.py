@@ -1,0 +1,159 @@
+"""Classes of torchmetrics combined with ours by inheritance, as Ludwig writes its `RMSEMetric`."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+import torch
+from matrix import failures
+from torchmetrics import MeanSquaredError, Metric as TorchMetric
+from torchmetrics.text import Perplexity
+
+from hpometrics import MAXIMIZE, MINIMIZE, PREDICTIONS, Number, OptunaObjective
+from hpometrics.exceptions import StateError
+from hpometrics.metrics.catalogue.reference import ROWS, Reference
+from hpometrics.metrics.catalogue.reference.draws import draw_of
+from hpometrics.metrics.catalogue.reference.packing import Given
+from hpometrics.metrics.features import FEATURES
+from hpometrics.metrics.metric import LudwigMetric, Metric
+from hpometrics.metrics.outputs import Outputs
+from hpometrics.testing import OUTPUTS, draw
+
+REQUIRED = {float: 0.5, int: 2, "p": 3.0, "beta": 2.0, "threshold": 0.1, "things": 2}
+"""Values for the parameters that a class cannot do without."""
+READ_A_MAPPING = {"SpatialDistortionIndex", "QualityWithNoReference"}
+"""Classes whose target is a mapping of tensors, which is none here; `as_metric(object)` wraps them."""
+DOWNLOAD = {"BERTScore", "InfoLM", "CLIPScore"}
+"""Classes that fetch a model when they are made."""
+
+
+class RMSEMetric(MeanSquaredError, LudwigMetric):
+    """The class that Ludwig's guide points at."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(squared=False)
+
+    @classmethod
+    def get_objective(cls):
+        return MINIMIZE
+
+    @classmethod
+    def get_inputs(cls):
+        return PREDICTIONS
+
+
+def test_the_class_of_the_guide_is_optimised():
+    """Its value is one number, alone and as the objective of trials."""
+
+    def train(params, run):
+        for _ in run.epochs(2):
+            run.update(predictions=[1.0 + params["gap"], 2.0], target=[1.0, 2.0])
+
+    metric = RMSEMetric()
+    metric.update(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 2.0]))
+    assert metric.compute().shape == () and metric.compute().item() == pytest.approx(2**0.5)
+    objective = OptunaObjective(train, {"gap": 2.0}, metric=RMSEMetric, output=Number())
+    study = objective.create_study()
+    study.optimize(objective, n_trials=1)
+    assert study.best_value == pytest.approx(2**0.5)
+
+
+def made(row: Any, feature: str, combine: bool) -> TorchMetric:
+    """An object of the class of a row, or of a class of ours that inherits it."""
+
+    def make(cls: type, arguments: dict[str, Any]) -> TorchMetric:
+        facts = {"objective": MAXIMIZE, "inputs": row.inputs}
+        return row.make(type(f"Own{cls.__name__}", (cls, Metric), facts) if combine else cls, arguments)
+
+    own = type(row.name, (Reference,), {"row": replace(row, make=make, packages=()), "inputs": row.inputs})
+    params = {key: _example(key, kind) for key, kind in row.params.items() if kind is not None}
+    metric = own(**params)
+    metric.output = OUTPUTS.get(feature) or FEATURES[feature]()
+    facts = metric.output.facts
+    known = [facts[name] for name in ("num_classes", "num_labels", "vocab_size") if facts.get(name)]
+    return metric.build(known[0] if known else 3 if feature == "clusters" else None)
+
+
+def _example(key: str, kind: Any) -> Any:
+    if isinstance(kind, tuple):
+        return kind[0]
+    return REQUIRED.get(key, REQUIRED[kind]) if isinstance(kind, type) else kind
+
+
+def given_to(row: Any, feature: str) -> Given:
+    """A batch as the class of a row reads it."""
+    output = OUTPUTS.get(feature) or FEATURES[feature]()
+    make = draw_of(row) or (lambda output, rows, noise, random: draw(output, rows, noise, 0))
+    batch = Outputs(output, **make(output, 30, 0.3, torch.Generator().manual_seed(0)))
+    samples = {"samples": torch.randn(30, 5, generator=torch.Generator().manual_seed(1))}
+    return Given(batch[row.inputs], batch.answer, {**samples, **batch.extras})
+
+
+def test_every_class_keeps_its_value():
+    """The value that torchmetrics' own class gives, in the same shape."""
+    tried = []
+
+    def check(case):
+        row, feature = cases[case]
+        module = importlib.import_module(f"torchmetrics.{row.module}")
+        name = row.class_name(feature)
+        missing = any(find_spec(package) is None for package in row.packages)
+        if missing or not hasattr(module, name) or name in DOWNLOAD | READ_A_MAPPING:
+            return
+        plain, own, given = made(row, feature, False), made(row, feature, True), given_to(row, feature)
+        row.feed(plain, given)
+        row.feed(own, given)
+        torch.testing.assert_close(own.compute(), plain.compute(), equal_nan=True, check_dtype=False)
+        tried.append(name)
+
+    cases = {f"{row.name} of {feature}": (row, feature) for row in ROWS for feature in row.features}
+    with warnings.catch_warnings(action="ignore"):
+        missed = failures(cases, check)
+    assert "\n".join(missed) == ""
+    assert len(set(tried)) > 80
+
+
+def test_a_state_may_be_called_as_torchmetrics_calls_it():
+    """`count`, say; what every metric has is refused by name."""
+
+    class Kept(Metric):
+        objective, inputs = MINIMIZE, PREDICTIONS
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.add_state(name, torch.zeros(()), dist_reduce_fx="sum")
+
+        def update(self, preds, target):
+            self.count += len(preds)
+
+        def compute(self):
+            return self.count
+
+    metric = Kept("count")
+    metric.update(torch.ones(3), torch.ones(3))
+    metric.merge(metric.clone())
+    assert metric.compute() == 6 and "count" in Perplexity()._defaults
+    with pytest.raises(StateError, match="'batch' is an attribute of every metric; call the state"):
+        Kept("batch")
+
+
+def test_a_constant_of_torchmetrics_merges_with_its_like():
+    """As the data range of a signal-to-noise ratio, which its class says to average."""
+    cls = importlib.import_module("torchmetrics.image").PeakSignalNoiseRatio
+    own = partial(type("Own", (cls, Metric), {"objective": MAXIMIZE, "inputs": PREDICTIONS}))
+    first, second, other = own(data_range=1.0), own(data_range=1.0), own(data_range=2.0)
+    images = torch.rand(3, 2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    for metric, picture in zip((first, second, other), images, strict=True):
+        metric.update(picture, picture.flip(0))
+    whole = cls(data_range=1.0)
+    whole.update(images[:2].flatten(0, 1), images[:2].flip(1).flatten(0, 1))
+    first.merge(second)
+    assert first.compute().item() == pytest.approx(whole.compute().item())
+    with pytest.raises(StateError, match="metrics that were made alike merge, got"):
+        first.merge(other)
