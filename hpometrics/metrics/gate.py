@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Literal, get_args
 
@@ -11,13 +12,15 @@ from torch import Tensor
 from ..exceptions import MetricInputError, NonFiniteError
 from .checks import Check, check_shapes, value_checks
 from .devices import on_host
-from .features import BINARY, CATEGORY
+from .features import BINARY, CATEGORY, LOGITS, SEQUENCE, TEXT
 from .outputs import Outputs
 from .ranking.batch import RankingBatch
 from .ranking.checks import finite_rows, ranking_checks
 
 NonFinite = Literal["error", "propagate", "ignore"]
 
+_OF_CLASSES = (CATEGORY, SEQUENCE, TEXT)
+_ROUNDING = 1e-3  # of a softmax in half precision
 _BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
 
 
@@ -82,6 +85,8 @@ class Gate:
         if not on_host(batch.target):
             self._gather(_checks(batch))
             return batch
+        if not self._batches:
+            _warn_of_probabilities(batch)
         bad = next((check for check in _checks(batch) if check.bad), None)
         if bad is not None and (self.non_finite != "propagate" or bad.error is not NonFiniteError):
             raise bad.error(bad.explain())
@@ -151,3 +156,17 @@ def _finite_rows(batch: Outputs) -> Tensor:
         if x is not None and x.dtype.is_floating_point
     ]
     return torch.stack([torch.ones(len(batch), dtype=torch.bool, device=batch.target.device), *rows]).all(0)
+
+
+def _warn_of_probabilities(batch: Outputs) -> None:
+    """Warn of logits of classes whose every row is what a softmax gives; Python shows it once."""
+    logits = batch.given.get(LOGITS) if batch.feature.type in _OF_CLASSES else None
+    if logits is None or logits.shape[-1] < 2:
+        return
+    low, high = logits.aminmax()
+    if low >= 0 and high <= 1 and bool(((logits.sum(-1) - 1).abs() < _ROUNDING).all()):
+        warnings.warn(
+            "every row that was passed as logits= lies in [0, 1] and sums to 1, as probabilities do; pass a "
+            "softmax output as probabilities=, or the values before the softmax as logits=",
+            stacklevel=2,
+        )

@@ -25,6 +25,7 @@ from .recorded import Recorded, reading
 from .spec import RunSpec
 from .split_panel import SplitPanel, called_of, check_split
 from .tallies import EXAMPLES, KEYWORDS, NO_TASK, Tallies
+from .target_digest import TargetDigest, digest_of
 from .watch import Watches
 
 _ENTRIES = "examples"
@@ -38,7 +39,8 @@ class Panels:
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
     examples; None unless the spec asks for them. `kept` are its statistics, as many as the spec says.
-    `updated` is whether the open epoch has a batch of the validation split.
+    `updated` is whether the open epoch has a batch of the validation split; `targets` tells the rows of the
+    first epoch that had some, see `TargetDigest`.
 
     Args:
         spec: what is measured.
@@ -61,6 +63,9 @@ class Panels:
         self.examples: tuple[Line, ...] | None = None
         self.kept: tuple[KeptPart, ...] = ()
         self.updated = False
+        self._digest = TargetDigest()
+        self.targets: str | None = None
+        self._passes = 0
         for split, collections in spec.collections.items():
             if any(collection.names for collection in collections.values()):  # nan without a batch
                 self._split(split)
@@ -86,7 +91,10 @@ class Panels:
         panel.update(feature, parts, {name: given[name] for name in given.keys() - KEYWORDS})
         for of, (tally, _) in read.items():
             self._tallies.add(tally, split, of, feature)
-        self.updated = self.updated or split == VALIDATION
+        if split == VALIDATION:
+            self.updated = True
+            if not self._passes:
+                self._digest.add(given.get("target"), feature)
         if self._examples is not None and not panel.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._look(Place(split, of, feature), {**parts[of], **own})
@@ -189,6 +197,7 @@ class Panels:
             self.watches.close(),
             self._logged.state(),
             [] if self._examples is None else [self._examples.found(self._void())],
+            None if self._passes else self._digest.sums(),
         )
 
     def _measured_here(self) -> dict[str, dict[str, Any]]:
@@ -204,6 +213,9 @@ class Panels:
     def _put_together(self, states: Sequence[RankState]) -> EpochValues:
         """The values of all ranks, whatever each of them met; then nothing of the epoch is held."""
         panels, state = self._over_ranks(states), joined(states)
+        if not self._passes:
+            self.targets = digest_of([state.targets for state in states])
+            self._passes = int(self.targets is not None)
         values, reasons = self._measured(panels, state.counted, state.recorded)
         self.per_user = _by_user(panels.values())
         if self._examples is not None:

@@ -19,6 +19,7 @@ Additives = Mapping[str, Mapping[str, Report]]
 class RankState:
     """What one process or several counted, recorded, watched, logged and found, by split where there are any.
 
+    `targets` are the sums of one process over the targets of its first pass; None behind it.
     `measured` is what one process measured; it is empty where there is no other to be told.
     """
 
@@ -28,6 +29,7 @@ class RankState:
     watched: Told
     logged: Told
     examples: Sequence[FoundExamples]
+    targets: tuple[int, int] | None = None
 
 
 def joined(states: Sequence[RankState]) -> RankState:

@@ -189,6 +189,15 @@ class Run(Closing):
         """Whether this process has added a batch of validation outputs to the open epoch."""
         return self._panels.updated
 
+    @property
+    def targets(self) -> str | None:
+        """The number of rows of the first validation pass with a digest of their targets; None before one.
+
+        It does not depend on the order of rows or their batches. Trials of a search that differ in it were
+        measured on other rows.
+        """
+        return self._panels.targets
+
     def measure(self) -> dict[str, float]:
         """Return the values measured in the open epoch so far, by name, for callbacks that watch them.
 

@@ -240,6 +240,7 @@ def _ending(
     reason = None if failure is None else str(failure) if state is TrialState.PRUNED else _told(failure)
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
     ending["ended_by"] = run.ended_by if run is not None and failure is None else None
+    ending["targets"] = None if run is None else run.targets
     if run is not None and run.best_epoch is not None:
         ending["epoch"], ending["checkpoint"] = run.best_epoch, run.best_checkpoint
         ending["value"] = run.history[run.best_epoch].number(run.spec.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -57,6 +58,7 @@ class Trials:
     repeats: int = 1
     retries: int = 0
     course: Course = field(init=False, repr=False)
+    _rows: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "course", Course(self.repeats, self.retries, self.spec.bounds))
@@ -88,7 +90,23 @@ class Trials:
                 break
         if host is not None and trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
             host.release(last_report(trial, self.spec.name))
+        self._compare_rows(trial)
         return trial, error
+
+    def _compare_rows(self, trial: TrialRecord) -> None:
+        """Warn, once, of a trial that was measured on other validation rows than one before it."""
+        if trial.targets is None:
+            return
+        self._rows.setdefault(trial.targets, trial.number)
+        if len(self._rows) != 2 or self._rows[trial.targets] != trial.number:
+            return
+        (rows, first), *_ = self._rows.items()
+        warnings.warn(
+            f"trial {trial.number} was measured on other validation rows than trial {first} "
+            f"({trial.targets}, not {rows}), so that their values differ by more than their params; give "
+            "every trial the same rows, as by a fixed seed of the split",
+            stacklevel=3,
+        )
 
     def _run_one(
         self, params: Mapping[str, Any], host: Reporter, trial: TrialRecord | None, home: Path | None

@@ -107,7 +107,8 @@ class TrialRecord:
     are means over them, epochs, picked epoch and checkpoint those of the first; of one that has a single run
     there are none.
     Where population based training has changed a trial, `exploits` tell how, `params` are those in force at
-    the picked epoch and `first_params` those it began with.
+    the picked epoch and `first_params` those it began with. `targets` is the digest of the targets that it
+    was measured on.
     """
 
     number: int
@@ -129,6 +130,7 @@ class TrialRecord:
     repeats: tuple[Repeat, ...] = ()
     first_params: Mapping[str, Any] | None = None
     exploits: tuple[Exploit, ...] = ()
+    targets: str | None = None
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -212,6 +214,7 @@ _MAY_BE: Mapping[str, tuple[type, ...]] = {
     "failed_attempts": (list, tuple),
     "repeats": (list, tuple),
     "first_params": (Mapping, NoneType),
+    "targets": (str, NoneType),
     "exploits": (list, tuple),
 }
 """What each field of a record is in JSON; one that is not here is read by what it stands for."""

@@ -8,6 +8,7 @@ import torch
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError
 from hpometrics.metrics.checks import value_checks
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import (
     Binary,
     Category,
@@ -233,3 +234,16 @@ def test_complex_numbers_are_refused():
     """Their imaginary part would be cast away."""
     with pytest.raises(MetricInputError, match="complex"):
         admit(Number(), predictions=torch.tensor([1 + 1j]), target=[0.0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_probabilities_passed_as_logits_are_warned_of(dtype):
+    """Of classes, by what to pass; logits that only lie between 0 and 1, or sum to 1, are not."""
+    logits = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    target = torch.zeros(20, dtype=torch.int64)
+    with pytest.warns(UserWarning, match=r"sums to 1, as probabilities do; pass a softmax output"):
+        MetricCollection(["log_loss"], output=Category(4)).update(
+            logits=logits.softmax(1).to(dtype), target=target
+        )
+    for sound in (logits, logits.sigmoid(), logits - logits.mean(1, keepdim=True) + 0.25):
+        MetricCollection(["log_loss"], output=Category(4)).update(logits=sound.to(dtype), target=target)
