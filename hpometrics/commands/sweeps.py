@@ -91,9 +91,10 @@ def run(
         document = read_overridden(file, assignments, workers)
         if not (fresh or extend) and print_finished(document, quiet, as_json):
             return
+        from ..sweep.measures import anything
         from ..sweep.plan import make_plan
 
-        plan = make_plan(document)
+        plan = make_plan(document, registers=anything)
         from ..sweep.command import Options, run_command  # with torch, once the file is right
 
         sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from .probing import Probe  # with torch
     from .sampling import Sample  # with optuna
 
+_MOST_MODULES = 500  # of a folder with more the first ones are read
 Lines = Iterator[tuple[str, str]]
 
 
@@ -71,7 +74,7 @@ class Check:
         return told
 
     def _carried_out(self) -> tuple[Plan, Sample | None, Probe | None]:
-        plan = read_plan(self.file, self.assignments, self.workers)
+        plan = read_plan(self.file, self.assignments, self.workers, partial(names_beside, self.file))
         sampled = probed = None
         if self.sample:
             from .sampling import sample
@@ -113,3 +116,20 @@ def _probe_facts(probed: Probe) -> dict[str, Any]:
         "values": {name: to_json(value) for name, value in probed.values.items()},
         "reasons": dict(probed.reasons),
     }
+
+
+def names_beside(file: Path, name: str) -> bool:
+    """Say whether a module beside a sweep file may register a metric: its name stands there in quotes.
+
+    Nothing is imported, so more cannot be known.
+    """
+    quoted = (f'"{name}"', f"'{name}'")
+    modules = islice(file.absolute().parent.rglob("*.py"), _MOST_MODULES)
+    return any(text in _source(module) for module in modules for text in quoted)
+
+
+def _source(module: Path) -> str:
+    try:
+        return module.read_text(encoding="utf8", errors="replace")
+    except OSError:
+        return ""

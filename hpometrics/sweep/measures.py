@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,8 @@ class Measure:
     `objective` is None where the metric has no direction, or where `run` has yet to import it. `origin` says
     where the direction comes from: `registry`, `stated` (in the file), `mixed` (a combination of both) or
     `run`. A `reported` metric is one that the engine itself reports with `run.log`. A `group` stands for the
-    metrics that it will be once the output is known. `formula` says how a `combined` value is made.
+    metrics that it will be once the output is known. `formula` says how a `combined` value is made. An
+    `unknown` one may be a metric that the engine registers.
     """
 
     name: str
@@ -42,13 +43,34 @@ class Measure:
     group: bool = False
     combined: Combined | None = None
     formula: str | None = None
+    unknown: bool = False
+
+
+Registers = Callable[[str], bool]
+"""Whether a name that nobody knows may be that of a metric which the engine registers as it is imported."""
+
+
+def nothing(name: str) -> bool:
+    """Take no unknown name for one that the engine registers."""
+    return False
+
+
+def anything(name: str) -> bool:
+    """Take any unknown name for one that the engine may register: it is imported before names are judged."""
+    return True
 
 
 OWN = Measure("as the engine says", None, "run")
 """What a file optimises that leaves it to its engine, an evaluation."""
 
 
-def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool = False) -> list[Measure]:
+def read_measures(
+    form: Metric,
+    types: Types | None,
+    steers: bool,
+    settle: bool = False,
+    registers: Registers = nothing,
+) -> list[Measure]:
     """Look up what the file names: a metric, a combination, or each metric of a group.
 
     A group is another list for each output: where the file does not say what the engine predicts, it stays
@@ -59,6 +81,7 @@ def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool 
         types: see `place`.
         steers: it is to be optimised, so it needs a direction and one number of validation values.
         settle: import a metric that is named by path, and leave nothing open.
+        registers: which unknown names to leave open until then.
 
     Raises:
         MeasureError: it cannot steer, has another direction than the file says, or depends on an output that
@@ -69,7 +92,7 @@ def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool 
         return [_combined(form.combined, types, settle)]
     group = group_of(form.name, types)
     if group is None:
-        return [_measure(form, types, steers, settle)]
+        return [_measure(form, types, steers, settle, registers)]
     if steers or form.direction is not None:
         raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimised")
     if types is None:
@@ -79,12 +102,15 @@ def read_measures(form: Metric, types: Types | None, steers: bool, settle: bool 
 
 def outputs_of(measure: Measure) -> set[str]:
     """Name the output features that a measure can serve; none for what only its engine knows."""
-    if measure.reported or measure.group or measure.combined or parse_import_path(measure.name):
+    open_ = measure.reported or measure.group or measure.unknown or measure.combined
+    if open_ or parse_import_path(measure.name):
         return set()
     return {entry.feature_type for entry in find_metric(MetricName.parse(measure.name).bare).entries}
 
 
-def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> Measure:
+def _measure(
+    form: Metric, types: Types | None, steers: bool, settle: bool, registers: Registers = nothing
+) -> Measure:
     stated = None if form.direction is None else Objective.parse(form.direction)
     path = parse_import_path(form.name)
     if path and not settle:
@@ -99,10 +125,14 @@ def _measure(form: Metric, types: Types | None, steers: bool, settle: bool) -> M
     try:
         placed = place(name, types)
     except UnknownMetricError as err:
-        if is_registered(name) or (stated is None and not steers):
+        if is_registered(name):
             raise
         if stated is not None:
             return Measure(str(name), stated, "stated", reported=True)
+        if not settle and registers(name.metric):
+            return Measure(str(name), None, "run", unknown=True)
+        if not steers:
+            raise
         raise MeasureError(
             f"{one_line(err)}; if the engine reports it, state {{metric: {name}, direction: ...}}"
         ) from None

@@ -111,6 +111,8 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
 
 
 def _reads(measure: Measure) -> str:
+    if measure.unknown:
+        return "what the engine registers; check imports nothing, so run judges it"
     return "what the engine reports" if measure.reported else measure.inputs or "what run finds"
 
 

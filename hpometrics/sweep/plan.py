@@ -15,7 +15,7 @@ from .bounds import Bound, read_bound
 from .config import Draft, Sweep
 from .forms import Metric
 from .loader import Document
-from .measures import OWN, Measure, outputs_of, read_measures
+from .measures import OWN, Measure, Registers, anything, nothing, outputs_of, read_measures
 from .outputs import UNSAID, Outputs, settled_output, types_of
 from .overrides import read_overridden
 from .population import check_population
@@ -92,18 +92,24 @@ class Plan:
         return self.config.search.seed if seed is None else seed
 
 
-def read_plan(file: pathlib.Path, assignments: Iterable[str] = (), workers: int | None = None) -> Plan:
+def read_plan(
+    file: pathlib.Path,
+    assignments: Iterable[str] = (),
+    workers: int | None = None,
+    registers: Registers = anything,
+) -> Plan:
     """Read and check a sweep file.
 
     Args:
         file: the YAML file.
         assignments: `key=value` texts that change it.
         workers: how many of its backend are at work, in the place of what it says.
+        registers: see `read_measures`.
 
     Raises:
         SweepFileError: anything is wrong; every problem is in it.
     """
-    return make_plan(read_overridden(file, assignments, workers))
+    return make_plan(read_overridden(file, assignments, workers), registers=registers)
 
 
 def make_plan(
@@ -111,6 +117,7 @@ def make_plan(
     engine_output: Outputs | None = None,
     settle: bool = False,
     measures: Sequence[Measure] = (),
+    registers: Registers = nothing,
 ) -> Plan:
     """Check what a document says, in structure and in meaning.
 
@@ -119,6 +126,7 @@ def make_plan(
         engine_output: what the engine itself says that it predicts.
         settle: import what the file names by path, so that nothing stays open.
         measures: what the engine measures itself, settled already; unless given, what the file names.
+        registers: see `read_measures`.
 
     Raises:
         SweepFileError: anything is wrong.
@@ -129,7 +137,7 @@ def make_plan(
     _check_budget(config, document)
     output = settled_output(None if config.engine is None else config.engine.output, engine_output, document)
     clear = settle and not _is_program(config)  # of what a program tells only the direction is asked for
-    measures = list(measures) or _measures(config, output, clear, document)
+    measures = list(measures) or _measures(config, output, clear, document, registers)
     bounds = _bounds(config, output, clear, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
@@ -165,7 +173,9 @@ def _check_budget(config: Draft, document: Document) -> None:
         document.add(("budget",), "says no end; give trials, time or target")
 
 
-def _measures(config: Draft, output: Outputs | None, settle: bool, document: Document) -> list[Measure]:
+def _measures(
+    config: Draft, output: Outputs | None, settle: bool, document: Document, registers: Registers
+) -> list[Measure]:
     """Look up what is optimised, then what is tracked; a metric that stands twice counts once."""
     if config.metrics is None:
         return []
@@ -186,7 +196,7 @@ def _measures(config: Draft, output: Outputs | None, settle: bool, document: Doc
     first: Measure | None = None
     for path, form, steers in places:
         try:
-            measures = read_measures(form, types, steers, settle)
+            measures = read_measures(form, types, steers, settle, registers)
         except HpometricsError as err:
             document.add(path, one_line(err))
             continue

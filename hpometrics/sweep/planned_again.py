@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from .directory import RunDirectory
 from .loader import parse_document
+from .measures import anything
 from .overrides import override
 from .plan import Plan, make_plan
 from .writer import dump_yaml
@@ -25,4 +26,4 @@ def planned_again(home: RunDirectory, assignments: Iterable[str] = ()) -> Plan:
     resolved = home.read()
     document = parse_document(dump_yaml(resolved.config), resolved.file or str(home.resolved))
     override(document, assignments)
-    return make_plan(document)
+    return make_plan(document, registers=anything)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from forked import hpometrics
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.metrics.features import Binary, Mask
@@ -117,3 +118,48 @@ def test_no_near_names_are_looked_for_of_what_the_engine_reports(suggested_for):
     assert suggested_for == []
     assert "Did you mean 'accuracy'?" in problems_of(changed("[accuracy]", "[acuracy]"))[0]
     assert suggested_for == ["acuracy"]
+
+
+OWN_ENGINE = """
+import torch
+from hpometrics import BINARY, MAXIMIZE, PREDICTIONS, Binary, MeanMetric, engine, register_metric
+
+@register_metric("agree", [BINARY])
+class Agree(MeanMetric):
+    objective, inputs = MAXIMIZE, PREDICTIONS
+
+    def get_current_value(self, preds, target):
+        return (preds == target).float()
+
+@engine(output=Binary())
+def train(params, run):
+    for _ in run.epochs(1):
+        run.update(probabilities=torch.tensor([0.9, params["low"]]), target=torch.tensor([1, 1]))
+"""
+OWN_SWEEP = """
+engine: {target: own_engine:train}
+space: {low: {float: [0, 1]}}
+metrics: {optimize: agree, track: [agree]}
+budget: {trials: 2}
+"""
+
+
+def test_a_metric_that_the_engine_registers_is_a_name_like_any_other(tmp_path):
+    """`run` imports the engine before it judges names; `check` says what it cannot judge without that."""
+
+    def told(*arguments):
+        return hpometrics(*arguments, folder=tmp_path).result()
+
+    (tmp_path / "own_engine.py").write_text(OWN_ENGINE)
+    (tmp_path / "s.yaml").write_text(OWN_SWEEP)
+    checked = told("check", "s.yaml")
+    assert checked.returncode == 0, checked.stderr
+    assert "agree   direction <- settled by run   reads what the engine registers" in checked.stdout
+    ran = told("run", "s.yaml")
+    assert ran.returncode == 0 and "agree: " in ran.stdout, ran.stdout + ran.stderr
+    assert told("replay", "runs/s").returncode == 0
+    wrong = (tmp_path / "s.yaml").read_text().replace("optimize: agree", "optimize: agre")
+    (tmp_path / "s.yaml").write_text(wrong)
+    for command in ("check", "run"):
+        refused = told(command, "s.yaml")
+        assert refused.returncode == 2 and "s.yaml:4:11: metrics.optimize: no metric 'agre'" in refused.stderr
