@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
+from pathlib import Path
 
 import optuna
 import pytest
@@ -13,6 +15,7 @@ from hpometrics.metrics.features import Binary
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.optuna_objective import OptunaObjective
 from hpometrics.run import Reported, engine
+from hpometrics.search.epoch_log import read_trial
 from hpometrics.search.optuna_backend import close_storage, open_storage
 from hpometrics.search.record import TrialState
 from hpometrics.search.space import Float, Int
@@ -189,6 +192,28 @@ def test_records_on_disk_have_every_value(tmp_path):
         assert record.seed == objective.trials.seed_of(record.number)
     best = objective.best(study)
     assert best.values == {"loss": best.value, "seen": best.params["level"]}
+
+
+@pytest.mark.parametrize("kind", [OptunaObjective, ListObjective])
+def test_a_search_keeps_its_directory_where_train_changes_the_current_folder(tmp_path, monkeypatch, kind):
+    """A relative directory is that of the folder in which the search began, and each trial begins there."""
+    monkeypatch.chdir(tmp_path)
+
+    def wander(params, run):
+        (tmp_path / "away").mkdir(exist_ok=True)
+        for _ in run.epochs(2):
+            run.log(loss=params["level"])
+            os.chdir("away" if Path.cwd() == tmp_path else "..")
+        os.chdir("away")
+
+    if kind is ListObjective:
+        ListObjective(wander, [{"level": 0.1}, {"level": 0.2}], metric=LOSS, directory="kept").run()
+    else:
+        objective = objective_of(wander, directory="kept")
+        objective.create_study().optimize(objective, n_trials=2)
+    assert Path.cwd() == tmp_path
+    assert [len(read_trial(path).epochs) for path in sorted((tmp_path / "kept/trials").iterdir())] == [2, 2]
+    assert list((tmp_path / "away").iterdir()) == []
 
 
 def test_what_the_engine_says_of_itself_need_not_be_said_again():

@@ -92,7 +92,8 @@ def attempt(
         RecordError, SpaceError: as `run_trial`.
     """
     begun = _begun(params, spec, reporter, seed, trial, exploits)
-    directory = directory if process() == 0 else None  # in a process group the first rank writes
+    leads = process() == 0  # in a process group the first rank writes
+    directory = directory.absolute() if directory is not None and leads else None
     _begin(directory, begun)
     make_run = partial(
         Run, reporter, spec=spec, directory=directory, params=begun.params, fsync=fsync, loggers=loggers

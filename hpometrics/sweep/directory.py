@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 
 
 class RunDirectory:
-    """The files of a sweep by name; a trial has a directory of its own, `trials/0007`."""
+    """The files of a sweep by name; a trial has a directory of its own, `trials/0007`.
 
-    def __init__(self, path: pathlib.Path) -> None:
-        self.path = path
+    Args:
+        path: where it is.
+        label: what messages call it; its path unless given.
+    """
+
+    def __init__(self, path: pathlib.Path, label: pathlib.Path | None = None) -> None:
+        self.path, self.label = path, label or path
         self.given = path / "sweep.yaml"
         self.resolved = path / "sweep.resolved.yaml"
         self.study = path / "study.db"
@@ -41,6 +46,10 @@ class RunDirectory:
     def trial(self, number: int) -> pathlib.Path:
         """Give the directory of a trial."""
         return self.trials / f"{number:04d}"
+
+    def named(self, path: pathlib.Path) -> pathlib.Path:
+        """Return the directory or a path in it as messages call it."""
+        return self.label / path.relative_to(self.path)
 
     def report(self, kind: str) -> pathlib.Path:
         """Give the file of a report, `html` or `md`."""
@@ -67,7 +76,7 @@ class RunDirectory:
             RecordError: its file is damaged.
         """
         if not self.resolved.is_file():
-            raise ConfigError(f"{self.path}: is no run directory; it has no {self.resolved.name}")
+            raise ConfigError(f"{self.label}: is no run directory; it has no {self.resolved.name}")
         return read_resolved(self.resolved)
 
     def home_id(self) -> str:
@@ -119,8 +128,8 @@ class RunDirectory:
         for path in (self.path, *chain.from_iterable(inside)):
             if path.is_symlink():
                 raise ConfigError(
-                    f"{path}: is a symbolic link to {path.readlink()}; a run directory is one itself and "
-                    "holds its own files"
+                    f"{self.named(path)}: is a symbolic link to {path.readlink()}; "
+                    "a run directory is one itself and holds its own files"
                 )
         check_own(self.path)
 
@@ -130,7 +139,7 @@ class RunDirectory:
         try:
             lock.acquire()
         except TimeoutError:
-            raise ConfigError(f"{self.path}: another run is at work in it; wait for it or stop it") from None
+            raise ConfigError(f"{self.label}: another run is at work in it; wait for it or stop it") from None
         try:
             yield
         finally:
@@ -147,12 +156,12 @@ class RunDirectory:
                 with _file_lock(path):
                     pass
             except TimeoutError:
-                raise ConfigError(f"{self.path}: a worker is at work on trial {int(path.name)}") from None
+                raise ConfigError(f"{self.label}: a worker is at work on trial {int(path.name)}") from None
 
     def _check_ours(self) -> None:
         others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
         if others and not self.resolved.exists():
-            raise ConfigError(f"{self.path}: holds {others[0]!r} and no sweep; choose another results.dir")
+            raise ConfigError(f"{self.label}: holds {others[0]!r} and no sweep; choose another results.dir")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:
         found = changes(self.read(), resolved)
@@ -163,7 +172,7 @@ class RunDirectory:
 
     def _explained(self, found: list[Change], remedy: str) -> str:
         lines = "\n".join(map(str, found))
-        return f"{self.path}: its trials were made by another sweep:\n{lines}\n{remedy}"
+        return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
 
 
 def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:

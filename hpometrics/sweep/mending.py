@@ -22,7 +22,8 @@ def mend(job: Job) -> Iterator[str]:
         job.directory.check_no_worker()
         known = known_trials(job)
         for number in damaged:
-            yield mend_trial(job.directory.trial(number), known.get(number), job.resolved.metric)
+            done = mend_trial(job.directory.trial(number), known.get(number), job.resolved.metric)
+            yield done.replace(str(job.directory.path), str(job.directory.label))
     restored = restore_study(job)
     if restored is not None:
         yield restored

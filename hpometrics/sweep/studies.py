@@ -66,7 +66,7 @@ def restore_study(job: Job) -> str | None:
     aside = f"; the old one is kept as {put_aside_study(path).name}" if path is not None and there else ""
     with _opened(job) as study:
         restore(study, records, job.plan.space, job.plan.points)
-    name = path or f"the study {job.plan.name}"
+    name = f"the study {job.plan.name}" if path is None else job.directory.named(path)
     return f"{name} was {'damaged' if damaged else 'not that of the trials'}, made again from them{aside}"
 
 
@@ -159,7 +159,7 @@ def study_file(job: Job) -> Path | None:
 def _place(job: Job) -> str | Path:
     storage = storage_of(job.plan.config.backend)
     if storage == "memory" and job.directory.records():
-        path = job.directory.path
+        path = job.directory.label
         raise ConfigError(f"{path}: has trials that storage: memory has forgotten; --fresh starts over")
     return study_file(job) or (url_of(storage) if is_shared(storage) else storage)
 
@@ -169,7 +169,7 @@ def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None
     finished = {record.number: record for record in job.directory.records() if record.state.finished}
     if finished and max(finished) >= len(study.get_trials(deepcopy=False)):
         raise ConfigError(
-            f"{job.directory.path}: the study does not know the {len(finished)} finished trials that are "
+            f"{job.directory.label}: the study does not know the {len(finished)} finished trials that are "
             "here: hpometrics run makes them known to it"
         )
     while trial := reclaim(study, lambda number: number in finished and locks.take_orphan(number)):

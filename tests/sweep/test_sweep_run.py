@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+from pathlib import Path
 
 import pytest
 from sample_sweeps import SWEEP, changed
@@ -36,6 +37,25 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
     assert {path.name for path in (home / "trials" / "0003").iterdir()} == {
         ".trainstats", "epochs.jsonl", "statistics.jsonl", "trial.json",
     }  # fmt: skip
+
+
+WANDER = """\
+engine: {target: wanderer:wander}
+space: {lr: {float: [1e-4, 1e-1], log: true}}
+metrics: {optimize: roc_auc}
+budget: {trials: 3, epochs: 3}
+"""
+
+
+@pytest.mark.parametrize("backend", ["{}", "{storage: journal}", "{workers: 2}"])
+def test_an_engine_that_changes_the_current_folder_takes_no_file_along(sweep, folder, backend):
+    """Import, output and training leave it: each trial begins in it, and no file of the sweep goes along."""
+    (folder / "wanderer.py").write_text("from toy_engine import away, wander\n\naway()\n")
+    result = sweep(f"{WANDER}backend: {{optuna: {backend}}}\n")
+    assert result.exit_code == 0, result.output
+    assert [len(record.epochs) for record in records(folder)] == [3, 3, 3]
+    assert [path for path in folder.rglob("away/**/*") if path.name != "away"] == []
+    assert Path.cwd() == folder and result.stdout.endswith(" in runs/sweep\n")
 
 
 def test_run_prints_its_results_as_json(sweep, folder):
