@@ -277,6 +277,27 @@ def test_extend_goes_on_in_a_wider_space(sweep, swept, folder):
 
 
 @pytest.mark.parametrize(
+    "space",
+    [
+        "lr: {float: [1e-4, 1e-1], log: true}, more: {float: [0, 1]}",
+        "lr: {float: [1e-4, 1.0], log: true}, fixed: 3",
+    ],
+)
+def test_extend_goes_on_where_a_trial_is_open(sweep, folder, space):
+    """A trial that lacks a param of the new space, or has one too many, begins anew, and the run says so."""
+    text = changed("toy_engine:train", "toy_engine:interrupt")
+    assert sweep(text).exit_code == 130
+    before = records(folder)[:2]
+    extended = text[: text.index("space:")] + f"space: {{{space}}}\n" + text[text.index("metrics:") :]
+    assert sweep(extended).exit_code == 2
+    result = sweep(extended, "--extend")
+    assert result.exit_code == 0, result.output
+    assert "trials/0002 is the trial with " in result.stderr and "kept as 0002.replaced-1" in result.stderr
+    assert records(folder)[:2] == before
+    assert [one.state for one in records(folder)] == [TrialState.COMPLETE] * 4
+
+
+@pytest.mark.parametrize(
     ("target", "problem"),
     [
         ("toy_engine:trian", "toy_engine has no 'trian'; did you mean 'train'?"),
