@@ -18,6 +18,7 @@ from ..exceptions import DiskError, NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike
 from ..metrics.ranks import process
 from ..redaction import redacted
+from ..search.atomic import writing
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.exploits import Exploit
@@ -211,7 +212,8 @@ def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseExce
         run.export_examples()
     if error is not None and record.state is TrialState.FAILED:
         text = "".join(traceback.format_exception(error))
-        (directory / ERROR_FILE).write_text(redacted(text), encoding="utf8")
+        with writing(directory / ERROR_FILE):
+            (directory / ERROR_FILE).write_text(redacted(text), encoding="utf8")
 
 
 def _failure(
