@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import sys
@@ -275,6 +276,34 @@ def test_an_exit_in_train_fails_its_trial():
     assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2
     records = ListObjective(train, [{}, {}], metric=LOSS).run()
     assert [(r.state, r.reason) for r in records] == [(TrialState.FAILED, "SystemExit: no data")] * 2
+
+
+class Mute(Exception):
+    """An exception whose text cannot be read."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [asyncio.CancelledError(), BaseExceptionGroup("many", [GeneratorExit()]), Mute(), ValueError("\ud800")],
+)
+def test_whatever_train_raises_fails_its_trial_alone(tmp_path, error):
+    """Beside Ctrl-C, which asks to stop; its reason and its traceback can be written and printed."""
+
+    def train(params, run):
+        run.log(loss=0.5)
+        raise error
+
+    objective = objective_of(train, directory=tmp_path / "study")
+    study = objective.create_study()
+    study.optimize(objective, n_trials=2, catch=(Exception,))
+    assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2
+    records = ListObjective(train, [{}, {}], metric=LOSS, directory=tmp_path / "list").run()
+    assert [record.state for record in records] == [TrialState.FAILED] * 2
+    assert records[0].reason.startswith(type(error).__name__)
+    assert type(error).__name__ in (tmp_path / "list/trials/0001/error.txt").read_text()
 
 
 def test_a_list_goes_on_after_a_failure():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..exceptions import ConfigError, DiskError, LoggerError, MissingExtraError, RunError, missing_extra
+from ..messages import text_of
 from ..search.atomic import is_of_disk
 from .logger import EpochLogger, Standing
 
@@ -207,7 +208,7 @@ def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError |
     name = places.get((made.__module__, made.__qualname__), made.__qualname__)
     kind = DiskError if is_of_disk(error) else LoggerError
     failed = kind(
-        f"the logger {name} failed at epoch {epoch}: {type(error).__name__}: {error}; "
+        f"the logger {name} failed at epoch {epoch}: {type(error).__name__}: {text_of(error)}; "
         "the record has the epoch"
     )
     failed.__cause__ = error
