@@ -14,7 +14,20 @@ def did_you_mean(word: object, choices: Iterable[str]) -> str:
 
 def one_line(error: BaseException) -> str:
     """Give an error's text on one printable line, as a log or a problem can hold it."""
-    return printable(" ".join(str(error).split())) or type(error).__name__
+    return printable(" ".join(text_of(error).split())) or type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's text as every file can hold it, also of an error that cannot say it.
+
+    >>> text_of(ValueError(chr(0xD800))) == chr(92) + "ud800"
+    True
+    """
+    try:
+        text = str(error)
+    except Exception as err:  # the user's own code
+        text = f"its text cannot be read: {type(err).__name__}: {text_of(err)}"
+    return text.encode("utf8", "backslashreplace").decode("utf8")
 
 
 def printable(text: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -59,9 +61,25 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
     return found
 
 
+@contextmanager
+def same_folder() -> Iterator[None]:
+    """Run a user's code in this context and return to the current folder behind it, unless that is gone."""
+    try:
+        before = os.getcwd()
+    except FileNotFoundError:  # somebody has deleted it
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the code has deleted it; no path of a sweep begins there
+            os.chdir(before)
+
+
 def _module(name: str) -> ModuleType:
     try:
-        return import_module(name)
+        with same_folder():
+            return import_module(name)
     except ModuleNotFoundError as err:
         raise ConfigError(_not_there(name, err)) from err
     except Exception as err:  # the module's own code may raise anything

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
@@ -197,6 +198,28 @@ def test_records_on_disk_have_every_value(tmp_path):
     assert best.values == {"loss": best.value, "seen": best.params["level"]}
 
 
+@pytest.mark.parametrize("kind", [OptunaObjective, ListObjective])
+def test_a_search_keeps_its_directory_where_train_changes_the_current_folder(tmp_path, monkeypatch, kind):
+    """A relative directory is that of the folder in which the search began, and each trial begins there."""
+    monkeypatch.chdir(tmp_path)
+
+    def wander(params, run):
+        (tmp_path / "away").mkdir(exist_ok=True)
+        for _ in run.epochs(2):
+            run.log(loss=params["level"])
+            os.chdir("away" if Path.cwd() == tmp_path else "..")
+        os.chdir("away")
+
+    if kind is ListObjective:
+        ListObjective(wander, [{"level": 0.1}, {"level": 0.2}], metric=LOSS, directory="kept").run()
+    else:
+        objective = objective_of(wander, directory="kept")
+        objective.create_study().optimize(objective, n_trials=2)
+    assert Path.cwd() == tmp_path
+    assert [len(read_trial(path).epochs) for path in sorted((tmp_path / "kept/trials").iterdir())] == [2, 2]
+    assert list((tmp_path / "away").iterdir()) == []
+
+
 def test_what_the_engine_says_of_itself_need_not_be_said_again():
     """`@engine(output=...)` gives the output, an argument overrules it; a metric must come from somewhere."""
 
@@ -256,6 +279,34 @@ def test_an_exit_in_train_fails_its_trial():
     assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2
     records = ListObjective(train, [{}, {}], metric=LOSS).run()
     assert [(r.state, r.reason) for r in records] == [(TrialState.FAILED, "SystemExit: no data")] * 2
+
+
+class Mute(Exception):
+    """An exception whose text cannot be read."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [asyncio.CancelledError(), BaseExceptionGroup("many", [GeneratorExit()]), Mute(), ValueError("\ud800")],
+)
+def test_whatever_train_raises_fails_its_trial_alone(tmp_path, error):
+    """Beside Ctrl-C, which asks to stop; its reason and its traceback can be written and printed."""
+
+    def train(params, run):
+        run.log(loss=0.5)
+        raise error
+
+    objective = objective_of(train, directory=tmp_path / "study")
+    study = objective.create_study()
+    study.optimize(objective, n_trials=2, catch=(Exception,))
+    assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2
+    records = ListObjective(train, [{}, {}], metric=LOSS, directory=tmp_path / "list").run()
+    assert [record.state for record in records] == [TrialState.FAILED] * 2
+    assert records[0].reason.startswith(type(error).__name__)
+    assert type(error).__name__ in (tmp_path / "list/trials/0001/error.txt").read_text()
 
 
 def test_a_list_goes_on_after_a_failure():

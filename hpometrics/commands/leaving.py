@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 import traceback
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import click
 
 from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
 from ..redaction import redacted
+from ..search.atomic import is_of_disk
 from ..sweep.interrupts import exit_code
 
 CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
@@ -33,7 +33,7 @@ def reported(verbose: bool = False) -> Iterator[None]:
         place = "" if err.filename is None else f"{err.filename}: "
         told = f"error: {place}{err.strerror or err}"
         click.echo(redacted(traceback.format_exc() if verbose else told), err=True)
-        sys.exit(DISK_ERROR if err.errno == errno.ENOSPC else CONFIG_ERROR)
+        sys.exit(DISK_ERROR if is_of_disk(err) else CONFIG_ERROR)
 
 
 def _code(err: HpometricsError) -> int:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..search.atomic import atomic_write
+from ..search.atomic import atomic_write, writing
 from ..search.readings import numbers_of
 from ..search.record import EpochRecord
 from .cells import cell
@@ -43,7 +43,7 @@ class CsvLogger:
             self._names |= dict.fromkeys(name for name in run.history[-1].values if name in new)
             self._write_anew(run.history)
             return
-        with self.path.open("a", encoding="utf8", newline="") as file:
+        with writing(self.path), self.path.open("a", encoding="utf8", newline="") as file:
             file.write(_lines([self._row(run.history[-1])]))
 
     def end(self, run: Standing) -> None:

@@ -11,7 +11,9 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..exceptions import ConfigError, LoggerError, MissingExtraError, RunError, missing_extra
+from ..exceptions import ConfigError, DiskError, LoggerError, MissingExtraError, RunError, missing_extra
+from ..messages import text_of
+from ..search.atomic import is_of_disk
 from .logger import EpochLogger, Standing
 
 LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | type[EpochLogger]
@@ -149,6 +151,7 @@ class Loggers:
 
         Raises:
             LoggerError: one of them failed; the others have the epoch.
+            DiskError: one of them could not write.
         """
         before = None if self._begun else replace(run, history=run.history[:-1], picks=run.picks[:-1])
         self._begun = True
@@ -165,6 +168,7 @@ class Loggers:
 
         Raises:
             LoggerError: one of them failed; the others have ended.
+            DiskError: one of them could not write.
         """
         restored = bool(run.history) and not self._begun
 
@@ -180,7 +184,7 @@ class Loggers:
             self._all = []
 
     def _tell_all(self, tell: Callable[[EpochLogger], None], run: Standing) -> None:
-        failed: LoggerError | None = None
+        failed: LoggerError | DiskError | None = None
         for logger in self._all:
             try:
                 tell(logger)
@@ -188,18 +192,23 @@ class Loggers:
                 failure = _failure(logger, err, run.history[-1].epoch)
                 if failed is None:
                     failed = failure
+                elif isinstance(failure, DiskError) and not isinstance(failed, DiskError):
+                    failure.add_note(str(failed))
+                    failed = failure
                 else:
                     failed.add_note(str(failure))
         if failed is not None:
             raise failed
 
 
-def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError:
+def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError | DiskError:
+    """Make the error of a logger; that of a full disk is no fault of the trial."""
     made = type(logger)
     places = {(f"{__package__}.{module}", of): name for name, (module, of) in LOGGERS.items()}
     name = places.get((made.__module__, made.__qualname__), made.__qualname__)
-    failed = LoggerError(
-        f"the logger {name} failed at epoch {epoch}: {type(error).__name__}: {error}; "
+    kind = DiskError if is_of_disk(error) else LoggerError
+    failed = kind(
+        f"the logger {name} failed at epoch {epoch}: {type(error).__name__}: {text_of(error)}; "
         "the record has the epoch"
     )
     failed.__cause__ = error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from ..search.atomic import atomic_write
+from ..search.atomic import atomic_write, writing
 from ..search.record import EpochRecord
 from .logger import Standing
 from .report import nice_report
@@ -52,7 +52,7 @@ class TableLogger:
         """Append an epoch."""
         record = run.history[-1]
         self._seconds += record.seconds
-        with self.path.open("a", encoding="utf8") as file:
+        with writing(self.path), self.path.open("a", encoding="utf8") as file:
             file.write(f"{epoch_text(record, self._seconds)}\n")
 
     def end(self, run: Standing) -> None:

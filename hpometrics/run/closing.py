@@ -39,7 +39,7 @@ class Closing(Recording):
         loggers: Sequence[LoggerLike],
     ) -> None:
         self._ranks = Ranks()
-        home = directory if self._ranks.leads else None
+        home = directory.absolute() if directory is not None and self._ranks.leads else None
         super().__init__(Panels(spec, self._ranks, keeps=home is not None))
         self.spec = spec
         self._name, self._steering = spec.name, spec.steering

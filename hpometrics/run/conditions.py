@@ -1,4 +1,4 @@
-"""The conditions of a trial: random streams, threads and versions, the same on every backend."""
+"""The conditions of a trial: random streams, threads, folder and versions, the same on every backend."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.metadata import version
 
 import torch
 
+from ..target import same_folder
 from .checkpoint import seed_all
 
 _AT_WORK = threading.Lock()  # held by a trial while it trains
@@ -36,7 +37,10 @@ def versions(numbered: bool) -> Mapping[str, str]:
 
 @contextmanager
 def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
-    """Train in this context under a seed and with so many threads; None leaves each as it is."""
+    """Train in this context under a seed and with so many threads; None leaves each as it is.
+
+    Behind it the current folder and the number of threads are those of before.
+    """
     before = torch.get_num_threads()
     alone = _AT_WORK.acquire(blocking=False)
     if seed is not None:
@@ -45,12 +49,12 @@ def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
         seed_all(seed)
     if threads is not None:
         torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with ExitStack() as behind:
         if alone:
-            _AT_WORK.release()
+            behind.callback(_AT_WORK.release)
+            behind.enter_context(same_folder())
+        behind.callback(torch.set_num_threads, before)
+        yield
 
 
 @cache  # once per process

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 
 from ..exceptions import RankError, RunError
+from ..messages import text_of
 from ..metrics.ranks import process, world_size
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ def sendable(stop: BaseException) -> BaseException:
     try:
         pickle.loads(pickle.dumps(stop))
     except Exception as err:  # what a class of exceptions does when it is pickled is its own affair
-        return RankError(f"{type(stop).__name__}: {stop} (which cannot be sent: {err})")
+        return RankError(f"{type(stop).__name__}: {text_of(stop)} (which cannot be sent: {err})")
     return stop
 
 

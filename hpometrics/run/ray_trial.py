@@ -20,6 +20,7 @@ from filelock import FileLock
 from ray import tune
 
 from ..exceptions import DiskError, RunError
+from ..messages import text_of
 from ..redaction import redacted
 from ..search.atomic import make_private
 from ..search.epoch_log import read_epochs
@@ -103,7 +104,7 @@ def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> N
     except DiskError as err:  # its record could not be written
         error = err
     if isinstance(error, DiskError):
-        reporter.give_up(redacted(str(error)))
+        reporter.give_up(redacted(text_of(error)))
     if reporter.stopped:
         raise SystemExit(0)
     if error is not None:
@@ -113,4 +114,6 @@ def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> N
 def _without_secrets(error: BaseException) -> BaseException:
     """Give the error as Ray may write it to its files."""
     text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
-    return error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {error}"))
+    return (
+        error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {text_of(error)}"))
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from ..exceptions import RecordError
+from ..search.atomic import writing
 from ..search.epoch_log import cut_torn_line
 from .kept import KeptPart
 
@@ -64,14 +65,14 @@ class StatisticsLog:
         if not parts:
             return
         line = f"{KeptEpoch(attempt, epoch, tuple(parts)).to_line()}\n".encode()
-        with self.path.open("ab") as file:
+        with writing(self.path), self.path.open("ab") as file:
             file.write(line)
         self._written = True
 
     def close(self) -> None:
         """Force what was written to the disk."""
         if self._written:
-            with self.path.open("ab") as file:
+            with writing(self.path), self.path.open("ab") as file:
                 os.fsync(file.fileno())
             self._written = False
 

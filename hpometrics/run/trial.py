@@ -16,8 +16,10 @@ import torch
 
 from ..exceptions import DiskError, NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike
+from ..messages import text_of
 from ..metrics.ranks import process
 from ..redaction import redacted
+from ..search.atomic import writing
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.exploits import Exploit
@@ -29,7 +31,6 @@ from .run import Run
 from .spec import RunSpec, Train
 
 ERROR_FILE = "error.txt"
-_EXITS = (SystemExit, GeneratorExit)  # of a trial they are a failure like any other
 
 
 def run_trial(
@@ -59,7 +60,8 @@ def run_trial(
         RecordError: the directory belongs to other params.
         SpaceError: the params cannot be written down as JSON.
         DiskError: what it records cannot be written.
-        KeyboardInterrupt: recorded as interrupted, then passed on. `sys.exit` in `train` is a failure.
+        KeyboardInterrupt: recorded as interrupted, then passed on. All else that `train` raises is a failure,
+            `sys.exit` and what is no Exception included.
     """
     record, error = attempt(
         train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync, loggers=loggers
@@ -92,7 +94,8 @@ def attempt(
         RecordError, SpaceError: as `run_trial`.
     """
     begun = _begun(params, spec, reporter, seed, trial, exploits)
-    directory = directory if process() == 0 else None  # in a process group the first rank writes
+    leads = process() == 0  # in a process group the first rank writes
+    directory = directory.absolute() if directory is not None and leads else None
     _begin(directory, begun)
     make_run = partial(
         Run, reporter, spec=spec, directory=directory, params=begun.params, fsync=fsync, loggers=loggers
@@ -101,7 +104,7 @@ def attempt(
     if directory is not None:
         write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
-    if failure is not None and not isinstance(failure, Exception) and record.state is TrialState.FAILED:
+    if failure is not None and record.state is TrialState.FAILED and not _can_be_raised(failure):
         return record, _passed_on(failure)
     return record, failure or error
 
@@ -213,7 +216,8 @@ def _keep(directory: Path, record: TrialRecord, run: Run | None, error: BaseExce
         run.export_examples()
     if error is not None and record.state is TrialState.FAILED:
         text = "".join(traceback.format_exception(error))
-        (directory / ERROR_FILE).write_text(redacted(text), encoding="utf8")
+        with writing(directory / ERROR_FILE):
+            (directory / ERROR_FILE).write_text(redacted(text), encoding="utf8", errors="backslashreplace")
 
 
 def _failure(
@@ -237,7 +241,7 @@ def _ending(
 ) -> dict[str, Any]:
     """Return what the end of a trial adds to its record."""
     state = _state_of(failure, stops)
-    reason = None if failure is None else str(failure) if state is TrialState.PRUNED else _told(failure)
+    reason = None if failure is None else text_of(failure) if state is TrialState.PRUNED else _told(failure)
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
     ending["ended_by"] = run.ended_by if run is not None and failure is None else None
     ending["targets"] = None if run is None else run.targets
@@ -247,9 +251,19 @@ def _ending(
     return ending
 
 
+def _can_be_raised(failure: BaseException) -> bool:
+    """Say whether a host can take what a trial has failed by: catch it as an Exception, and print it."""
+    try:
+        str(failure), repr(failure)
+    except Exception:  # the user's own code
+        return False
+    return isinstance(failure, Exception)
+
+
 def _passed_on(failure: BaseException) -> RunError:
-    """What a trial has failed by that raised no Exception, which would end the host's process."""
-    what = "a panic of compiled code" if _is_panic(failure) else "an exit"
+    """Return what stands for a failure that would end the host's process, or that it could not print."""
+    kinds = {SystemExit: "an exit", GeneratorExit: "an exit"}
+    what = "a panic of compiled code" if _is_panic(failure) else kinds.get(type(failure), "an exception")
     passed_on = RunError(f"train ended its trial by {what}: {_told(failure)}")
     passed_on.__cause__ = failure
     return passed_on
@@ -267,10 +281,9 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.PRUNED
     if isinstance(error, DiskError):
         return TrialState.INTERRUPTED
-    fault = isinstance(error, (Exception, *_EXITS)) or _is_panic(error)
-    return TrialState.FAILED if fault else TrialState.INTERRUPTED
+    return TrialState.INTERRUPTED if isinstance(error, KeyboardInterrupt) else TrialState.FAILED
 
 
 def _told(error: BaseException) -> str:
-    text = redacted(str(error))
+    text = redacted(text_of(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -44,6 +45,14 @@ def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterato
             sync_directory(path.parent)
 
 
+_OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ESTALE}
+
+
+def is_of_disk(error: BaseException) -> bool:
+    """Say whether an error is about a disk that is full, broken, read-only or gone, and nobody's fault."""
+    return isinstance(error, DiskError) or (isinstance(error, OSError) and error.errno in _OF_DISK)
+
+
 class writing:
     """Say of a file that cannot be written which it is, and how full its disk.
 
@@ -61,7 +70,8 @@ class writing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, OSError):
-            free = shutil.disk_usage(self._path.parent).free
+            there = next(path for path in self._path.parents if path.exists())
+            free = shutil.disk_usage(there).free
             told = f"{self._path}: cannot be written: {error.strerror or error}; {free} bytes are free there"
             raise DiskError(f"{told}, what is recorded stands") from error
 
@@ -87,7 +97,9 @@ def free_name(path: Path, why: str) -> Path:
 
 def make_private(directory: Path) -> None:
     """Make a directory that its owner alone can read, unless it is there."""
-    if not directory.is_dir():
+    if directory.is_dir():
+        return
+    with writing(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

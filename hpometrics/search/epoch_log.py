@@ -37,11 +37,13 @@ class EpochLog:
         make_private(directory)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
-        _complete_line(self.path)
-        cut_torn_line(self.path)
+        with writing(self.path):
+            _complete_line(self.path)
+            cut_torn_line(self.path)
         written = _read_all(self.path)
         self.attempt = 1 + max((record.attempt for record in written), default=0)
-        self._file = self.path.open("ab")
+        with writing(self.path):
+            self._file = self.path.open("ab")
         self._waits = False  # lines that are not on the disk
 
     def append(self, record: EpochRecord) -> EpochRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -10,27 +9,107 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState as OptunaState
 
-from ..exceptions import SpaceError
-from .mending import put_aside
-from .optuna_study import metrics_of, tell
-from .record import TrialRecord
+from ..exceptions import RecordError, SpaceError
+from .begun_trials import FIXED
+from .dimensions import Choice, Dimension, Float, Int
+from .mending import StudyTrial, put_aside
+from .optuna_study import RESULT, STATES, metrics_of, study_records, tell
+from .record import TrialRecord, TrialState
 from .slots import claim
 from .space import Space
-from .storages import JOURNAL
+from .storages import JOURNAL, tells_of_damage
+from .strict_json import read_json
 
 
 def is_sound(path: Path) -> bool:
-    """Say whether the file of a study, SQLite's or a journal, reads from end to end; an empty one does."""
+    """Say whether the file of a study, SQLite's or a journal, reads from end to end; an empty one does.
+
+    Raises:
+        sqlite3.OperationalError: it is busy, or the system does not let it be read.
+    """
+    if not path.is_file():
+        return False
     if path.suffix == JOURNAL:
         return _is_journal(path)
     try:
         with closing(sqlite3.connect(path, timeout=60)) as connection:
             return bool(connection.execute("PRAGMA quick_check").fetchall() == [("ok",)])
-    except sqlite3.OperationalError:
-        raise  # it is busy, or cannot be read
-    except sqlite3.DatabaseError:
+    except sqlite3.DatabaseError as err:
+        if not tells_of_damage(err):
+            raise
         return False
+
+
+def read_trials(study: optuna.Study, space: Space) -> dict[int, StudyTrial]:
+    """Return what a study knows of its trials, by number."""
+    trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
+    return {
+        trial.number: StudyTrial(
+            record, _params_of(trial, space), trial.state.is_finished() or _is_of(space, trial)
+        )
+        for trial, record in trials
+    }
+
+
+def check_trials(study: optuna.Study) -> None:
+    """Refuse a study, made by a sweep alone, whose trials contradict themselves.
+
+    Raises:
+        RecordError: one does.
+    """
+    metrics = metrics_of(study)
+    trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
+    for index, (trial, record) in enumerate(trials):
+        _check_trial(trial, record, index, metrics)
+
+
+def _check_trial(trial: FrozenTrial, record: TrialRecord, index: int, metrics: Sequence[str]) -> None:
+    """Refuse a trial of a study that contradicts itself.
+
+    Raises:
+        RecordError: it does.
+    """
+    if trial.number != index:
+        raise RecordError(f"trial {index} has the number {trial.number}")
+    if not trial.state.is_finished():
+        return
+    if RESULT not in trial.user_attrs:
+        raise RecordError(f"trial {index} has ended and has no result")
+    states = {TrialState.INFEASIBLE: TrialState.COMPLETE}
+    if states.get(record.state, record.state) is not STATES[trial.state]:
+        raise RecordError(f"trial {index} is {record.state.value}, but {trial.state.name} for Optuna")
+    names = metrics if len(metrics) > 1 else ()
+    if trial.state is OptunaState.COMPLETE and list(record.scores(names)) != trial.values:
+        raise RecordError(f"trial {index} has {trial.values}, and {record.value} in its result")
+
+
+def _is_of(space: Space, trial: FrozenTrial) -> bool:
+    """Say whether all that a trial has drawn so far is drawn from a space."""
+    return all(
+        name in space.dimensions and _distribution(space.dimensions[name]) == distribution
+        for name, distribution in trial.distributions.items()
+    )
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution | None:
+    """Return the distribution of a dimension as `Space.suggest` draws from it; None of a constant."""
+    if isinstance(dimension, Float):
+        return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+    if isinstance(dimension, Int):
+        return IntDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+    return CategoricalDistribution(dimension.options) if isinstance(dimension, Choice) else None
+
+
+def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:
+    """The params that an open trial goes on with; None where a part of them is still to be drawn."""
+    stored = trial.params or trial.system_attrs.get(FIXED, {})
+    try:
+        return space.decode({name: value for name, value in stored.items() if name in space.dimensions})
+    except SpaceError:
+        return None
 
 
 def put_aside_study(path: Path) -> Path:
@@ -81,8 +160,8 @@ def restore(
 def _is_journal(path: Path) -> bool:
     lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last one is cut off when it is opened
     try:
-        return all("op_code" in json.loads(line) for line in lines)
-    except (ValueError, TypeError, RecursionError):
+        return all("op_code" in read_json(line) for line in lines)
+    except (ValueError, TypeError):
         return False
 
 

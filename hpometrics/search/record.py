@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -20,6 +21,7 @@ from .repeats import Repeat, deviation, mean_values
 from .strict_json import read_json, real, whole
 
 TRIAL_FILE = "trial.json"
+_DIGEST = "digest"
 _line = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
 
 
@@ -231,7 +233,18 @@ def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> N
     """Write `trial.json` whole or not at all; for `last` see `atomic_write`."""
     make_private(directory)
     with atomic_write(directory / TRIAL_FILE, last=last) as file:
-        file.write(_page(record.to_json(directory)).encode())
+        told = record.to_json(directory)
+        file.write(_page({**told, _DIGEST: _digest(told)}).encode())
+
+
+def is_as_written(told: Mapping[str, Any]) -> bool:
+    """Check the content of a `trial.json` against its digest, which a file of an earlier version lacks."""
+    return told.get(_DIGEST) in (None, _digest(told))
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    facts = {name: value for name, value in told.items() if name != _DIGEST}
+    return sha256(_line(facts).encode()).hexdigest()[:16]
 
 
 def _page(told: Mapping[str, Any]) -> str:

@@ -96,6 +96,33 @@ class storing:
             ) from error
 
 
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+}
+"""What SQLite says of another process, of the memory, of the disk or of permissions."""
+
+
+def tells_of_damage(error: BaseException | None) -> bool:
+    """Say whether an error that came of reading a study is about what its file holds.
+
+    Otherwise another process holds it, or the system does not let it be read.
+    """
+    while error is not None:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code != sqlite3.SQLITE_IOERR_SHORT_READ and code & 0xFF in _PASSING:
+            return False
+        if isinstance(error, OSError) and not isinstance(error, DiskError):
+            return False
+        error = error.__cause__ or error.__context__
+    return True
+
+
 @contextmanager
 def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
     """Be the only process that adds slots to a study, or claims them; a process that dies lets go.

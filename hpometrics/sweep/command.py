@@ -116,7 +116,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     records = home.records()
     write_text(home.table, trials_csv(records, resolved))
     if (kind := job.plan.config.results.report) != "none" and not quiet:
-        write_report(home.path, kind)
+        write_report(home.label, kind)
     try:
         best = best_by(records, resolved.optimised, resolved.pick)
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
@@ -124,7 +124,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             progress.say(str(err))
-            print(status_json(home.path) if as_json else evaluated(records))
+            print(status_json(home.label) if as_json else evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
@@ -134,7 +134,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
         if engine.stages:
             progress.say(engine.stages)
     if as_json:
-        print(status_json(home.path), flush=True)
+        print(status_json(home.label), flush=True)
     elif not quiet:
         print(results_text(home, resolved, records), flush=True)
     return OK

@@ -6,14 +6,16 @@ import os
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, RecordError
 from ..search.atomic import free_name, make_private
-from ..search.epoch_log import read_trial
+from ..search.epoch_log import EPOCHS_FILE, read_trial
+from ..search.mending import put_aside
 from ..search.owners import check_own
-from ..search.record import TrialRecord
+from ..search.record import TRIAL_FILE, TrialRecord
 from .resolved import Change, Resolved, changes, read_resolved
 from .writer import write_text
 
@@ -21,11 +23,20 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 
-class RunDirectory:
-    """The files of a sweep by name; a trial has a directory of its own, `trials/0007`."""
+TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "error.txt", "output.txt")
+"""What is a file in the directory of each trial."""
 
-    def __init__(self, path: pathlib.Path) -> None:
-        self.path = path
+
+class RunDirectory:
+    """The files of a sweep by name; a trial has a directory of its own, `trials/0007`.
+
+    Args:
+        path: where it is.
+        label: what messages call it; its path unless given.
+    """
+
+    def __init__(self, path: pathlib.Path, label: pathlib.Path | None = None) -> None:
+        self.path, self.label = path, label or path
         self.given = path / "sweep.yaml"
         self.resolved = path / "sweep.resolved.yaml"
         self.study = path / "study.db"
@@ -37,18 +48,31 @@ class RunDirectory:
         self.verdict = path / "verdict.json"
         self.engine_params = path / "best.json"
         self.stamp = path / ".finished"
+        self.repairs: list[str] = []
+        """What was damaged when the directory was opened, and where it is kept."""
+        self.is_known = True
+        """Whether the directory said, when it was opened, of which sweep it is."""
 
     def trial(self, number: int) -> pathlib.Path:
         """Give the directory of a trial."""
         return self.trials / f"{number:04d}"
 
+    def named(self, path: pathlib.Path) -> pathlib.Path:
+        """Return the directory or a path in it as messages call it."""
+        return self.label / path.relative_to(self.path)
+
     def report(self, kind: str) -> pathlib.Path:
         """Give the file of a report, `html` or `md`."""
         return self.path / f"report.{kind}"
 
+    def numbers(self) -> list[int]:
+        """Return the numbers of the trials that have a directory, or what has taken its place."""
+        names = (path.name for path in self.trials.glob("[0-9]*"))
+        return sorted(int(name) for name in names if name.isdecimal() and self.trial(int(name)).name == name)
+
     def begun(self) -> list[pathlib.Path]:
-        """Give the directories of trials; what else lies beside them is left aside."""
-        return [path for path in self.trials.glob("[0-9]*") if path.name.isdigit() and path.is_dir()]
+        """Return the directories of trials; what else lies beside them is left aside."""
+        return [path for path in map(self.trial, self.numbers()) if path.is_dir()]
 
     def records(self) -> list[TrialRecord]:
         """Read the record of every trial that has begun, by number.
@@ -56,8 +80,8 @@ class RunDirectory:
         Raises:
             RecordError: a file of a trial is damaged.
         """
-        found = [read_trial(path) for path in self.begun()]
-        return sorted((record for record in found if record is not None), key=lambda record: record.number)
+        found = ((int(path.name), read_trial(path)) for path in self.begun())
+        return [replace(record, number=number) for number, record in found if record is not None]
 
     def read(self) -> Resolved:
         """Read what the directory is about.
@@ -67,7 +91,7 @@ class RunDirectory:
             RecordError: its file is damaged.
         """
         if not self.resolved.is_file():
-            raise ConfigError(f"{self.path}: is no run directory; it has no {self.resolved.name}")
+            raise ConfigError(f"{self.label}: is no run directory; it has no {self.resolved.name}")
         return read_resolved(self.resolved)
 
     def home_id(self) -> str:
@@ -101,8 +125,8 @@ class RunDirectory:
         make_private(self.path)
         with self._held():
             self._check_ours()
-            if self.resolved.exists():
-                self._check_same(resolved, extend)
+            self._clear()
+            self._check_same(resolved, extend)
             self.stamp.unlink(missing_ok=True)
             make_private(self.trials)
             write_text(self.given, text)
@@ -119,8 +143,8 @@ class RunDirectory:
         for path in (self.path, *chain.from_iterable(inside)):
             if path.is_symlink():
                 raise ConfigError(
-                    f"{path}: is a symbolic link to {path.readlink()}; a run directory is one itself and "
-                    "holds its own files"
+                    f"{self.named(path)}: is a symbolic link to {path.readlink()}; "
+                    "a run directory is one itself and holds its own files"
                 )
         check_own(self.path)
 
@@ -130,7 +154,7 @@ class RunDirectory:
         try:
             lock.acquire()
         except TimeoutError:
-            raise ConfigError(f"{self.path}: another run is at work in it; wait for it or stop it") from None
+            raise ConfigError(f"{self.label}: another run is at work in it; wait for it or stop it") from None
         try:
             yield
         finally:
@@ -147,23 +171,53 @@ class RunDirectory:
                 with _file_lock(path):
                     pass
             except TimeoutError:
-                raise ConfigError(f"{self.path}: a worker is at work on trial {int(path.name)}") from None
+                raise ConfigError(f"{self.label}: a worker is at work on trial {int(path.name)}") from None
 
     def _check_ours(self) -> None:
         others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
-        if others and not self.resolved.exists():
-            raise ConfigError(f"{self.path}: holds {others[0]!r} and no sweep; choose another results.dir")
+        ours = any(path.exists() for path in (self.resolved, *self.path.glob(f"trials/*/{TRIAL_FILE}")))
+        if others and not ours:
+            raise ConfigError(f"{self.label}: holds {others[0]!r} and no sweep; choose another results.dir")
+
+    def _clear(self) -> None:
+        """Put aside what is a directory in the place of a file, or the reverse."""
+        reports = (self.report("html"), self.report("md"))
+        results = (self.table, self.best, self.verdict, self.engine_params, *reports)
+        files = (self.given, self.resolved, self.study, self.journal, self.stamp, *results)
+        parts = (path for trial in self.begun() for path in trial.iterdir() if path.name in TRIAL_FILES)
+        for path in (*files, *parts):
+            if path.is_dir():
+                self.repairs.append(f"{self.named(path)}: is a directory, kept as {put_aside(path).name}")
+        for path in (self.trials, self.locks):
+            if path.is_file():
+                self.repairs.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:
-        found = changes(self.read(), resolved)
+        before = self._before()
+        found = [] if before is None else changes(before, resolved)
         if any(change.fatal for change in found):
             raise ConfigError(self._explained(found, "--fresh starts over beside it"))
         if found and not extend:
             raise ConfigError(self._explained(found, "--extend goes on, --fresh starts over beside it"))
 
+    def _before(self) -> Resolved | None:
+        """Read of which sweep the directory is; None if it is new, or does not say it any more."""
+        if not self.resolved.exists() and not self.numbers():
+            return None
+        what, aside = "lost", ""
+        try:
+            if self.resolved.exists():
+                return read_resolved(self.resolved, check=True)
+        except RecordError:  # the sweep file says it too
+            what, aside = "damaged", f", kept as {put_aside(self.resolved).name}"
+        name = self.named(self.resolved)
+        self.repairs.append(f"{name} is {what}{aside}: it is made again from the sweep file")
+        self.is_known = False
+        return None
+
     def _explained(self, found: list[Change], remedy: str) -> str:
         lines = "\n".join(map(str, found))
-        return f"{self.path}: its trials were made by another sweep:\n{lines}\n{remedy}"
+        return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
 
 
 def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:

@@ -16,7 +16,7 @@ from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.places import check_output_name
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import check_search
-from ..target import Kind, import_target
+from ..target import Kind, import_target, same_folder
 from .outputs import Outputs
 from .plan import Plan, make_plan
 from .problems import Problem, SweepFileError
@@ -92,7 +92,8 @@ class ImportedEngine:
         try:
             if name is not None:
                 check_output_name(name)
-            return parse_feature(output)
+            with same_folder():
+                return parse_feature(output)
         except Exception as err:  # it reads the user's data
             which = "" if name is None else f" {name!r}"
             raise ConfigError(

@@ -111,14 +111,14 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
     """
     engine = import_engine(plan)
     plan = settle(plan, engine)
-    home = RunDirectory(plan.directory)
+    home = RunDirectory(plan.directory.absolute(), plan.directory)
     measured = spec_facts(plan, engine)
     spec = RunSpec(**measured)
     check_space(plan, engine, spec)
     trials = Trials(
         engine,
         spec,
-        home.path.absolute(),
+        home.path,
         plan.engine_seed,
         plan.config.results.fsync,
         [logger.spec for logger in plan.config.results.loggers],

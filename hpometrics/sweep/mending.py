@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ..exceptions import RecordError
-from ..search.epoch_log import read_trial
-from ..search.mending import mend_trial
+from ..search.mending import Repair, StudyTrial, find_repair
 from .job import Job
-from .studies import known_trials, restore_study
+from .studies import read_study, restore_study, study_file
 
 
 def mend(job: Job) -> Iterator[str]:
@@ -17,20 +15,29 @@ def mend(job: Job) -> Iterator[str]:
     Raises:
         ConfigError: something is damaged, and a worker is at work.
     """
-    damaged = list(_damaged(job))
-    if damaged:
-        job.directory.check_no_worker()
-        known = known_trials(job)
-        for number in damaged:
-            yield mend_trial(job.directory.trial(number), known.get(number), job.resolved.metric)
-    restored = restore_study(job)
+    home = job.directory
+    known = read_study(job)
+    found = [_find_repair(job, number, (known or {}).get(number)) for number in _numbers(job, known or {})]
+    repairs = [repair for repair in found if repair is not None]
+    if repairs:
+        home.check_no_worker()
+    yield from home.repairs
+    for repair in repairs:
+        yield repair().replace(str(home.path), str(home.label))
+    restored = restore_study(job, known)
     if restored is not None:
         yield restored
 
 
-def _damaged(job: Job) -> Iterator[int]:
-    for path in job.directory.begun():
-        try:
-            read_trial(path)
-        except RecordError:
-            yield int(path.name)
+def _numbers(job: Job, known: Mapping[int, StudyTrial]) -> list[int]:
+    """The trials that have a directory, or should have one: of a study of machines, they have others."""
+    ended = (number for number, trial in known.items() if trial.record.state.finished)
+    return sorted({*(ended if study_file(job) is not None else ()), *job.directory.numbers()})
+
+
+def _find_repair(job: Job, number: int, known: StudyTrial | None) -> Repair | None:
+    """Examine a trial; one of a study of machines may have ended elsewhere, and is gathered from there."""
+    directory, metric = job.directory.trial(number), job.resolved.metric
+    if study_file(job) is None and find_repair(directory, None, metric) is None:
+        return None
+    return find_repair(directory, known, metric, job.plan.space)

@@ -125,7 +125,7 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
                 job.note(record)
         if _ended(study) == before and not again and not job.over:
             raise RunError(
-                f"{job.directory.path}: Ray ended before the trials of the budget did, "
+                f"{job.directory.label}: Ray ended before the trials of the budget did, "
                 f"{len(before)} of {job.plan.trials} are done; -v shows its log"
             )
 
@@ -251,7 +251,7 @@ def _tuner(
 def _storage(place: str | None, job: Job) -> str:
     """Give what Ray takes for a place: a whole path, or a URI."""
     if place is None:
-        return str(job.directory.path.absolute() / "ray")
+        return str(job.directory.path / "ray")
     return place if "://" in place else str(Path(place).absolute())
 
 

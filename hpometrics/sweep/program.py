@@ -18,6 +18,7 @@ from ..exceptions import HpometricsError, RunError
 from ..metrics.names import MetricName
 from ..metrics.registry import find_metric
 from ..run.run import Run
+from ..search.atomic import writing
 from ..search.epoch_log import read_trial
 from .printed import lines_of
 
@@ -66,7 +67,7 @@ class Program:
                 told none when the time of the trial is up.
             BaseException: the host's stop.
         """
-        with _place(run.directory) as place, (place / _OUTPUT).open("a", encoding="utf8") as kept:
+        with _place(run.directory) as place, _kept(place / _OUTPUT) as kept:
             since = kept.tell()  # an earlier attempt may have left its own
             file = place / "params.json"
             file.write_text(json.dumps(params, indent=1, allow_nan=False), encoding="utf8")
@@ -121,6 +122,17 @@ def _place(directory: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as own:
         yield Path(own)
+
+
+@contextmanager
+def _kept(path: Path) -> Iterator[IO[str]]:
+    """Open the file of what a program prints beside its epochs.
+
+    Raises:
+        DiskError: it cannot be written.
+    """
+    with writing(path), path.open("a", encoding="utf8") as file:
+        yield file
 
 
 def _lines_from(kept: IO[str], since: int) -> list[str]:

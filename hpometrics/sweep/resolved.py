@@ -9,6 +9,7 @@ import pathlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, RecordError
@@ -22,6 +23,7 @@ from .writer import dump_yaml
 if TYPE_CHECKING:
     from .plan import Plan  # with pydantic, which readers of results need not load
 
+_DIGEST = "# sha256 of what follows: "
 _HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
 
 
@@ -61,7 +63,8 @@ class Resolved:
         told["constraints"] = list(self.constraints)
         told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
         told["others"] = {name: objective.value for name, objective in self.others.items()}
-        return _HEADER + dump_yaml(told)
+        text = dump_yaml(told)
+        return f"{_HEADER}{_DIGEST}{_digest(text)}\n{text}"
 
     @property
     def formula(self) -> str | None:
@@ -192,13 +195,33 @@ def _optimised(plan: Plan) -> dict[str, Objective]:
     return found
 
 
-def read_resolved(path: pathlib.Path) -> Resolved:
+def read_resolved(path: pathlib.Path, check: bool = False) -> Resolved:
     """Read `sweep.resolved.yaml`.
+
+    Args:
+        path: of the file.
+        check: refuse what is not as it was written; a file of an earlier version does not say how it was.
 
     Raises:
         RecordError: it is damaged, or of another version.
     """
-    return _resolved(lambda: read_document(path), str(path))
+    resolved = _resolved(lambda: read_document(path), str(path))
+    if check:
+        digest, text = _split(path.read_text(encoding="utf8"))
+        if digest is not None and digest != _digest(text):
+            raise RecordError(f"{path}: is not as it was written")
+    return resolved
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """Split the text of a resolved sweep into its digest, if it has one, and what that is of."""
+    head, mark, rest = text.partition(_DIGEST)
+    digest, _, told = rest.partition("\n")
+    return (digest, told) if mark and head == _HEADER else (None, text)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def parse_resolved(text: str, source: str) -> Resolved:

@@ -63,7 +63,7 @@ def status_facts(directory: Path) -> dict[str, Any]:
 def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
     """Name a sweep that `run` opens, and say how far it is."""
     done, total = sum(record.state.finished for record in records), resolved.trials
-    head = f"{resolved.name}  {home.path}"
+    head = f"{resolved.name}  {home.label}"
     if total is not None and done > total:
         return f"{head}  {done} trials are done, and budget.trials is {total}; raise it above {done} for more"
     if total is not None and done == total:
@@ -83,11 +83,11 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
         verdict = kept_verdict(home, records, resolved)
         block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict)])
     else:
-        block = front_text(records, resolved, home.path)
+        block = front_text(records, resolved, home.label)
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())
-    return f"{result_table(records, resolved)}\n\n{block}\nsaved {saved} in {home.path}"
+    return f"{result_table(records, resolved)}\n\n{block}\nsaved {saved} in {home.label}"
 
 
 def status_json(directory: Path) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import optuna
 from optuna.trial import TrialState as OptunaState
 
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, ObjectiveError, RecordError
+from ..search.mending import StudyTrial
 from ..search.optuna_backend import (
     check_study,
     close_storage,
@@ -23,8 +24,9 @@ from ..search.optuna_backend import (
     study_records,
     tell,
 )
-from ..search.optuna_restore import is_sound, put_aside_study, restore
+from ..search.optuna_restore import check_trials, is_sound, put_aside_study, read_trials, restore
 from ..search.record import TrialRecord, TrialState
+from ..search.storages import tells_of_damage
 from ..search.study_origin import check_origin
 from .job import Job
 from .publication import publish
@@ -48,8 +50,36 @@ def opened_study(job: Job, locks: TrialLocks, verbose: bool = False) -> Iterator
         yield study
 
 
-def restore_study(job: Job) -> str | None:
-    """Make a study that is damaged, or does not know what has finished, again from the records of trials.
+def read_study(job: Job) -> dict[int, StudyTrial] | None:
+    """Read what the study of a run directory knows of its trials; None if it is damaged.
+
+    Raises:
+        DiskError: it is busy, or cannot be read at this moment.
+    """
+    path = study_file(job)
+    if not job.directory.numbers() or (path is not None and not path.exists()):
+        return {}
+    if path is None:
+        with _opened(job) as study:
+            return read_trials(study, job.plan.space)
+    try:
+        if not is_sound(path):
+            return None
+        with _opened(job) as study:
+            check_trials(study)
+            return read_trials(study, job.plan.space)
+    except Exception as err:  # what is damaged within a value, any part of Optuna may notice
+        if not tells_of_damage(err) or _may_be_another(job, err):
+            raise
+        return None
+
+
+def restore_study(job: Job, known: Mapping[int, StudyTrial] | None) -> str | None:
+    """Make a study again that is damaged, contradicts the records, or has open trials of another space.
+
+    Args:
+        job: of the study.
+        known: what it knows; None if it is damaged.
 
     Returns:
         What was done; None where nothing had to be.
@@ -58,16 +88,18 @@ def restore_study(job: Job) -> str | None:
         ConfigError: a worker is at work on a trial of it.
     """
     path, records = study_file(job), job.directory.records()
-    damaged = path is not None and path.exists() and not is_sound(path)
-    if not damaged and (not records or _knows(job, records)):
+    is_current = known is not None and all(trial.is_current for trial in known.values())
+    if known is not None and is_current and all(_agrees(known.get(one.number), one) for one in records):
         return None
     job.directory.check_no_worker()
     there = path is not None and path.exists()
     aside = f"; the old one is kept as {put_aside_study(path).name}" if path is not None and there else ""
     with _opened(job) as study:
         restore(study, records, job.plan.space, job.plan.points)
-    name = path or f"the study {job.plan.name}"
-    return f"{name} was {'damaged' if damaged else 'not that of the trials'}, made again from them{aside}"
+    name = f"the study {job.plan.name}" if path is None else job.directory.named(path)
+    return (
+        f"{name} was {'damaged' if known is None else 'not that of the trials'}, made again from them{aside}"
+    )
 
 
 def reserve_slots(study: optuna.Study, job: Job) -> None:
@@ -97,15 +129,6 @@ def is_over(study: optuna.Study, job: Job) -> bool:
     return budget.target is not None and any(map(job.reaches, study_records(study)))
 
 
-def known_trials(job: Job) -> dict[int, TrialRecord]:
-    """What the study keeps of the trials that have begun; nothing if it is damaged."""
-    path = study_file(job)
-    if path is not None and (not path.exists() or not is_sound(path)):
-        return {}
-    with _opened(job) as study:
-        return {one.number: one for one in study_records(study) if one.state is not TrialState.WAITING}
-
-
 @contextmanager
 def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
@@ -117,18 +140,21 @@ def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
             close_storage(storage)
 
 
-def _knows(job: Job, records: Sequence[TrialRecord]) -> bool:
-    """Say whether the study has every trial of the records, and begun those that are finished."""
-    path = study_file(job)
-    if path is not None and not path.exists():
+def _may_be_another(job: Job, error: Exception) -> bool:
+    """Say whether a study may be refused since the sweep has changed, which no file says any more."""
+    return not job.directory.is_known and isinstance(error, (ObjectiveError, RecordError))
+
+
+def _agrees(known: StudyTrial | None, record: TrialRecord) -> bool:
+    """Say whether a study has a trial, has begun one that has ended, and knows the same of both's end."""
+    if known is None:
         return False
-    with _opened(job) as study:
-        states = [trial.state for trial in study.get_trials(deepcopy=False)]
-    return all(
-        record.number < len(states)
-        and not (record.state.finished and states[record.number] is OptunaState.WAITING)
-        for record in records
-    )
+    if not record.state.finished:
+        return True
+    other = known.record
+    if not other.state.finished:
+        return other.state is not TrialState.WAITING
+    return (other.value, other.epoch, other.given) == (record.value, record.epoch, record.given)
 
 
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
@@ -159,7 +185,7 @@ def study_file(job: Job) -> Path | None:
 def _place(job: Job) -> str | Path:
     storage = storage_of(job.plan.config.backend)
     if storage == "memory" and job.directory.records():
-        path = job.directory.path
+        path = job.directory.label
         raise ConfigError(f"{path}: has trials that storage: memory has forgotten; --fresh starts over")
     return study_file(job) or (url_of(storage) if is_shared(storage) else storage)
 
@@ -169,7 +195,7 @@ def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None
     finished = {record.number: record for record in job.directory.records() if record.state.finished}
     if finished and max(finished) >= len(study.get_trials(deepcopy=False)):
         raise ConfigError(
-            f"{job.directory.path}: the study does not know the {len(finished)} finished trials that are "
+            f"{job.directory.label}: the study does not know the {len(finished)} finished trials that are "
             "here: hpometrics run makes them known to it"
         )
     while trial := reclaim(study, lambda number: number in finished and locks.take_orphan(number)):

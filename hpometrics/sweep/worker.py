@@ -65,7 +65,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     job.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(job.resolved, [], options.quiet or options.hired, job.directory)
     job.tell = tell_number or progress.tell
-    progress.say(f"{job.plan.name}  {job.directory.path}  joined")
+    progress.say(f"{job.plan.name}  {job.directory.label}  joined")
     with raising_interrupts():
         try:
             run_in_process(job, options.verbose)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -75,6 +76,25 @@ def _raise(cost):
     raise ValueError("harmed")
 
 
+class Stop(BaseException):
+    """An exception that means more than an error, as libraries have it."""
+
+
+class Mute(Exception):
+    """An exception that cannot say what it is about."""
+
+    def __str__(self):
+        """Fail."""
+        raise ValueError("no text")
+
+
+def _raises(error):
+    def harm(cost):
+        raise error
+
+    return harm
+
+
 def _out_of_memory(cost):
     """Ask for more than the process may have, which is a GiB more than it has: other threads need some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -135,6 +155,12 @@ def _fill_record(cost):
 
 HARMS = {
     "exception": _raise,
+    "a cancelled task": _raises(asyncio.CancelledError("harmed")),
+    "a BaseException": _raises(Stop("harmed")),
+    "a group": _raises(BaseExceptionGroup("harmed", [Stop()])),
+    "GeneratorExit": _raises(GeneratorExit()),
+    "an exception without text": _raises(Mute()),
+    "a text that no file takes": _raises(ValueError("\ud800")),
     "sys.exit": lambda cost: sys.exit(3),
     "out of memory": _out_of_memory,
     "os._exit": lambda cost: os._exit(9),

@@ -3,18 +3,25 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
 from bare_optuna import BareOptuna
 from bare_ray import BareRay
 from injured import Injured, InjuredInJournal
 from matrix import covering
-from patient import Patient
+from patient import TRIALS, Patient
 
-from hpometrics.search.record import TrialState
+from hpometrics.search.optuna_backend import study_records
+from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.sweep.job import make_job
+from hpometrics.sweep.mending import mend
+from hpometrics.sweep.plan import read_plan
+from hpometrics.sweep.studies import opened_study
+from hpometrics.sweep.trial_locks import TrialLocks
 
 
 def half(path: Path) -> None:
@@ -159,6 +166,112 @@ def test_a_damaged_record_of_a_finished_trial_keeps_what_steered_the_search(inju
     damage(injured.home.trial(1) / "epochs.jsonl")
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     card(injured.toll(f"epochs.jsonl of a finished trial {NAMES[damage]}", 1, survived))
+
+
+PARTS: dict[str, str] = {
+    "the study": "study.db",
+    "the journal": "study.journal",
+    "trial.json of a finished trial": "trials/0001/trial.json",
+    "trial.json of an open trial": "trials/0002/trial.json",
+    "epochs.jsonl of a finished trial": "trials/0001/epochs.jsonl",
+    "epochs.jsonl of an open trial": "trials/0002/epochs.jsonl",
+    "sweep.resolved.yaml": "sweep.resolved.yaml",
+    "a finished trial": "trials/0001",
+}
+
+
+def spoil(path: Path, random: Random) -> str:
+    """Turn a bit, a digit or a letter, lose or double a piece, lose the file, put a directory there."""
+    content = b"" if path.is_dir() else path.read_bytes()
+    ways = (
+        ["turn a bit"] * 4 + ["turn a digit"] * 4 + ["turn a letter"] * 2 + ["lose a piece", "double a piece"]
+    )
+    way = random.choice(
+        [*ways, "lose half", "lose all", "lose the file", "a directory"] if content else ["lose it"]
+    )
+    at = random.randrange(len(content)) if content else 0
+    piece = random.randrange(1, 64)
+    digits = [i for i, byte in enumerate(content) if chr(byte).isdigit()]
+    letters = [i for i, byte in enumerate(content) if chr(byte).isascii() and chr(byte).isalpha()]
+    if way in ("lose it", "lose the file", "a directory"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if way == "a directory":
+            path.mkdir()
+        return way
+    turned = bytearray(content)
+    if way == "turn a bit":
+        turned[at] ^= 1 << random.randrange(8)
+    elif way == "turn a digit":
+        turned[random.choice(digits)] = random.choice(b"0123456789")
+    elif way == "turn a letter":
+        turned[random.choice(letters)] = random.choice(b"abcxyzNE")
+    kept = {
+        "lose a piece": content[:at] + content[at + piece :],
+        "double a piece": content[: at + piece] + content[at:],
+        "lose half": content[: len(content) // 2],
+        "lose all": b"",
+    }
+    path.write_bytes(kept.get(way, bytes(turned)))
+    return f"{way} at {at}"
+
+
+def facts_of(records: Iterable[TrialRecord]) -> list[tuple[object, ...]]:
+    """What decides a sweep, of the trials that have ended."""
+    ended = [one for one in records if one.state.finished]
+    return [(one.number, one.state, one.value, one.epoch, dict(one.params), len(one.epochs)) for one in ended]
+
+
+def read_on(folder: Path) -> tuple[list[str], list[TrialRecord], list[TrialRecord]]:
+    """Open a sweep as `run` does, before its first trial: what it says, its records, those of its study."""
+    os.chdir(folder)
+    job = make_job(read_plan(Path("sweep.yaml")))
+    job.leads = True
+    with job.directory.opened("", job.resolved, fresh=False, extend=False):
+        said = list(mend(job))
+        with opened_study(job, TrialLocks(job.directory, TRIALS)) as study:
+            return said, job.directory.records(), study_records(study)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_whatever_is_turned_in_a_file_the_sweep_reads_on(left, tmp_path_factory, monkeypatch, rounds, part):
+    """No finished trial is lost or changed; what the damage costs is said, and said once."""
+    origin = left(InjuredInJournal if part == "the journal" else Injured).folder
+    monkeypatch.chdir(origin)
+    monkeypatch.syspath_prepend(str(origin))
+    _, before, _ = read_on(origin)
+    for seed in range(rounds(200)):
+        folder = tmp_path_factory.mktemp("spoiled")
+        shutil.copytree(origin, folder, dirs_exist_ok=True)
+        home = folder / "runs/sweep"
+        for beside in home.glob("study.db-*") if part == "the study" else ():
+            beside.unlink()
+        what = f"{part}, seed {seed}: {spoil(home / PARTS[part], Random(seed))}"
+        said, records, told = read_on(folder)
+        assert facts_of(records) == facts_of(before), (what, said)
+        assert [one[:5] for one in facts_of(told)] == [one[:5] for one in facts_of(before)], (what, said)
+        opens = [one for one in records if not one.state.finished]
+        assert said or [(one.params, len(one.epochs)) for one in opens] == [
+            (one.params, len(one.epochs)) for one in before if not one.state.finished
+        ], what
+        assert len(told) <= TRIALS and all(len(line.splitlines()) == 1 for line in said), what
+        assert all("trained again" in line for line in read_on(folder)[0]), what
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_whatever_is_turned_in_a_file_the_sweep_ends(left, tmp_path, card, rounds, part):
+    """All of its budget is done, and no finished trial again."""
+    for seed in range(rounds(10)):
+        injured = left(InjuredInJournal if part == "the journal" else Injured)
+        for beside in injured.home.path.glob("study.db-*"):
+            beside.unlink()
+        what = spoil(injured.home.path / PARTS[part], Random(1000 + seed))
+        survived = injured.run() == 0 and {one.number for one in injured.records()} == set(range(TRIALS))
+        assert survived and injured.begun() == TRIALS, (what, injured.err())
+        assert "Traceback" not in injured.err(), what
+        assert not injured._run_again(), what
+        shutil.rmtree(tmp_path / "runs")
+        (tmp_path / "ledger").unlink()
 
 
 def test_a_trial_whose_facts_are_damaged_has_them_from_the_study(injured: Injured, card):

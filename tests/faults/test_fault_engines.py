@@ -12,6 +12,12 @@ REASONS = {
     "exception": "ValueError: harmed",
     "sys.exit": "SystemExit: 3",
     "out of memory": "MemoryError",
+    "a cancelled task": "CancelledError: harmed",
+    "a BaseException": "Stop: harmed",
+    "a group": r"BaseExceptionGroup: harmed \(1 sub-exception\)",
+    "GeneratorExit": "GeneratorExit",
+    "an exception without text": "Mute: its text cannot be read: ValueError: no text",
+    "a text that no file takes": r"ValueError: \\ud800",
 }
 
 

@@ -13,7 +13,10 @@ pytestmark = [pytest.mark.ray, pytest.mark.thorough]
 TRIALS = 3
 HOSTS = pytest.mark.parametrize("host", [InjuredOnRay, BareRay])
 
-FAILING = ("exception", "sys.exit", "out of memory", "os._exit", "SIGKILL")
+FAILING = (
+    "exception", "sys.exit", "out of memory", "os._exit", "SIGKILL", "a BaseException",
+    "an exception without text", "a text that no file takes",
+)  # fmt: skip
 WITHOUT_A_VALUE = ("nan", "no metric")
 FAULTS = {
     "os._exit": "params that end the process",

@@ -6,8 +6,10 @@ import resource
 import sqlite3
 
 import pytest
+import torch
+from torch import nn
 
-from hpometrics import ListObjective, Reported
+from hpometrics import Binary, ListObjective, Reported
 from hpometrics.exceptions import DiskError
 from hpometrics.search.atomic import atomic_write, check_room
 from hpometrics.search.epoch_log import EpochLog, read_trial
@@ -65,6 +67,73 @@ def test_a_study_that_cannot_be_written_is_an_error_of_the_disk():
     """The deepest cause is told."""
     with pytest.raises(DiskError, match="the study cannot be read or written: disk I/O error"), storing():
         raise sqlite3.OperationalError("disk I/O error")
+
+
+class Telling:
+    """A logger that writes to a disk or a server of its own, which ends with an error."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def begin(self, run):
+        """Begin well."""
+
+    def epoch(self, run):
+        """Fail."""
+        raise self._error
+
+    def end(self, run):
+        """End well."""
+
+
+def learn(params, run):
+    """Two epochs, of which all is kept that a run can keep; the second trial fails."""
+    layer = nn.Linear(1, 1)
+    run.restore(layer=layer)
+    for _ in run.epochs(2):
+        run.update(logits=torch.tensor([0.1, params["lr"]]), target=torch.tensor([0, 1]))
+        run.checkpoint(layer=layer)
+    if params["lr"] == 0:
+        raise ValueError("nothing learned")
+
+
+def search(directory, loggers=("csv", "table", "tensorboard")):
+    """Two trials, the second of which fails."""
+    facts = {"metric": "roc_auc", "output": Binary(), "directory": directory, "loggers": loggers}
+    return ListObjective(learn, [{"lr": 0.5}, {"lr": 0}], **facts)
+
+
+FILES = [
+    "0000/trial.json", "0000/statistics.jsonl", "0000/.trainstats", "0000/epochs.csv",
+    "0000/report.txt", "0000/checkpoints/epoch-0000.pt", "0001/error.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_whatever_file_of_a_trial_has_no_room_no_trial_fails_for_it(tmp_path, name):
+    """The search ends with the name of the file; with room again every trial comes to its own end."""
+    file = tmp_path / "trials" / name
+    file.parent.mkdir(parents=True)
+    for path in (file, file.with_name(f".{file.name}.{os.getpid()}")):
+        path.symlink_to("/dev/full")
+    if file.name == "trial.json":
+        file.unlink()  # it is read first
+    with pytest.raises(DiskError, match=f"{file.name}: cannot be written: No space left on device"):
+        search(tmp_path).run()
+    records = [read_trial(path) for path in (tmp_path / "trials").iterdir()]
+    assert not [one for one in records if one and one.state is TrialState.FAILED and one.params["lr"]]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ECONNREFUSED])
+def test_a_logger_without_room_ends_the_search_and_one_without_a_server_fails_its_trial(tmp_path, number):
+    """An own logger, as the file writer of TensorBoard, says it by the number of its error."""
+    loggers = [Telling(OSError(number, os.strerror(number)))]
+    if number == errno.ECONNREFUSED:
+        assert search(tmp_path, loggers).run()[0].state is TrialState.FAILED
+        return
+    with pytest.raises(DiskError, match=f"the logger Telling .* {os.strerror(number)}"):
+        search(tmp_path, loggers).run()
+    assert read_trial(tmp_path / "trials/0000").state is TrialState.INTERRUPTED
 
 
 def test_a_search_over_a_list_ends_when_its_disk_is_full(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from hpometrics import MAXIMIZE, Choice, Float, Space
 from hpometrics.search.epoch_log import EpochLog, read_trial
-from hpometrics.search.mending import mend_trial
+from hpometrics.search.mending import StudyTrial, find_repair
 from hpometrics.search.optuna_backend import claim, close_storage, open_storage, open_study, study_records
 from hpometrics.search.optuna_restore import is_sound, put_aside_study, restore
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
@@ -87,44 +87,94 @@ def test_a_study_is_sound_or_put_aside(tmp_path, study):
     assert aside.name == "study.db.damaged-1" and not list(tmp_path.glob("study.db-*"))
 
 
-def test_an_open_trial_keeps_what_is_before_the_damage(tmp_path):
+@pytest.fixture
+def place(tmp_path):
+    """The directory of trial 0."""
+    return tmp_path / "0000"
+
+
+def mended(place, known=None, params=None):
+    """Mend a trial, of which the study has a record, and say what was done; None if nothing was damaged."""
+    stored = None if known is None else StudyTrial(known, params or known.params)
+    repair = find_repair(place, stored, "auc", SPACE)
+    return None if repair is None else repair()
+
+
+@pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.RUNNING])
+def test_what_is_sound_is_left_alone(place, state):
+    """A torn last line of an open trial is what a killed process leaves."""
+    path = written(place, trial(0, state))
+    assert mended(place, trial(0, state)) is None
+    if state is TrialState.RUNNING:
+        path.write_text(path.read_text() + '{"epoch": 3')
+        assert mended(place, trial(0, state)) is None
+
+
+def test_an_open_trial_keeps_what_is_before_the_damage(place):
     """The rest is kept beside it under another name."""
-    path = written(tmp_path, trial(0, TrialState.RUNNING))
+    path = written(place, trial(0, TrialState.RUNNING))
     garble(path, 1)
-    assert mend_trial(tmp_path, None, "auc") == (
+    assert mended(place) == (
         f"{path}:2: no epoch record: 'garbage': 1 epochs are left, kept is epochs.jsonl.damaged-1"
     )
-    assert [epoch.epoch for epoch in read_trial(tmp_path).epochs] == [0]
-    assert len((tmp_path / "epochs.jsonl.damaged-1").read_text().splitlines()) == 3
+    assert [epoch.epoch for epoch in read_trial(place).epochs] == [0]
+    assert len((place / "epochs.jsonl.damaged-1").read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize("known", [trial(0), None])
-def test_a_finished_trial_has_the_damaged_epoch_from_the_study_or_from_its_value(tmp_path, known):
+def test_a_finished_trial_has_the_damaged_epoch_from_the_study_or_from_its_value(place, known):
     """The picked epoch is never gone: its value stands in `trial.json` too."""
-    garble(written(tmp_path, trial(0)), 1)
-    mend_trial(tmp_path, known, "auc")
-    mended = read_trial(tmp_path)
-    assert [epoch.number("auc") for epoch in mended.epochs] == [0.5, 0.9, 0.7]
-    assert mended.picked_values == {"auc": 0.9}
+    garble(written(place, trial(0)), 1)
+    mended(place, known)
+    after = read_trial(place)
+    assert [epoch.number("auc") for epoch in after.epochs] == [0.5, 0.9, 0.7]
+    assert after.picked_values == {"auc": 0.9}
 
 
-def test_a_trial_none_of_whose_epochs_reads_has_them_from_the_study(tmp_path):
-    """As of a first attempt."""
-    path = written(tmp_path, trial(0))
-    for line in range(3):
-        garble(path, line)
-    mend_trial(tmp_path, trial(0), "auc")
-    epochs = read_trial(tmp_path).epochs
+@pytest.mark.parametrize("lines", [0, 1, 2])
+def test_a_finished_trial_whose_epochs_are_cut_or_lost_has_them_from_the_study(place, lines):
+    """As of a first attempt; which of them have the metric alone is said."""
+    path = written(place, trial(0))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+    numbers = ", ".join(map(str, range(lines, 3)))
+    assert mended(place, trial(0)).endswith(f"; of {numbers} auc alone")
+    epochs = read_trial(place).epochs
     assert [(epoch.number("auc"), epoch.attempt) for epoch in epochs] == [(0.5, 1), (0.9, 1), (0.7, 1)]
+    assert mended(place, trial(0)) is None
 
 
-def test_a_finished_trial_has_its_facts_from_the_study(tmp_path):
-    """The file that did not read is kept."""
-    written(tmp_path, trial(0))
-    (tmp_path / "trial.json").write_text("{")
-    told = mend_trial(tmp_path, trial(0), "auc")
-    assert told.endswith("trial.json is damaged, kept as trial.json.damaged-1")
-    assert read_trial(tmp_path) == trial(0)
+def test_a_value_that_contradicts_the_end_of_its_trial_is_not_kept(place):
+    """That of the picked epoch decides the winner."""
+    path = written(place, trial(0))
+    path.write_text(path.read_text().replace("0.9", "0.8"))
+    assert "is damaged: 3 epochs are left" in mended(place)
+    assert read_trial(place).picked_values == {"auc": 0.9}
+
+
+@pytest.mark.parametrize("change", [("0.25", "0.75"), ('"number": 0', '"number": 1000000000'), ("{", "")])
+def test_a_finished_trial_has_its_facts_from_the_study(place, change):
+    """A digit that was turned and a number of another trial are damage too; what was there is kept."""
+    written(place, trial(0))
+    facts = place / "trial.json"
+    facts.write_text(facts.read_text().replace(*change))
+    text = f"{facts} is damaged, kept as trial.json.damaged-1: trial 0 is written again as the study has it"
+    assert mended(place, trial(0)) == text
+    assert read_trial(place) == trial(0) and mended(place, trial(0)) is None
+
+
+def test_a_finished_trial_whose_directory_is_lost_is_back_from_the_study(place):
+    """Its result counts; of its epochs the metric is left."""
+    assert mended(place, trial(0)).startswith(f"{place} is lost: trial 0 is written again")
+    assert read_trial(place) == trial(0)
+
+
+def test_an_open_trial_that_is_to_have_other_params_begins_anew(place):
+    """Its record is kept; so it is where the study is lost and the space has no such params."""
+    for known, params in ((trial(0, TrialState.RUNNING), {"lr": 0.5, "width": 9}), (None, None)):
+        lr = 0.25 if known else 7.0
+        written(place, trial(0, TrialState.RUNNING, lr))
+        assert "it begins anew with others" in mended(place, known, params)
+        assert not place.exists()
 
 
 def test_a_trial_that_nobody_knows_begins_anew(tmp_path):
@@ -132,5 +182,5 @@ def test_a_trial_that_nobody_knows_begins_anew(tmp_path):
     directory = tmp_path / "0002"
     written(directory, trial(2))
     (directory / "trial.json").write_text(json.dumps([]))
-    assert "the trial begins anew, kept is 0002.damaged-1" in mend_trial(directory, None, "auc")
+    assert mended(directory).endswith("is damaged, kept as 0002.damaged-1: the trial begins anew")
     assert [path.name for path in tmp_path.iterdir()] == ["0002.damaged-1"]

@@ -93,7 +93,8 @@ def swept(
         kept, place, result = kept_sweeps[text, command]
         shutil.copytree(kept, folder, dirs_exist_ok=True)
         for file in (*folder.glob("runs/*/sweep.resolved.yaml"), *folder.glob("runs/*/best.json")):
-            file.write_text(file.read_text().replace(str(place), str(folder)))
+            lines = file.read_text().replace(str(place), str(folder)).splitlines(keepends=True)
+            file.write_text("".join(line for line in lines if not line.startswith("# sha256")))
         for stamp in folder.glob("runs/*/.finished"):
             stamp.unlink()
         return result

@@ -48,6 +48,18 @@ def test_ray_and_optuna_agree(folder, on_ray):
         assert study.execute("SELECT DISTINCT state FROM trials").fetchall() == [("COMPLETE",)]
 
 
+def test_an_engine_on_ray_that_changes_the_current_folder_takes_no_file_along(folder, on_ray):
+    """What it trains is kept in the run directory, and the study knows of it."""
+    text = changed("toy_engine:train, output: binary", "toy_engine:wander").replace("[accuracy]", "[]")
+    (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2") + on_ray(workers=1))
+    code, out, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert out.endswith(" in runs/sweep\n")
+    home = RunDirectory(folder / "runs" / "sweep")
+    assert [len(record.epochs) for record in home.records()] == [3, 3]
+    assert [path for path in folder.rglob("away/**/*") if path.name != "away"] == []
+
+
 def test_a_failing_trial_is_a_line_and_a_record(folder, on_ray):
     """Ray's own log stays silent; the traceback lies beside the record, and the sweep goes on."""
     points = "start: [{lr: 0.01, size: small}, {lr: 0.001, size: small}]"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+from pathlib import Path
 
 import pytest
 from sample_sweeps import SWEEP, changed
@@ -36,6 +37,25 @@ def test_a_sweep_runs_prints_and_leaves_a_directory(sweep, folder):
     assert {path.name for path in (home / "trials" / "0003").iterdir()} == {
         ".trainstats", "epochs.jsonl", "statistics.jsonl", "trial.json",
     }  # fmt: skip
+
+
+WANDER = """\
+engine: {target: wanderer:wander}
+space: {lr: {float: [1e-4, 1e-1], log: true}}
+metrics: {optimize: roc_auc}
+budget: {trials: 3, epochs: 3}
+"""
+
+
+@pytest.mark.parametrize("backend", ["{}", "{storage: journal}", "{workers: 2}"])
+def test_an_engine_that_changes_the_current_folder_takes_no_file_along(sweep, folder, backend):
+    """Import, output and training leave it: each trial begins in it, and no file of the sweep goes along."""
+    (folder / "wanderer.py").write_text("from toy_engine import away, wander\n\naway()\n")
+    result = sweep(f"{WANDER}backend: {{optuna: {backend}}}\n")
+    assert result.exit_code == 0, result.output
+    assert [len(record.epochs) for record in records(folder)] == [3, 3, 3]
+    assert [path for path in folder.rglob("away/**/*") if path.name != "away"] == []
+    assert Path.cwd() == folder and result.stdout.endswith(" in runs/sweep\n")
 
 
 def test_run_prints_its_results_as_json(sweep, folder):
@@ -254,6 +274,27 @@ def test_extend_goes_on_in_a_wider_space(sweep, swept, folder):
     assert "space.lr.float: [0.0001, 0.1] -> [0.0001, 1.0]" in refused.stderr
     assert sweep(wider, "--extend").exit_code == 0
     assert len(records(folder)) == 6
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        "lr: {float: [1e-4, 1e-1], log: true}, more: {float: [0, 1]}",
+        "lr: {float: [1e-4, 1.0], log: true}, fixed: 3",
+    ],
+)
+def test_extend_goes_on_where_a_trial_is_open(sweep, folder, space):
+    """A trial that lacks a param of the new space, or has one too many, begins anew, and the run says so."""
+    text = changed("toy_engine:train", "toy_engine:interrupt")
+    assert sweep(text).exit_code == 130
+    before = records(folder)[:2]
+    extended = text[: text.index("space:")] + f"space: {{{space}}}\n" + text[text.index("metrics:") :]
+    assert sweep(extended).exit_code == 2
+    result = sweep(extended, "--extend")
+    assert result.exit_code == 0, result.output
+    assert "trials/0002 is the trial with " in result.stderr and "kept as 0002.replaced-1" in result.stderr
+    assert records(folder)[:2] == before
+    assert [one.state for one in records(folder)] == [TrialState.COMPLETE] * 4
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,22 @@ def place(params, run):
     train(params, run)
 
 
+def away():
+    """An output; making it leaves the current folder for `away`."""
+    Path("away").mkdir(exist_ok=True)
+    os.chdir("away")
+    return Binary()
+
+
+@engine(output=away)
+def wander(params, run):
+    """Leave the current folder before the first epoch, and the folder left for before each further one."""
+    away()
+    for _ in run.epochs():
+        run.update(logits=torch.tensor([0.1, 0.9, params["lr"]]), target=torch.tensor([0, 1, 1]))
+        away()
+
+
 def interrupt(params, run):
     """Press Ctrl-C in the second epoch of the third trial, once."""
     for epoch in run.epochs():
