@@ -164,7 +164,8 @@ def _warn_of_probabilities(batch: Outputs) -> None:
     if logits is None or logits.shape[-1] < 2:
         return
     low, high = logits.aminmax()
-    if low >= 0 and high <= 1 and bool(((logits.sum(-1) - 1).abs() < _ROUNDING).all()):
+    one_hot = bool(((logits == 0) | (logits == 1)).all()) if low == 0 and high == 1 else False
+    if low >= 0 and high <= 1 and not one_hot and bool(((logits.sum(-1) - 1).abs() < _ROUNDING).all()):
         warnings.warn(
             "every row that was passed as logits= lies in [0, 1] and sums to 1, as probabilities do; pass a "
             "softmax output as probabilities=, or the values before the softmax as logits=",

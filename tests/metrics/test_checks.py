@@ -245,5 +245,6 @@ def test_probabilities_passed_as_logits_are_warned_of(dtype):
         MetricCollection(["log_loss"], output=Category(4)).update(
             logits=logits.softmax(1).to(dtype), target=target
         )
-    for sound in (logits, logits.sigmoid(), logits - logits.mean(1, keepdim=True) + 0.25):
+    one_hot = torch.eye(4)[target]
+    for sound in (logits, logits.sigmoid(), logits - logits.mean(1, keepdim=True) + 0.25, one_hot):
         MetricCollection(["log_loss"], output=Category(4)).update(logits=sound.to(dtype), target=target)
