@@ -97,6 +97,12 @@ class MetricName:
         """
         name = cls.parse(parts.get("metric", ""))
         at = {key: parts[key] for key in ("feature", "task") if parts.get(key) is not None}
+        for key in (*parts, *at):
+            if not isinstance(key, str) or not isinstance(at.get(key, ""), str):
+                raise MetricNameError(
+                    f"{name}: a part of a name is text, as {{'metric': 'f1', 'feature': 'intent'}}; "
+                    f"got {key!r}: {parts[key]!r}"
+                )
         rest = {key: value for key, value in parts.items() if key not in ("metric", "feature", "task")}
         for key, value in rest.items():
             if not isinstance(value, Scalar):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Hashable
 
 import pytest
 from hypothesis import given, strategies as st
@@ -131,6 +132,16 @@ def test_a_name_is_text(thing):
     """What is no text is named with its type."""
     with pytest.raises(MetricNameError, match=f"is text, got .*{type(thing).__name__}"):
         MetricName.parse(thing)
+
+
+@pytest.mark.parametrize("thing", [1, 1.5, True, b"a", ["a"], {"a": 1}, object()], ids=repr)
+@pytest.mark.parametrize("part", ["metric", "feature", "task", None])
+def test_a_part_of_a_name_is_text(part, thing):
+    """A part that is not text, or a key that is not, is refused by name whatever it is."""
+    if part is None:
+        thing = thing if isinstance(thing, Hashable) and not isinstance(thing, str) else (1, 2)
+    with pytest.raises(MetricNameError, match=r"text, .*got"):
+        MetricName.of_parts({"metric": "f1"} | ({thing: 1} if part is None else {part: thing}))
 
 
 def test_bare_is_what_the_registry_knows():
