@@ -69,6 +69,34 @@ VALUES: list[tuple[str, str, str, list[dict[str, Any]], float]] = [
     ("an int32 of 1e5, squared", "mse", "number", [errors(100_000, 4, torch.int32)], 1e10),
     ("uint8 0 less 255", "mae", "number", [rows("predictions", [0], [255], torch.uint8)], 255.0),
     ("bfloat16 a thousand times", "mae", "number", [errors(1, 1, torch.bfloat16)] * 1000, 1.0),
+    *(
+        (
+            f"whole numbers past 2^53 by {name}",
+            name,
+            "number",
+            [rows("predictions", [2**53 + 1], [2**53], torch.int64)],
+            1.0,
+        )
+        for name in ("mae", "mse", "rmse", "bias", "max_error")
+    ),
+    (
+        "int64 end to end",
+        "mae",
+        "number",
+        [rows("predictions", [2**63 - 1], [-(2**63)], torch.int64)],
+        2.0**64,
+    ),
+    *(
+        (
+            f"a direction of {size:g}",
+            "cosine_similarity",
+            "vector(size=2)",
+            [dict.fromkeys(("predictions", "target"), torch.full((1, 2), size, dtype=torch.float64))],
+            1.0,
+        )
+        for size in (5e-324, 1e-310, 1e-200, 1e200, 1.5e308)
+    ),
+    ("sure and wrong at 3e38", "log_loss", "binary", [rows("logits", [-3e38, 3e38], [1, 0])], 3e38),
     ("all tied", "roc_auc", "binary", [rows("logits", [1, 1, 1, 1], [0, 1, 0, 1])], 0.5),
     ("three tied", "roc_auc", "binary", [rows("logits", [1, 2, 2, 2, 3, 3], [0, 0, 0, 1, 1, 1])], 8 / 9),
     ("a sigmoid would tie", "roc_auc", "binary", [rows("logits", [18, 25, 32, 40], [0, 0, 1, 1])], 1.0),

@@ -202,8 +202,12 @@ class CosineSimilarity(ErrorMean):
 
 def cosine(x: Tensor, y: Tensor) -> Tensor:
     """The cosine of each pair of rows of (N, D); 0 where one of them is 0."""
-    x, y = (
-        values / values.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
-        for values in (x, y)
-    )
+    x, y = _unit(x), _unit(y)
     return (x * y).sum(-1).clamp(-1, 1)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Divide each row by its length; first by its largest entry, whose square need not be representable."""
+    largest = rows.abs().amax(-1, keepdim=True)
+    rows = rows / largest.where(largest > 0, 1.0)
+    return rows / rows.norm(dim=-1, keepdim=True).clamp(min=1.0)

@@ -195,8 +195,10 @@ def _of_right(batch: Outputs) -> Tensor:
         return -batch.log_probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
     if LOGITS in batch.given:
         logits = batch.logits
-        wrong = torch.addcmul(logits, logits, batch.outcome.to(logits.dtype), value=-2)  # a where costs more
-        return torch.nn.functional.softplus(wrong)  # logsigmoid wakes all threads, however small the batch
+        against = torch.sub(1, batch.outcome.to(logits.dtype), alpha=2)  # 1 or -1; a where costs more
+        return torch.nn.functional.softplus(
+            logits * against
+        )  # logsigmoid wakes all threads, however small the batch
     probabilities = batch.probabilities
     return -_log(torch.where(batch.outcome.bool(), probabilities, 1 - probabilities))
 

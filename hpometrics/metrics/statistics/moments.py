@@ -19,6 +19,7 @@ Measure = Literal[
 ]  # fmt: skip
 
 PREDS, TARGET, ERROR = range(3)
+_WRAPS = 2.0**62  # a difference of int64 may be wrong from about here
 
 
 def columns(batch: Outputs) -> Tensor:
@@ -53,7 +54,11 @@ def _columns(batch: Outputs) -> Tensor:
     pair = torch.stack([batch.predictions.double(), batch.target.double()])
     if pair.ndim == 2:
         pair = pair.unsqueeze(-1)
-    return torch.cat([pair, (pair[0] - pair[1]).unsqueeze(0)])
+    error = pair[0] - pair[1]
+    if not (batch.predictions.is_floating_point() or batch.target.is_floating_point()):
+        exact = (batch.predictions.long() - batch.target.long()).double().view_as(error)
+        error = exact.where(error.abs() < _WRAPS, error)  # float64 rounds whole numbers from 2^53
+    return torch.cat([pair, error.unsqueeze(0)])
 
 
 def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
