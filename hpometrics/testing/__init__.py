@@ -36,6 +36,7 @@ from .laws import (
     check_soft_labels,
     check_state_dict,
     check_sync_free,
+    check_weight_scale,
     check_weightless,
     check_weights,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "check_soft_labels",
     "check_state_dict",
     "check_sync_free",
+    "check_weight_scale",
     "check_weightless",
     "check_weights",
     "cut",

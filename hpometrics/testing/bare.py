@@ -38,6 +38,7 @@ from .laws import (
     check_inputs,
     check_policy,
     check_soft_labels,
+    check_weight_scale,
     check_weightless,
     check_weights,
 )
@@ -49,6 +50,7 @@ _OUR_WAYS = {
     check_inputs,
     check_company,
     check_weights,
+    check_weight_scale,
     check_weightless,
     check_soft_labels,
     check_ignored,

@@ -42,6 +42,16 @@ EXEMPT: dict[str, dict[str, str]] = {
         "interdistinct_1": REPEATED,
         "interdistinct_2": REPEATED,
     },
+    "check_weight_scale": {
+        "confusion_matrix": TABLE,
+        "stat_scores": TABLE,
+        "rand": PAIRS,
+        "fowlkes_mallows of clusters": PAIRS,
+        "adjusted_r2": DEGREES,
+        "unsup_loss": DEGREES,
+        "interdistinct_1": REPEATED,
+        "interdistinct_2": REPEATED,
+    },
     "check_weightless": {
         "confusion_matrix": "a table of no rows is a table of zeros",
         "stat_scores": "a table of no rows is a table of zeros",

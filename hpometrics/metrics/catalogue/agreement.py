@@ -40,7 +40,7 @@ class MatthewsCorrelation(ConfusionMetric):
 
     def compute(self) -> Tensor:
         """Divide the covariance of the class indicators by their deviations."""
-        counts = self.counts
+        counts = self.counts.near_one
         predicted, actual = counts.tp + counts.fp, counts.support
         if (predicted > 0).sum() < 2 or (actual > 0).sum() < 2:
             return self.undefined("target or predictions hold one class only")
@@ -73,6 +73,7 @@ class SetMatthewsCorrelation(SetRatio):
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
         """Covariance and product of deviations of the two indicators."""
+        counts = counts.near_one
         spread = (counts.tp + counts.fp) * (counts.tn + counts.fn)
         spread = spread.sqrt() * (counts.support * (counts.tn + counts.fp)).sqrt()
         return counts.tp * counts.tn - counts.fp * counts.fn, spread

@@ -84,8 +84,8 @@ def f_score(counts: Floats, beta: float) -> Floats:
     predicted, right, matched = (counts[:, start::3] for start in range(3))
     both = (predicted > 0) & (right > 0)
     orders = np.maximum(both.sum(1), 1)
-    precision = (np.where(both, matched, 0) / np.maximum(predicted, 1e-9)).sum(1) / orders
-    recall = (np.where(both, matched, 0) / np.maximum(right, 1e-9)).sum(1) / orders
+    precision = (np.where(both, matched, 0) / np.where(both, predicted, 1)).sum(1) / orders
+    recall = (np.where(both, matched, 0) / np.where(both, right, 1)).sum(1) / orders
     weighed = beta**2 * precision + recall
     scores: Floats = (1 + beta**2) * precision * recall / np.where(weighed > 0, weighed, 1)
     return scores

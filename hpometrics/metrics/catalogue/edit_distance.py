@@ -226,8 +226,8 @@ class PreservedWords(ErrorRate):
         _, hits, predicted, right = self.statistic(AlignedCounts).total
         if not predicted and not right:
             return self.undefined("no text holds a word")
-        preserved: Tensor = hits.square() / (predicted.clamp(min=1) * right.clamp(min=1))
-        return preserved
+        shares = hits / torch.stack([predicted, right])
+        return shares.nan_to_num(nan=0.0).prod()  # of no words none is a hit
 
 
 @register_metric("wip", [TEXT])

@@ -40,6 +40,12 @@ class Counts:
         """Which classes occur in target or predictions, bool."""
         return self.tp + self.fp + self.fn > 0
 
+    @property
+    def near_one(self) -> Counts:
+        """The counts times one power of two, which costs no digit: a product of four of them is finite."""
+        _, exponent = torch.frexp(self.support.sum() + self.tn.max())
+        return Counts(*(torch.ldexp(part, -exponent) for part in (self.tp, self.fp, self.fn, self.tn)))
+
     def pooled(self) -> Counts:
         """The counts of all classes together, shape (1,)."""
         return Counts(*(part.sum(0, keepdim=True) for part in (self.tp, self.fp, self.fn, self.tn)))

@@ -21,6 +21,7 @@ from .rows import (
     check_repetition,
     check_row_order,
     check_soft_labels,
+    check_weight_scale,
     check_weightless,
     check_weights,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "check_soft_labels",
     "check_state_dict",
     "check_sync_free",
+    "check_weight_scale",
     "check_weightless",
     "check_weights",
 ]
@@ -87,6 +89,7 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_inference_mode,
     check_company,
     check_weights,
+    check_weight_scale,
     check_weightless,
     check_soft_labels,
     check_single,

@@ -16,6 +16,8 @@ from ..subjects import Subject, value_of
 from .verdict import LawBroken, require_same
 
 NOISE = (0.0, 0.3, 0.9)
+WEIGHT_SCALES = (2.0**-40, 2.0**-10, 2.0**332)
+"""From 1e-12 to the largest weight there is: powers of two, which cost no digit."""
 
 
 def check_direction(subject: Subject) -> None:
@@ -80,6 +82,20 @@ def check_weights(subject: Subject) -> None:
     expected = subject.measure(repeated)
     require_same(subject, expected, subject.measure(weighed), "rows weighed, not repeated", 1e-9)
     require_same(subject, expected, parts, "rows weighed in two batches", 1e-9)
+
+
+def check_weight_scale(subject: Subject) -> None:
+    """Only the ratio of weights counts: weights 1e-12 or 1e100 times as large give the same value."""
+    batch = subject.draw(30, noise=0.6)
+    rows = size_of(batch)
+    weight = torch.tensor([1.0, 0.5, 0.75, 0.25, 0.125], dtype=torch.float64).repeat(rows)[:rows]
+    try:
+        expected = subject.measure({**batch, "sample_weight": weight})
+    except MetricInputError:  # who cannot weigh says so by the law of weights
+        return
+    for factor in WEIGHT_SCALES:
+        got = subject.measure({**batch, "sample_weight": factor * weight})
+        require_same(subject, expected, got, f"weights times {factor:g}", 1e-9)
 
 
 def check_weightless(subject: Subject) -> None:
