@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ..metrics.names import SPLITS
+from ..metrics.readable import Readable
 from ..search.readings import Reading, shape_of
 
 ALL = "all"
@@ -54,13 +55,13 @@ def rows_of(values: Mapping[str, Reading], split: str = VALIDATION) -> dict[str,
     return {task: rows[task] for task in sorted(rows, key=lambda task: (task != ALL, task))}
 
 
-def nice_report(values: Mapping[str, Reading], width: int | None = None) -> str:
+def nice_report(values: Mapping[str, Reading | Readable], width: int | None = None) -> str:
     """Print the values of an epoch as a table: a row per task, a column per metric, both by name.
 
     Where other splits than validation have values, each has a table under its name.
 
     Args:
-        values: by name, as in `EpochRecord.values`.
+        values: by name, as in `EpochRecord.values`, or additive values as `aggregate_named_reports` returns.
         width: of a terminal, at which the columns are broken; None never breaks them.
 
     >>> print(nice_report({"loss": 5.078, "exs": 8416, "a/loss": 5.288, "b/loss": math.nan}))
@@ -69,7 +70,8 @@ def nice_report(values: Mapping[str, Reading], width: int | None = None) -> str:
        a        5.288
        b          nan
     """
-    tables = {split: _table(rows_of(values, split), width) for split in splits_of(values)}
+    readings = {name: _reading(value) for name, value in values.items()}
+    tables = {split: _table(rows_of(readings, split), width) for split in splits_of(readings)}
     if tables.keys() <= {VALIDATION}:
         return "".join(tables.values())
     return "\n".join(f"{split}:\n{table}" for split, table in tables.items())
@@ -93,6 +95,10 @@ def cell(value: Reading | None) -> str:
     if text.startswith("0."):
         return text[1:].ljust(5, "0")
     return text.replace("-0.", "-.", 1)
+
+
+def _reading(value: Reading | Readable) -> Reading:
+    return value.value() if isinstance(value, Readable) else value
 
 
 def _table(rows: Mapping[str, Mapping[str, Reading]], width: int | None) -> str:

@@ -7,11 +7,12 @@ import pickle
 from itertools import product
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from matrix import covering
-from sample_values import DYADIC, FLOATS, INTS, TASKS, TYPES, drawn
+from sample_values import DYADIC, FLOATS, INTS, TASKS, TYPES, Perplexity, drawn
 
 import hpometrics
+from hpometrics.logs.report import nice_report
 from hpometrics.metrics.additive import Additive, AverageMetric, SumMetric, TimerMetric
 from hpometrics.metrics.report import Metrics
 from hpometrics.metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
@@ -52,6 +53,18 @@ def test_none_adds_nothing(kind, numbers, data):
     first = values[0]
     assert first + None == None + first == first
     assert sum(values) == sum(values, None)
+
+
+@exact
+@few
+@given(data=st.data())
+def test_a_report_prints_as_its_numbers(kind, numbers, data):
+    """`nice_report` prints reports of one and of several tasks, whatever type their values are of."""
+    value, other = data.draw(st.tuples(*[drawn(NUMBERS[numbers])[kind]] * 2))
+    assume(kind is not Perplexity or not any(AverageMetric.value(one) > 700 for one in (value, other)))
+    reports = [{"name": value}, aggregate_named_reports({"a": {"name": value}, "b": {"other": other}})]
+    for report in reports:
+        assert nice_report(report) == nice_report({name: held.value() for name, held in report.items()})
 
 
 @exact
