@@ -314,9 +314,8 @@ class Metric(Keeper):
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
-            if len(args) > 2 and overrides_update(self):  # its own extras, by position
-                names = _extra_names(type(self).update) or ()
-                args, kwargs = args[:2], {**dict(zip(names, args[2:], strict=False)), **kwargs}
+            if len(args) > 2:
+                args, kwargs = args[:2], self._named(args[2:], kwargs)
             named = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
             if not self.kept_by_others and self._gathers(named):
                 self._gate.wave_through()
@@ -326,6 +325,16 @@ class Metric(Keeper):
             self.count_updates()
 
         return wrapped
+
+    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Name the arguments behind preds and target as the metric's own function of a batch does."""
+        names = (_extra_names(self.reader) if self.reader else None) or ()
+        if len(args) > len(names) or not kwargs.keys().isdisjoint(names[: len(args)]):
+            raise MetricInputError(
+                f"{self.name}: update takes preds, target{''.join(f', {name}' for name in names)}; got "
+                f"{len(args) + 2} positional arguments{', and by name ' if kwargs else ''}{', '.join(kwargs)}"
+            )
+        return {**dict(zip(names, args, strict=False)), **kwargs}
 
     @property
     def _is_behind_the_door(self) -> bool:
@@ -359,12 +368,16 @@ class Metric(Keeper):
         if reason is not None:
             return self.undefined(reason)
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more
-        return _single(compute()) if overrides_update(self) else compute()
+        return squeezed(compute())
 
 
-def _single(value: Any) -> Any:
-    """A value of one number as a 0-d tensor, as torchmetrics gives those that its classes keep in a list."""
-    return value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
+def squeezed(value: Any) -> Any:
+    """Return a value with every tensor of one element in it as a scalar, as torchmetrics does."""
+    if isinstance(value, Tensor):
+        return value.squeeze() if value.ndim and value.numel() == 1 else value
+    if type(value) is dict:
+        return {name: squeezed(part) for name, part in value.items()}
+    return type(value)(map(squeezed, value)) if type(value) in (list, tuple) else value
 
 
 def overrides_update(metric: Metric) -> bool:
