@@ -255,10 +255,13 @@ class RatingMetric(BaseMetric):
 
     A subclass gives `compute_errors(preds, target)`, elementwise.
 
+    Args:
+        average: `user`, the mean over users of each user's value, or `pooled`, that over all ratings.
+
     Shape: scores, target (users, items); the relevant entries of the target are the ratings.
     """
 
-    def __init__(self, average: Literal["user", "pooled"], **kwargs: Any) -> None:
+    def __init__(self, average: Literal["user", "pooled"] = "user", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.average = average
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from torch import Tensor
 
 from ...objective import MINIMIZE
@@ -20,6 +22,9 @@ def _aliases(name: str) -> dict[str, str]:
 class _RatingError(RatingMetric):
     objective = MINIMIZE
     family = "rating"
+
+    def __init__(self, average: Literal["user", "pooled"], **kwargs: Any) -> None:
+        super().__init__(average, **kwargs)
 
 
 @register_metric("mae", [RANKING], aliases=_aliases("mae"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -48,20 +48,44 @@ class Tile:
         return self.made[block, k]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(str):
     """A tensor that metrics share: made from a tile and a cut-off, at most once for each.
 
-    Attributes:
-        name: the keyword under which a metric is given it; `{k}` in it is the cut-off.
-        make: gives it, from a tile and a cut-off.
+    As text it is its name with `k` for the cut-off, such as `top_k_values`.
+
+    Args:
+        name: the keyword under which a metric receives it; `{k}` in it is the cut-off.
+        make: makes it, from a tile and a cut-off.
     """
 
     name: str
     make: Callable[[Tile, int], Any]
 
-    def __str__(self) -> str:
-        return self.name
+    def __new__(cls, name: str, make: Callable[[Tile, int], Any]) -> Self:
+        """Keep the name as it reads with any cut-off."""
+        block = super().__new__(cls, name.replace("{k}", "k"))
+        block.name, block.make = name, make
+        return block
+
+    @property
+    def value(self) -> str:
+        """The text by which a namespace is called for it."""
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare as text, and with another block also how it is made."""
+        return str.__eq__(self, other) is True and self.make is getattr(other, "make", self.make)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __repr__(self) -> str:
+        return f"Block({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.make)
 
 
 def _binary(tile: Tile, k: int) -> Tensor:
@@ -72,8 +96,34 @@ def _discounted(tile: Tile, k: int) -> Tensor:
     return torch.where(tile.target > 0, torch.exp2(tile.target + 1) - 1, 0.0)
 
 
-class MetricBlock:
+class _Namespace(type):
+    """A class of blocks that is iterated over and called by value, as an enum is."""
+
+    def __iter__(cls) -> Iterator[Block]:
+        classes = reversed(cls.__mro__)
+        return (block for one in classes for block in vars(one).values() if isinstance(block, Block))
+
+    def __len__(cls) -> int:
+        return sum(1 for _ in cls)
+
+    def __call__(cls, value: Block | str) -> Block:
+        """Return the block of this value.
+
+        Raises:
+            MetricInputError: there is none.
+        """
+        for block in cls:
+            if value in (block, block.name):
+                return block
+        raise MetricInputError(
+            f"{value!r} is not a block of {cls.__name__}; choose from {', '.join(sorted(cls))}"
+        )
+
+
+class MetricBlock(metaclass=_Namespace):
     """The blocks a metric may ask for; a namespace, to which others add their own by inheriting from it.
+
+    It is iterated over and called by value as WarpRec's, an enum.
 
     Shapes are those of a tile: rows of a batch, all columns, or the k places of the lists. `VALID_USERS` is
     a count; beside it stands `VALID_USERS_MASK`.
@@ -81,7 +131,9 @@ class MetricBlock:
     >>> class Blocks(MetricBlock):
     ...     SPREAD = Block("spread", lambda tile, k: tile.preds.amax(1) - tile.preds.amin(1))
     >>> str(Blocks.SPREAD), str(Blocks.TOP_K_INDICES)
-    ('spread', 'top_{k}_indices')
+    ('spread', 'top_k_indices')
+    >>> Blocks("spread") is Blocks.SPREAD, "valid_users" in list(MetricBlock)
+    (True, True)
     """
 
     BINARY_RELEVANCE: ClassVar[Block] = Block("binary_relevance", _binary)
@@ -117,11 +169,10 @@ def known_block(name: Block | str) -> Block:
     """
     if isinstance(name, Block):
         return name
-    own = {str(block): block for block in vars(MetricBlock).values() if isinstance(block, Block)}
-    plain = {key.replace("{k}", "k"): block for key, block in own.items()}
-    for key, block in plain.items():
-        if str(name).lower() in (key, str(block)):
+    for block in MetricBlock:
+        if str(name).lower() in (block.value, block.name):
             return block
     raise MetricInputError(
-        f"{name!r} is no metric block; choose from {', '.join(sorted(plain))}, or give a Block(name, make)"
+        f"{name!r} is no metric block; choose from {', '.join(sorted(MetricBlock))}, "
+        "or give a Block(name, make)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import ClassVar
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from hpometrics import (
     MAXIMIZE,
     MINIMIZE,
+    RANKING,
     BaseMetric,
     Block,
     MetricBlock,
@@ -18,6 +20,8 @@ from hpometrics import (
     RatingMetric,
     TopKMetric,
     UserAverageTopKMetric,
+    get_metric,
+    register_metric,
 )
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.ranking import batch as batch_module
@@ -103,6 +107,29 @@ def test_blocks_have_the_shapes_of_the_guide():
     assert metric.given["top_2_discounted_relevance"].tolist() == [[3, 7], [0, 0]]
     assert metric.given["valid_users"].item() == 2
     assert metric.compute().item() == 1.0
+
+
+def test_blocks_are_iterated_over_and_called_by_value():
+    """As with an enum of texts: each block comes by its value, is that text, and is copied as it is."""
+    values = [block.value for block in MetricBlock]
+    assert len(set(values)) == len(MetricBlock) == 8 and "top_k_values" in values
+    for block in Blocks:
+        assert Blocks(block.value) is Blocks(block) is Blocks(block.name) is block
+        assert block == block.value and hash(block) == hash(block.value) and f"{block}" == block.value
+    assert {*Blocks} - {*MetricBlock} == {Blocks.SPREAD}
+    assert copy.deepcopy(MetricBlock.VALID_USERS) == MetricBlock.VALID_USERS
+    assert Block("spread", len) != Blocks.SPREAD
+    with pytest.raises(ValueError, match=r"'spread' is not a block of MetricBlock; choose from binary_rel"):
+        MetricBlock("spread")
+
+
+def test_an_error_of_ratings_needs_no_average(registry):
+    """A subclass averages by user, as WarpRec's does, alone and by its registered name: (4 + 1 / 2) / 2."""
+    register_metric("squared_gap", [RANKING])(Squared)
+    batch = torch.tensor([[3.0, 1.0], [2.0, 4.0]]), torch.tensor([[1, 0], [2, 3]])
+    for metric in (Squared(), get_metric("squared_gap", "ranking"), Squared(average="user")):
+        metric.update(*batch)
+        assert metric.compute().item() == 2.25
 
 
 def test_one_top_k_serves_all_metrics_and_cut_offs(monkeypatch):
