@@ -192,10 +192,11 @@ class RankingLogLoss(WholeMetric):
     logits. Grades count as relevant or not.
 
     Shape: scores, target (users, items).
-    Value: float from 0, in nats, 0 is best; nan when no user has both a relevant item and a ranked one.
+    Value: float from 0, in nats, 0 is best; nan when no user has a ranked item.
     Formula: mean over users of the mean over ranked items of log(1 + exp(-s)) where the item is relevant,
         log(1 + exp(s)) where it is not.
-    Deviates: averaged by user, as in WarpRec; pooled over items, users with many candidates weigh more.
+    Deviates: averaged by user, those without a relevant item too, as in WarpRec; pooled over items, users
+        with many candidates weigh more.
     Source: Good 1952, Journal of the Royal Statistical Society B 14(1).
 
     >>> import torch
@@ -207,7 +208,8 @@ class RankingLogLoss(WholeMetric):
 
     objective = MINIMIZE
     family = "areas"
-    void = "no user has both a relevant item and a ranked one"
+    every_user = True
+    void = "no user has a ranked item"
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Average over the items that are ranked."""
@@ -219,7 +221,7 @@ class RankingLogLoss(WholeMetric):
             total = torch.nn.functional.softplus(scores.double()).sum(1)
             total.index_add_(0, row, own.masked_fill(own == -torch.inf, 0.0), alpha=-1)
             losses[start : start + len(scores)] = total / (scores > -torch.inf).sum(1)
-        return losses.masked_fill(~batch.valid, torch.nan).unsqueeze(1)
+        return losses.unsqueeze(1)
 
 
 def _before(lists: Lists) -> Tensor:

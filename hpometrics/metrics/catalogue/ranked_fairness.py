@@ -150,7 +150,7 @@ class ItemGap(TopKMetric):
         return self.undefined(TOO_FEW.format("items")) if bool(gap.isnan()) else gap
 
 
-@register_metric("item_mad_ranking", [RANKING], aliases=["ItemMADRanking"])
+@register_metric("item_mad_ranking", [RANKING], aliases={"ItemMADRanking": "item_mad_ranking(gain=warprec)"})
 class ItemMADRanking(ItemGap):
     """Mean absolute difference between groups of items in what their items gain per time they are listed.
 
@@ -161,7 +161,7 @@ class ItemMADRanking(ItemGap):
     Formula: an item's value is the mean gain at its places within the first k, 0 where it is not relevant,
         with no discount by rank; a group's the mean over its listed items; the value is the mean of
         |difference| over pairs of groups. Gains as in `ndcg`.
-    Deviates: WarpRec's is `gain=warprec`, and 0 of fewer than two groups.
+    Deviates: WarpRec's is `gain=warprec`, which its spelling means, and 0 of fewer than two groups.
     Source: Deldjoo et al. 2021, User Modeling and User-Adapted Interaction 31; Zhu, Hu & Caverlee 2018, CIKM.
 
     >>> from hpometrics import Ranking

@@ -43,7 +43,7 @@ class UserGap(TopKMetric):
         return self.undefined(TOO_FEW.format("users")) if bool(gap.isnan()) else gap
 
 
-@register_metric("user_mad_ranking", [RANKING], aliases=["UserMADRanking"])
+@register_metric("user_mad_ranking", [RANKING], aliases={"UserMADRanking": "user_mad_ranking(gain=warprec)"})
 class UserMADRanking(UserGap):
     """Mean absolute difference between groups of users in their mean nDCG.
 
@@ -53,8 +53,8 @@ class UserMADRanking(UserGap):
     Value: float in [0, 1], no unit, 0 is best: all groups are served equally well; nan when fewer than two
         groups have a user with a relevant item.
     Formula: mean over pairs of groups of |difference of the groups' means of ndcg@k|; gains as in `ndcg`.
-    Deviates: WarpRec's is `gain=warprec`, and 0 of fewer than two groups; a user who comes twice counts
-        twice.
+    Deviates: WarpRec's is `gain=warprec`, which its spelling means, and 0 of fewer than two groups; a user
+        who comes twice counts twice.
     Source: Deldjoo et al. 2021, User Modeling and User-Adapted Interaction 31; Zhu, Hu & Caverlee 2018, CIKM.
 
     >>> from hpometrics import Ranking
