@@ -175,10 +175,13 @@ _NAMES_BY_HOME = {
 }
 _HOME_OF = {name: home for home, names in _NAMES_BY_HOME.items() for name in names}
 
-__all__ = sorted(_HOME_OF)
+_HIDING = {"Sequence", "Set", "Text"}
+"""Public names that `from hpometrics import *` leaves out, since they would hide those of `typing`."""
+
+__all__ = sorted(_HOME_OF.keys() - _HIDING)
 __version__ = "0.1.0.dev0"
 __getattr__ = lazy_names(__name__, _HOME_OF)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return sorted({*globals(), *_HOME_OF})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import typing
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,15 @@ SOURCE = Path(hpometrics.__file__)
 
 
 def test_every_public_name_is_there():
-    """What `__all__` promises can be imported."""
-    assert [name for name in hpometrics.__all__ if getattr(hpometrics, name, None) is None] == []
+    """Whatever is public can be imported, and is listed by `dir`."""
+    assert [name for name in hpometrics._HOME_OF if getattr(hpometrics, name, None) is None] == []
+    assert set(hpometrics._HOME_OF) <= set(dir(hpometrics))
+
+
+def test_a_star_import_hides_no_name_of_typing():
+    """`from typing import *` before it stays as it was; all but those names are brought."""
+    names = hpometrics._HOME_OF.keys()
+    assert names - set(hpometrics.__all__) == names & set(typing.__all__)
 
 
 def test_the_type_checker_sees_the_same_names():
