@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -10,7 +11,16 @@ import pytest
 import torch
 from optuna.trial import TrialState as OptunaState
 from ray import tune
-from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, MedianStoppingRule
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import (
+    AsyncHyperBandScheduler,
+    FIFOScheduler,
+    HyperBandForBOHB,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
 
 from hpometrics.exceptions import ConfigError, NoFiniteValueError, ObjectiveError, RunError
 from hpometrics.objective import MAXIMIZE, MINIMIZE
@@ -25,6 +35,7 @@ from hpometrics.search.ray_backend import (
     TuneReporter,
     make_scheduler,
 )
+from hpometrics.search.ray_schedulers import Unpaused
 from hpometrics.search.record import TrialRecord, TrialState, write_trial
 from hpometrics.search.space import Choice, Float, Int, Space
 
@@ -278,12 +289,35 @@ def test_schedulers_judge_the_current_value_in_the_metrics_direction():
     assert isinstance(asha, AsyncHyperBandScheduler)
     assert (asha.metric, asha._metric_op, asha._max_t, asha._time_attr) == ("value", 1.0, 9, "epoch")
     median = make_scheduler({"median": {"warmup": 2, "min_trials": 4}}, MINIMIZE)
-    assert isinstance(median, MedianStoppingRule)
+    assert isinstance(median, Unpaused) and isinstance(median.scheduler, MedianStoppingRule)
+    assert median.metric == "value"
+    median = median.scheduler
     assert (median._grace_period, median._min_samples_required, median._worst) == (3, 4, math.inf)
     assert isinstance(make_scheduler(None, MINIMIZE), FIFOScheduler)
     mine = AsyncHyperBandScheduler(mode="max")
     taken = make_scheduler(mine, MAXIMIZE)
     assert taken is not mine and taken.metric == "value" and mine.metric is None
+
+
+class Polite(FIFOScheduler):
+    """A scheduler that pauses every trial after every epoch."""
+
+    def on_trial_result(self, tune_controller, trial, result):
+        return self.PAUSE
+
+
+@pytest.mark.parametrize(
+    "spec", ["none", "asha", "hyperband", "median", MedianStoppingRule(), Polite()], ids=str
+)
+def test_no_scheduler_pauses_a_trial(spec):
+    """A pause ends a process, and its trial is trained again."""
+    scheduler = make_scheduler(spec, MINIMIZE, epochs=9)
+    waiting, trial = Trial("a", stub=True), Trial("b", stub=True)
+    controller = SimpleNamespace(get_live_trials=lambda: [waiting])
+    scheduler.on_trial_add(controller, trial)
+    told = [{"epoch": epoch, "time_total_s": 99.0 * epoch, "value": 0.5} for epoch in range(1, 9)]
+    decisions = {scheduler.on_trial_result(controller, trial, report) for report in told}
+    assert decisions == {TrialScheduler.CONTINUE}
 
 
 @pytest.mark.parametrize(
@@ -294,6 +328,15 @@ def test_schedulers_judge_the_current_value_in_the_metrics_direction():
         ({"asha": {"min_epochs": 20}}, ConfigError, "grace_period must be <= max_t"),
         (AsyncHyperBandScheduler(metric="f1", mode="min"), ObjectiveError, "has metric='f1'; leave it out"),
         (AsyncHyperBandScheduler(mode="max"), ObjectiveError, "is to minimize, but the .* has mode='max'"),
+        (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* give 'hyperband'"),
+        (HyperBandForBOHB(), ConfigError, "a HyperBandForBOHB pauses trials"),
+        (
+            ResourceChangingScheduler(),
+            ConfigError,
+            "a ResourceChangingScheduler ends the processes of trials",
+        ),
+        (MedianStoppingRule(hard_stop=False), ConfigError, "with hard_stop=False resumes"),
+        ({"median": {"hard_stop": False}}, ConfigError, "with hard_stop=False resumes"),
     ],
 )
 def test_a_scheduler_that_cannot_be_is_refused(spec, error, text):

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from ray.tune.schedulers import PopulationBasedTraining, TrialScheduler
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import (
+    AsyncHyperBandScheduler,
+    FIFOScheduler,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    PopulationBasedTrainingReplay,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
 
 from ..exceptions import ConfigError, ObjectiveError
 from ..objective import Objective
@@ -59,6 +69,97 @@ def _population(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     return {"space": search.space, "seed": search.seed, "mutate": (), **given}
 
 
+_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population)
+"""Classes that never pause a trial, and that of populations, which pauses a member with its state."""
+
+
+class Unpaused(TrialScheduler):
+    """A scheduler whose trials go on where it would pause them.
+
+    A pause ends the process of a trial, and a function then begins again at its latest checkpoint, or at its
+    first epoch. A scheduler that pauses a trial only to give its place to another loses nothing.
+
+    Args:
+        scheduler: decides about everything else.
+    """
+
+    def __init__(self, scheduler: TrialScheduler) -> None:
+        super().__init__()
+        self.scheduler = scheduler
+
+    @property
+    def metric(self) -> str | None:
+        """The key that is judged."""
+        return self.scheduler.metric
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """Whether several reports may come at once."""
+        return bool(self.scheduler.supports_buffered_results)
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Pass on what is searched for."""
+        return bool(self.scheduler.set_search_properties(metric, mode, **spec))
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that is new."""
+        self.scheduler.on_trial_add(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that failed."""
+        self.scheduler.on_trial_error(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide whether a trial is stopped; if not, it continues."""
+        decision = self.scheduler.on_trial_result(tune_controller, trial, result)
+        return self.CONTINUE if decision == self.PAUSE else decision
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """Pass on a trial that ended."""
+        self.scheduler.on_trial_complete(tune_controller, trial, result)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that was taken away."""
+        self.scheduler.on_trial_remove(tune_controller, trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Return the trial that starts next."""
+        return self.scheduler.choose_trial_to_run(tune_controller)
+
+    def debug_string(self) -> str:
+        """Return a line about its state."""
+        return str(self.scheduler.debug_string())
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write its state."""
+        self.scheduler.save(checkpoint_path)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read its state back."""
+        self.scheduler.restore(checkpoint_path)
+
+
+def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
+    """Return a scheduler that never pauses a trial that would be trained again.
+
+    Raises:
+        ConfigError: the scheduler cannot work without pauses.
+    """
+    kind = type(scheduler).__name__
+    if isinstance(scheduler, HyperBandScheduler):
+        raise ConfigError(
+            f"a {kind} pauses trials, which ends their processes; give 'hyperband', whose brackets run side "
+            "by side, or 'asha'"
+        )
+    if isinstance(scheduler, (ResourceChangingScheduler, PopulationBasedTrainingReplay)):
+        raise ConfigError(
+            f"a {kind} ends the processes of trials to change them, which is not supported here"
+        )
+    if isinstance(scheduler, MedianStoppingRule) and not getattr(scheduler, "_hard_stop", True):
+        raise ConfigError(f"a {kind} with hard_stop=False resumes the trials that it stopped; leave it out")
+    return scheduler if type(scheduler) in _NEVER_PAUSE else Unpaused(scheduler)
+
+
 _COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt": _population}
 """Adds to the arguments of a scheduler what they do not say."""
 
@@ -82,7 +183,7 @@ def make_scheduler(
 
     Raises:
         ObjectiveError: an object states another metric or mode.
-        ConfigError: no such scheduler or argument, or halving without `epochs`.
+        ConfigError: no such scheduler or argument, one that has to pause trials, or halving without `epochs`.
     """
     if isinstance(spec, PopulationBasedTraining) and not isinstance(spec, Population):
         kind = type(spec).__name__
@@ -90,13 +191,15 @@ def make_scheduler(
             f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
         )
     if isinstance(spec, TrialScheduler):
-        return _adopted(deepcopy(spec), objective)
+        return _without_pauses(_adopted(deepcopy(spec), objective))
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
     found, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
     try:
-        return _adopted(found(**arguments), objective)
+        return _without_pauses(_adopted(found(**arguments), objective))
+    except ConfigError:
+        raise
     except (AssertionError, TypeError, ValueError) as err:
         raise ConfigError(f"scheduler {name!r}: {err}") from err
 

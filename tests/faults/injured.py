@@ -21,10 +21,10 @@ SWEEP = """\
 engine: {{target: ledger_engine:train, output: binary}}
 space: {{lr: {{float: [0.0, 1.0]}}, pause: 0.01}}
 metrics: {{optimize: {{metric: cost, direction: minimize}}}}
-search: {{sampler: random, seed: 3}}
+search: {{sampler: random, seed: 3, pruner: {pruner}}}
 budget: {{trials: {trials}, epochs: {epochs}, retries: {retries}}}
 backend: {backend}
-results: {{dir: runs/sweep}}
+results: {{dir: runs/sweep, checkpoints: {checkpoints}}}
 """
 
 
@@ -33,11 +33,20 @@ class Injured(Studied):
 
     host = "hpometrics"
 
-    def __init__(self, folder: Path, trials: int = TRIALS, backend: str = "optuna", retries: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        trials: int = TRIALS,
+        backend: str = "optuna",
+        retries: int = 0,
+        pruner: str = "none",
+        checkpoints: str = "best",
+    ) -> None:
         super().__init__(folder, trials)
         self.home = RunDirectory(folder / "runs/sweep")
         self.study = self.home.study
-        text = SWEEP.format(trials=trials, epochs=EPOCHS, backend=backend, retries=retries)
+        facts = {"backend": backend, "retries": retries, "pruner": pruner, "checkpoints": checkpoints}
+        text = SWEEP.format(trials=trials, epochs=EPOCHS, **facts)
         (folder / "sweep.yaml").write_text(text)
         shutil.copy(Path(__file__).with_name("ledger_engine.py"), folder)
 

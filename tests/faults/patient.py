@@ -88,6 +88,10 @@ class Patient(ABC):
         """Say whether the engine has come so far."""
         return any((noted, *at) == (what, trial, epoch) for noted, *at, _ in self.ledger())
 
+    def trained(self, what: str = "began") -> Counter[tuple[int, int]]:
+        """How often the engine noted this of each trial and epoch."""
+        return Counter((number, epoch) for noted, number, epoch, _ in self.ledger() if noted == what)
+
     def worker_of(self, trial: int) -> int:
         """The process that has been at a trial last."""
         return next(pid for _, number, _, pid in reversed(self.ledger()) if number == trial)
@@ -156,8 +160,7 @@ class Patient(ABC):
             taken: epochs that the fault itself erased from the record.
             trials: that the fault was done to, where others came to other harm; all unless given.
         """
-        reported = Counter((number, epoch) for what, number, epoch, _ in self.ledger() if what == "reported")
-        lost = reported - self.written()
+        lost = self.trained("reported") - self.written()
         hit = range(len(self.ledger())) if trials is None else trials
         return Toll(
             fault,

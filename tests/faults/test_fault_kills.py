@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from random import Random
 
 import pytest
@@ -9,9 +10,62 @@ from injured import Injured, InjuredInJournal
 from matrix import EXHAUSTIVE
 
 from hpometrics.search.record import TrialState
+from hpometrics.sweep.support import PRUNERS
 
 JOURNAL = pytest.param(InjuredInJournal, marks=EXHAUSTIVE)
 BARE = pytest.param(BareOptuna, marks=pytest.mark.thorough)
+
+BEST = 0
+"""The trial with the least cost in every epoch, which no pruner stops."""
+OPTIONS = {
+    "median": "{median: {min_trials: 4}}",
+    "percentile": "{percentile: {percentile: 50.0}}",
+    "patient": "{patient: {pruner: median, patience: 0}}",
+    "threshold": "{threshold: {upper: 1.9}}",
+    "pbt": "{pbt: {mutate: [lr], perturbation_interval: 2}}",
+}
+SHORT = {("optuna", "median", "none"), ("ray", "median", "none")}
+SEARCHES = [
+    pytest.param(
+        backend,
+        pruner,
+        kept,
+        marks=[
+            *([] if (backend, pruner, kept) in SHORT else [EXHAUSTIVE]),
+            *([pytest.mark.ray] if backend == "ray" else []),
+        ],
+    )
+    for pruner, backends in PRUNERS.items()
+    for backend in backends
+    for kept in ("best", "none")
+    if backend != "list" and (pruner, kept) != ("pbt", "none")  # pbt hands on checkpoints
+]
+"""Every scheduler of a backend, with and without checkpoints."""
+
+
+@pytest.mark.parametrize(("backend", "pruner", "kept"), SEARCHES)
+def test_each_epoch_that_counts_is_trained_once(tmp_path, backend, pruner, kept):
+    """A trial that the search gives way to others, or whose last epoch is over, is not trained again."""
+    injured = Injured(tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept)
+    assert injured.run() == 0, injured.err()
+    records = injured.records()
+    assert injured.trained() == Counter(
+        (record.number, epoch.epoch) for record in records for epoch in record.epochs
+    )
+    assert pruner == "pbt" or {epoch.attempt for record in records for epoch in record.epochs} == {1}
+
+
+@pytest.mark.parametrize(("backend", "pruner", "kept"), SEARCHES)
+def test_a_kill_repeats_only_what_no_checkpoint_holds(tmp_path, backend, pruner, kept):
+    """Of each trial that was open; without checkpoints that is all that its killed attempt had trained."""
+    injured = Injured(tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept)
+    injured.interrupted(signal.SIGKILL, trial=BEST, epoch=1)
+    finished, before, reported = injured.finished(), injured.trained(), injured.trained("reported")
+    assert injured.run() == 0, injured.err()
+    counted = Counter((record.number, epoch.epoch) for record in injured.records() for epoch in record.epochs)
+    repeated = injured.trained() - counted
+    may = Counter({at: 1 for at in before if at[0] not in finished and (kept == "none" or not reported[at])})
+    assert counted <= injured.trained() and repeated <= may, (repeated, may)
 
 
 @pytest.mark.parametrize("host", [Injured, JOURNAL, BARE])
