@@ -45,9 +45,10 @@ class Closing(Recording):
         self._name, self._steering = spec.name, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._progress = Progress(spec)
-        self._keeps = directory is not None and spec.checkpoints is not Keep.NONE
+        carried = getattr(reporter, "carried", None)
+        self._keeps = not (directory is None and carried is None) and spec.checkpoints is not Keep.NONE
         self._loggers = Loggers(loggers if self._ranks.leads else (), home)
-        self._traces = Traces(home, fsync, Keep(spec.checkpoints))
+        self._traces = Traces(home, fsync, Keep(spec.checkpoints), carried)
         self._open = self._looping = self._looped = self._holding = self._over = False
         self._made = self._began = time.perf_counter()
         self._earlier = 0.0  # seconds of the epochs it goes on after

@@ -279,7 +279,10 @@ class Run(Closing):
             watch.go_on_after(self._progress.history[-1].values)
 
     def checkpoint(self, **objects: Stateful) -> None:
-        """Copy the state of each object now; it is written when the epoch closes. No directory, no copy.
+        """Copy the state of each object now; it is written when the epoch closes.
+
+        Without a directory nothing is copied, except in a trainable of your own on Ray: Tune gets the state
+        with the report of the epoch.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.

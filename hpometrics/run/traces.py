@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..search.atomic import sync_directory, writing
 from ..search.epoch_log import EpochLog, Fsync
@@ -16,6 +16,9 @@ from .kept import KeptPart
 from .panels import Panels
 from .statistics_log import StatisticsLog
 from .user_tables import UserTables
+
+if TYPE_CHECKING:
+    from ..search.ray_carried import Carried
 
 CHECKPOINTS = "checkpoints"
 
@@ -40,9 +43,16 @@ class Traces:
         directory: the trial's own; None writes nothing and keeps the tables of the picked epoch in memory.
         fsync: see `EpochLog`.
         keep: which checkpoints.
+        carried: takes checkpoints to the host where there is no directory.
     """
 
-    def __init__(self, directory: Path | None, fsync: Fsync, keep: Keep = Keep.BEST) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        fsync: Fsync,
+        keep: Keep = Keep.BEST,
+        carried: Carried | None = None,
+    ) -> None:
         self.directory, self._keep = directory, keep
         self.users, self.examples = UserTables(directory), ExampleFiles(directory)
         self._log = None if directory is None else EpochLog(directory, fsync)
@@ -50,6 +60,7 @@ class Traces:
         self._checkpoints = (
             None if directory is None or keep is Keep.NONE else Checkpoints(directory / CHECKPOINTS)
         )
+        self._carried = carried if directory is None and keep is not Keep.NONE else None
         self._begun = False
         self._states: dict[str, Any] | None = None
 
@@ -65,6 +76,8 @@ class Traces:
         if self._checkpoints is not None and not self._begun:
             self._checkpoints.check_taken(record.epoch)
             self._checkpoints.drop(record.epoch)
+        if self._carried is not None:
+            self._carried.append(record)
         first, self._begun = not self._begun, True
         if self._log is None or self._statistics is None:
             return record
@@ -93,6 +106,8 @@ class Traces:
                 self._checkpoints.keep(epoch, picked if self._keep is Keep.BEST else None)
             self.users.checkpointed()
             self.examples.checkpointed()
+        if self._carried is not None and self._states is not None:
+            Checkpoints(self._carried.folder()).save(epoch, self._states, random)
         self._states = None
 
     def hold(self, objects: dict[str, Stateful]) -> None:
@@ -101,7 +116,7 @@ class Traces:
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
-        if self._checkpoints is not None:
+        if self._checkpoints is not None or self._carried is not None:
             self._states = copy_states(objects)
 
     def checkpoint_of(self, epoch: int | None) -> Path | None:
@@ -110,15 +125,12 @@ class Traces:
 
     def stored(self) -> Stored:
         """Read the latest checkpoint and the epochs up to it; of a fresh run there is nothing."""
+        if self._carried is not None:
+            with self._carried.received() as received:
+                return Stored() if received is None else _stored(Checkpoints(received[0]), received[1])
         if self._checkpoints is None or self._log is None:
             return Stored()
-        written = self._log.read()
-        latest = self._checkpoints.latest(before=len(written))
-        if latest is None:
-            return Stored()
-        content = self._checkpoints.load(latest)
-        adopted = bool(content.get("adopted"))
-        return Stored(written[: latest + 1], content["states"], random_of_ranks(content), adopted)
+        return _stored(self._checkpoints, self._log.read())
 
     def go_on(self, picked: int | None) -> None:
         """Go on from the checkpoint at which this epoch was the picked one."""
@@ -130,3 +142,12 @@ class Traces:
         for log in (self._log, self._statistics):
             if log is not None:
                 log.close()
+
+
+def _stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> Stored:
+    latest = checkpoints.latest(before=len(written))
+    if latest is None:
+        return Stored()
+    content = checkpoints.load(latest)
+    adopted = bool(content.get("adopted"))
+    return Stored(written[: latest + 1], content["states"], random_of_ranks(content), adopted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from ray import tune
 
 from ..exceptions import RunError
 from ..objective import MINIMIZE, Objective
+from .ray_carried import Carried
 from .ray_keys import EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
 
 _WORST = 1e300  # far from the largest float, so that means of it stay finite
@@ -77,6 +78,10 @@ class TuneReporter:
     Tune works on each key of each report, so what does not hold is not told: `final` is there, and true,
     where no epoch follows, `void` where it is so, `values` where there are any.
 
+    In a trainable of your own, a run without a directory sends what `run.checkpoint` copied to Tune with the
+    report of its epoch, and `run.restore` reads `tune.get_checkpoint()`. The results have the checkpoints, so
+    `Tuner.restore` goes on after the last. Tune's `CheckpointConfig` says which are kept.
+
     Args:
         number: of the trial.
         params: that it was given.
@@ -84,6 +89,8 @@ class TuneReporter:
 
     Attributes:
         stopped: whether Tune has stopped the trial; then nothing more is reported.
+        carried: takes the checkpoints of a run without a directory to Tune, and brings back the one that a
+            restored trial goes on from; None of a trial of `RayObjective`.
     """
 
     def __init__(
@@ -94,6 +101,7 @@ class TuneReporter:
     ) -> None:
         self.number, self.params = number, params
         self._handed_on = handed_on
+        self.carried = Carried() if number is None else None
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
         self.stopped = False
         self._told = -1 if handed_on is None else handed_on.told - 1
@@ -130,7 +138,8 @@ class TuneReporter:
         if self.stopped:  # Tune listens no more: another report would wait for ever
             raise self._stop(f"before epoch {epoch}")
         unmeasured = math.isnan(value) and self._metric not in values
-        if epoch <= self._told or (unmeasured and not final and self._handed_on is None):
+        repeated = epoch <= self._told or (self.carried is not None and epoch < self.carried.done)
+        if repeated or (unmeasured and not final and self._handed_on is None):
             return
         self._told = epoch
         void = not math.isfinite(value)
@@ -140,13 +149,18 @@ class TuneReporter:
         optimised = {self._metric, *self._others}
         beside = {name: value for name, value in values.items() if name not in optimised}
         told |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
-        handing = nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
         try:
-            with handing as state:
+            with self._state_after(epoch, final) as state:
                 tune.report(told, checkpoint=state)
         except SystemExit as stop:
             self.stopped = True
             raise self._stop(f"after epoch {epoch} at {value:g}") from stop
+
+    def _state_after(self, epoch: int, final: bool) -> AbstractContextManager[tune.Checkpoint | None]:
+        """Return what Tune gets with the report of an epoch."""
+        if self.carried is not None:
+            return self.carried.handed_over()
+        return nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
 
     def _stop(self, when: str) -> BaseException:
         if self._handed_on is not None:

@@ -84,13 +84,14 @@ class Unpaused(TrialScheduler):
     """
 
     def __init__(self, scheduler: TrialScheduler) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.scheduler = scheduler
 
     @property
     def metric(self) -> str | None:
         """The key that is judged."""
-        return self.scheduler.metric
+        metric: str | None = self.scheduler.metric
+        return metric
 
     @property
     def supports_buffered_results(self) -> bool:

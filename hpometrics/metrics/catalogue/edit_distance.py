@@ -226,7 +226,7 @@ class PreservedWords(ErrorRate):
         _, hits, predicted, right = self.statistic(AlignedCounts).total
         if not predicted and not right:
             return self.undefined("no text holds a word")
-        shares = hits / torch.stack([predicted, right])
+        shares: Tensor = hits / torch.stack([predicted, right])
         return shares.nan_to_num(nan=0.0).prod()  # of no words none is a hit
 
 

@@ -1,0 +1,116 @@
+"""A Tuner of one's own on Ray: its checkpoints, its directions, and the pick of its results."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forked import Forked
+from ray import tune
+
+from hpometrics.objective import MINIMIZE
+from hpometrics.run import Reported, Run
+from hpometrics.run.checkpoint import load_checkpoint
+from hpometrics.search.ray_backend import TuneReporter
+
+LOSSES = (0.5, 0.2, 0.4, 0.3)
+EPOCHS = len(LOSSES)
+
+
+def make_trainable() -> Any:
+    """A trainable that travels to Ray's workers by value, as a user's script does."""
+
+    class Steps:
+        """What the trainable has learned: how many epochs it has trained."""
+
+        def __init__(self) -> None:
+            self.done = 0
+
+        def state_dict(self):
+            return {"done": self.done}
+
+        def load_state_dict(self, state):
+            self.done = state["done"]
+
+    def trainable(config: dict[str, Any]) -> None:
+        """Note each epoch, and hang in the third while the file `hold` is there."""
+        folder, steps = Path(config["folder"]), Steps()
+        run = Run(TuneReporter(), metric=Reported("loss", MINIMIZE), epochs=EPOCHS)
+        run.restore(steps=steps)
+        for epoch in run.epochs():
+            with (folder / "ledger").open("a") as ledger:
+                ledger.write(json.dumps([config["level"], epoch]) + "\n")
+            while epoch == 2 and (folder / "hold").exists():
+                signal.pause()
+            run.log(loss=config["level"] + LOSSES[steps.done])
+            steps.done += 1
+            if config["kept"]:
+                run.checkpoint(steps=steps)
+
+    return trainable
+
+
+def make_tuner(folder: Path, kept: bool = True) -> tune.Tuner:
+    """A Tuner as a user writes it."""
+    return tune.Tuner(
+        make_trainable(),
+        param_space={"level": tune.grid_search([0, 1]), "folder": str(folder), "kept": kept},
+        tune_config=tune.TuneConfig(metric="loss", mode="min", max_concurrent_trials=1),
+        run_config=tune.RunConfig(name="own", storage_path=str(folder), verbose=0),
+    )
+
+
+def fit(address: str, folder: str) -> None:
+    """Fit in a process of its own."""
+    import ray
+
+    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "0"  # Tune writes its state at once, not every ten seconds
+    ray.init(address, log_to_driver=False)
+    make_tuner(Path(folder)).fit()
+
+
+def ledger(folder: Path) -> list[tuple[int, int]]:
+    """The epochs that were trained: level, epoch."""
+    path = folder / "ledger"
+    return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def written_since(file: Path, home: Path) -> bool:
+    """Say whether Tune has written the state of the experiment after a file."""
+    states = [path.stat().st_mtime_ns for path in home.glob("experiment_state-*.json")]
+    return max(states, default=0) > file.stat().st_mtime_ns
+
+
+@pytest.mark.ray
+def test_a_killed_tuner_of_your_own_is_restored_at_its_epoch(ray_cluster, tmp_path):
+    """No epoch that has a checkpoint is trained again; the epoch in which the driver was killed is."""
+    (tmp_path / "hold").touch()
+    driver = Forked(tmp_path, fit, ray_cluster, str(tmp_path), prints=tmp_path)
+    assert driver.waits_for(lambda: (0, 2) in ledger(tmp_path)), (tmp_path / "err").read_text()
+    assert driver.waits_for(lambda: written_since(tmp_path / "ledger", tmp_path / "own"))
+    driver.killed()
+    (tmp_path / "hold").unlink()
+    restored = tune.Tuner.restore(str(tmp_path / "own"), trainable=make_trainable(), resume_unfinished=True)
+    results = restored.fit()
+    first = [(0, epoch) for epoch in (0, 1, 2, 2, 3)]
+    assert ledger(tmp_path) == [*first, *((1, epoch) for epoch in range(EPOCHS))]
+    assert [result.metrics["picked"] for result in results] == [0.2, 1.2]
+    assert [result.metrics["training_iteration"] for result in results] == [EPOCHS, EPOCHS]
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_results_have_the_checkpoint_of_each_epoch(ray_cluster, tmp_path, kept):
+    """The picked epoch has the state at its end; where train gives no state, there is no checkpoint."""
+    for result in make_tuner(tmp_path, kept).fit():
+        if not kept:
+            assert result.checkpoint is None
+            continue
+        best = result.get_best_checkpoint("loss", "min")
+        with best.as_directory() as folder:
+            assert load_checkpoint(Path(folder) / "epoch-0001.pt")["states"]["steps"] == {"done": 2}
+        assert sorted(os.listdir(result.checkpoint.path)) == ["epoch-0003.pt", "epochs.jsonl"]
