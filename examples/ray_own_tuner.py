@@ -8,14 +8,16 @@ from typing import Any
 import ray
 from digits import train
 from ray import tune
-from ray.tune.schedulers import AsyncHyperBandScheduler
 
-from hpometrics import Category, Run, TuneReporter
+from hpometrics import Category, Run, TuneReporter, best_result, tune_config
+
+METRIC = "f1(average=macro)"
+EPOCHS = 4
 
 
 def trainable(config: dict[str, Any]) -> None:
     """Train; every epoch reports the metric under its own name."""
-    run = Run(TuneReporter(), metric="f1(average=macro)", output=Category(10), epochs=4)
+    run = Run(TuneReporter(), metric=METRIC, output=Category(10), epochs=EPOCHS)
     train(config, run)
 
 
@@ -28,12 +30,7 @@ def main(trials: int = 3) -> None:
         "dropout": 0.1,
         "optimizer": "adam",
     }
-    search = tune.TuneConfig(
-        metric="f1(average=macro)",
-        mode="max",
-        num_samples=trials,
-        scheduler=AsyncHyperBandScheduler(time_attr="epoch", max_t=4),
-    )
+    search = tune_config(METRIC, output=Category(10), scheduler="asha", epochs=EPOCHS, num_samples=trials)
     with tempfile.TemporaryDirectory() as directory:
         results = tune.Tuner(
             trainable,
@@ -41,8 +38,8 @@ def main(trials: int = 3) -> None:
             tune_config=search,
             run_config=tune.RunConfig(storage_path=directory, verbose=0),
         ).fit()
-        best = results.get_best_result()
-    print(f"f1(average=macro) {best.metrics['picked']:.4f} with {best.config}")
+        best = best_result(results, METRIC, output=Category(10))
+    print(f"{METRIC} {best.value:.4f} at epoch {best.epoch} with {dict(best.params)}")
 
 
 if __name__ == "__main__":

@@ -142,6 +142,10 @@ _NAMES_BY_HOME = {
     ),
     "optuna_objective": ("OptunaObjective",),
     "ray_objective": ("RayObjective",),
+    "ray_tuner": (
+        "best_result",
+        "tune_config",
+    ),
     "run.run": ("Run",),
     "run.spec": (
         "Reported",

@@ -114,6 +114,7 @@ from .metrics.wrap import as_metric as as_metric
 from .objective import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
 from .optuna_objective import OptunaObjective as OptunaObjective
 from .ray_objective import RayObjective as RayObjective
+from .ray_tuner import best_result as best_result, tune_config as tune_config
 from .run.run import Run as Run
 from .run.spec import Reported as Reported, RunSpec as RunSpec, engine as engine
 from .run.trial import run_trial as run_trial

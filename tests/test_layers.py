@@ -18,7 +18,7 @@ FLOORS = {
             "metrics search",
             "logs replayed",
             "run",
-            "optuna_objective ray_objective list_objective",
+            "optuna_objective ray_objective ray_tuner list_objective",
             "evaluation integrations",
             "sweep",
             "importing",

@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 from forked import Forked
+from matrix import EXHAUSTIVE
 from ray import tune
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule
+from ray.tune.search import ConcurrencyLimiter, Searcher
 
+from hpometrics.exceptions import ObjectiveError
 from hpometrics.objective import MINIMIZE
+from hpometrics.ray_tuner import best_result, tune_config
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import load_checkpoint
 from hpometrics.search.ray_backend import TuneReporter
@@ -54,12 +59,13 @@ def make_trainable() -> Any:
     return trainable
 
 
-def make_tuner(folder: Path, kept: bool = True) -> tune.Tuner:
+def make_tuner(folder: Path, kept: bool = True, config: tune.TuneConfig | None = None) -> tune.Tuner:
     """A Tuner as a user writes it."""
+    usual = tune.TuneConfig(metric="loss", mode="min", max_concurrent_trials=1)
     return tune.Tuner(
         make_trainable(),
         param_space={"level": tune.grid_search([0, 1]), "folder": str(folder), "kept": kept},
-        tune_config=tune.TuneConfig(metric="loss", mode="min", max_concurrent_trials=1),
+        tune_config=config or usual,
         run_config=tune.RunConfig(name="own", storage_path=str(folder), verbose=0),
     )
 
@@ -114,3 +120,78 @@ def test_the_results_have_the_checkpoint_of_each_epoch(ray_cluster, tmp_path, ke
         with best.as_directory() as folder:
             assert load_checkpoint(Path(folder) / "epoch-0001.pt")["states"]["steps"] == {"done": 2}
         assert sorted(os.listdir(result.checkpoint.path)) == ["epoch-0003.pt", "epochs.jsonl"]
+
+
+def make_searcher(**direction: str) -> Searcher:
+    """A searcher that travels by value."""
+
+    class Constant(Searcher):
+        def suggest(self, trial_id):
+            return {"level": 0, "folder": ".", "kept": False}
+
+        def on_trial_complete(self, trial_id, result=None, error=False):
+            """Learn nothing."""
+
+        def save(self, checkpoint_path):
+            """Keep nothing."""
+
+        def restore(self, checkpoint_path):
+            """Read nothing."""
+
+    return Constant(**direction)
+
+
+WRONG = {"metric": "loss", "mode": "max"}
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        (WRONG, "TuneConfig"),
+        pytest.param(
+            {**WRONG, "scheduler": AsyncHyperBandScheduler(max_t=4)}, "TuneConfig", marks=EXHAUSTIVE
+        ),
+        ({"scheduler": AsyncHyperBandScheduler(**WRONG)}, "AsyncHyperBandScheduler"),
+        pytest.param({"scheduler": MedianStoppingRule(**WRONG)}, "MedianStoppingRule", marks=EXHAUSTIVE),
+        pytest.param({"metric": "picked", "mode": "max"}, "TuneConfig", marks=EXHAUSTIVE),
+        pytest.param({"search_alg": make_searcher(**WRONG)}, "Constant", marks=EXHAUSTIVE),
+        ({"search_alg": ConcurrencyLimiter(make_searcher(**WRONG), 1)}, "Constant"),
+    ],
+    ids=str,
+)
+def test_a_tuner_of_your_own_with_the_wrong_mode_is_refused(ray_cluster, tmp_path, settings, wrong):
+    """Before the first epoch, with both facts: what is wrong, and the direction of the metric."""
+    space = {} if "search_alg" in settings else {"level": 0, "folder": str(tmp_path), "kept": False}
+    run_config = tune.RunConfig(name="own", storage_path=str(tmp_path), verbose=0)
+    config = tune.TuneConfig(**settings)
+    (result,) = tune.Tuner(
+        make_trainable(), param_space=space, tune_config=config, run_config=run_config
+    ).fit()
+    assert f"loss is to minimize, but the {wrong} has mode='max'" in str(result.error)
+    assert ledger(tmp_path) == []
+
+
+@pytest.mark.ray
+def test_the_best_of_your_own_tuner_is_its_best_epoch(ray_cluster, tmp_path, monkeypatch):
+    """Settings from the metric; the pick has the value, params and checkpoint of the best epoch."""
+    monkeypatch.delenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", raising=False)  # as in a process of its own
+    loss = Reported("loss", MINIMIZE)
+    config = tune_config(loss, scheduler="median", epochs=EPOCHS, max_concurrent_trials=1)
+    results = make_tuner(tmp_path, config=config).fit()
+    best = best_result(results, loss)
+    assert (best.trial, best.value, best.epoch, best.params["level"]) == (0, 0.2, 1, 0)
+    assert load_checkpoint(best.checkpoint)["states"]["steps"] == {"done": 2}
+    assert results.get_best_result().config["level"] == 0
+    assert best_result(results, loss, at="last").value == LOSSES[-1]
+
+
+def test_settings_that_contradict_the_metric_are_refused():
+    """A mode beside the metric's, and several metrics, which a Tuner cannot have."""
+    loss = Reported("loss", MINIMIZE)
+    with pytest.raises(ObjectiveError, match="loss is to minimize; leave mode='max' out"):
+        tune_config(loss, mode="max")
+    with pytest.raises(ObjectiveError, match="but the AsyncHyperBandScheduler has mode='max'"):
+        tune_config(loss, scheduler=AsyncHyperBandScheduler(mode="max"))
+    with pytest.raises(ObjectiveError, match="a Tuner has one metric, got loss, size"):
+        tune_config([loss, Reported("size", MINIMIZE)])

@@ -13,9 +13,10 @@ from typing import Any
 
 from ray import tune
 
-from ..exceptions import RunError
+from ..exceptions import ObjectiveError, RunError
 from ..objective import MINIMIZE, Objective
 from .ray_carried import Carried
+from .ray_internals import judges
 from .ray_keys import EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
 
 _WORST = 1e300  # far from the largest float, so that means of it stay finite
@@ -110,10 +111,11 @@ class TuneReporter:
         self._worst = -_WORST
 
     def check(self, optimised: Mapping[str, Objective]) -> None:
-        """Note the names of the metrics; Tune tells a trial no direction that could be checked.
+        """Note the names of the metrics, and compare their directions with those of a Tuner of your own.
 
         Raises:
             RunError: a report cannot carry a value of that name.
+            ObjectiveError: the `TuneConfig`, the scheduler or the searcher has the other mode.
         """
         for name in optimised:
             if name in TAKEN:
@@ -121,6 +123,8 @@ class TuneReporter:
         self._metric, *self._others = optimised
         objective = optimised[self._metric]
         self._worst = _WORST if objective is MINIMIZE else -_WORST
+        if self.number is None:
+            _check_modes(optimised)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
@@ -183,9 +187,32 @@ class TuneReporter:
 RayReporter = TuneReporter
 
 
+def _check_modes(optimised: Mapping[str, Objective]) -> None:
+    """Compare the directions of metrics with the modes of the Tuner of this trial.
+
+    Raises:
+        ObjectiveError: they differ; both facts are named.
+    """
+    first = next(iter(optimised))
+    names = {**{name: name for name in optimised}, VALUE: first, PICKED: first}
+    for judge in judges():
+        if judge.metric not in names or judge.mode is None:
+            continue
+        name = names[judge.metric]
+        objective = optimised[name]
+        if Objective.parse(judge.mode) is not objective:
+            raise ObjectiveError(
+                f"{name} is to {objective.value}, but the {judge.name} has mode={judge.mode!r} for "
+                f"{judge.metric!r}; give mode={objective.mode!r}"
+            )
+
+
 def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
     """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
-    if directory is None or epoch is None:
-        return None
-    path = directory / "checkpoints" / f"epoch-{epoch:04d}.pt"
+    return None if directory is None else checkpoint_in(directory / "checkpoints", epoch)
+
+
+def checkpoint_in(folder: Path, epoch: int | None) -> Path | None:
+    """Return the checkpoint of an epoch in a folder, if there is one."""
+    path = folder / f"epoch-{-1 if epoch is None else epoch:04d}.pt"
     return path if path.exists() else None

@@ -73,14 +73,11 @@ _NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population)
 """Classes that never pause a trial, and that of populations, which pauses a member with its state."""
 
 
-class Unpaused(TrialScheduler):
-    """A scheduler whose trials go on where it would pause them.
-
-    A pause ends the process of a trial, and a function then begins again at its latest checkpoint, or at its
-    first epoch. A scheduler that pauses a trial only to give its place to another loses nothing.
+class Delegated(TrialScheduler):
+    """A scheduler that leaves every decision to another one.
 
     Args:
-        scheduler: decides about everything else.
+        scheduler: the other one.
     """
 
     def __init__(self, scheduler: TrialScheduler) -> None:
@@ -111,9 +108,8 @@ class Unpaused(TrialScheduler):
         self.scheduler.on_trial_error(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Decide whether a trial is stopped; if not, it continues."""
-        decision = self.scheduler.on_trial_result(tune_controller, trial, result)
-        return self.CONTINUE if decision == self.PAUSE else decision
+        """Decide what becomes of a trial."""
+        return str(self.scheduler.on_trial_result(tune_controller, trial, result))
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         """Pass on a trial that ended."""
@@ -138,6 +134,27 @@ class Unpaused(TrialScheduler):
     def restore(self, checkpoint_path: str) -> None:
         """Read its state back."""
         self.scheduler.restore(checkpoint_path)
+
+
+class Unpaused(Delegated):
+    """A scheduler whose trials go on where it would pause them.
+
+    A pause ends the process of a trial, and a function then begins again at its latest checkpoint, or at its
+    first epoch. A scheduler that pauses a trial only to give its place to another loses nothing.
+    """
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide whether a trial is stopped; if not, it continues."""
+        decision = super().on_trial_result(tune_controller, trial, result)
+        return self.CONTINUE if decision == self.PAUSE else decision
+
+
+class Settled(Delegated):
+    """A scheduler that judges by what it was built for, whatever metric and mode the `TuneConfig` has."""
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Leave the scheduler as it is; the searcher and the results take these."""
+        return True
 
 
 def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:

@@ -1,0 +1,51 @@
+"""The internals of Ray Tune that are read here: what a trial cannot learn of its experiment in public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ray import cloudpickle, tune
+from ray.train._internal.session import get_session
+
+_TUNER = "tuner.pkl"
+
+
+class Judge(NamedTuple):
+    """What judges the trials of an experiment: a key of their reports, and in which mode."""
+
+    name: str
+    metric: str | None
+    mode: str | None
+
+
+def judges() -> tuple[Judge, ...]:
+    """Return the `TuneConfig`, the scheduler and the searcher of the experiment that this trial belongs to.
+
+    A Tuner writes its settings beside the experiment before the first trial begins. Outside of a trial there
+    are none.
+    """
+    session = get_session()
+    storage = None if session is None else session.storage
+    if storage is None:
+        return ()
+    path = f"{storage.experiment_fs_path}/{_TUNER}"
+    try:
+        with storage.storage_filesystem.open_input_stream(path) as file:
+            settings = cloudpickle.loads(file.read())["_tune_config"]
+    except (OSError, KeyError, ImportError, AttributeError):  # `tune.run` writes none; a class may be missing
+        return ()
+    return tuple(_judges(settings))
+
+
+def _judges(settings: tune.TuneConfig) -> Iterator[Judge]:
+    yield Judge("TuneConfig", settings.metric, settings.mode)
+    for part in (settings.scheduler, settings.search_alg):
+        if part is not None and not isinstance(part, str):
+            searcher = getattr(part, "searcher", part)  # inside of a ConcurrencyLimiter
+            metric = getattr(searcher, "_metric", None) or settings.metric
+            mode = getattr(searcher, "_mode", None) or settings.mode
+            several = isinstance(metric, list) and isinstance(mode, list)
+            metrics, modes = (list(metric), list(mode)) if several else ([metric], [mode])  # type: ignore[arg-type]
+            for one in zip(metrics, modes, strict=False):
+                yield Judge(type(searcher).__name__, *one)
