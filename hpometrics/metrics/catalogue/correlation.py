@@ -210,4 +210,5 @@ def _unit(rows: Tensor) -> Tensor:
     """Divide each row by its length; first by its largest entry, whose square need not be representable."""
     largest = rows.abs().amax(-1, keepdim=True)
     rows = rows / largest.where(largest > 0, 1.0)
-    return rows / rows.norm(dim=-1, keepdim=True).clamp(min=1.0)
+    length: Tensor = rows.norm(dim=-1, keepdim=True)
+    return rows / length.clamp(min=1.0)
