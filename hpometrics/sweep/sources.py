@@ -11,8 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .program import Program
-
 if TYPE_CHECKING:
     from .engine import SweepEngine
 
@@ -22,6 +20,8 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 def sources_of(engine: SweepEngine) -> dict[str, str]:
     """Return the digest of each file of an engine's code by its path, its own file first."""
+    from .program import Program  # with torch, which a reader of results need not load
+
     if isinstance(engine, Program):
         parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its own before a shell
         files: Iterable[Path] = (Path(engine.folder, part) for part in parts)
