@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..exceptions import RecordError, SpaceError
 from .atomic import atomic_write, free_name, sync_directory
 from .epoch_log import EPOCHS_FILE, current_epochs
 from .record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState, is_as_written, write_trial
-from .space import Space
 from .strict_json import read_json
+
+if TYPE_CHECKING:
+    from .space import Space  # with what it draws from, which a reader of results need not load
 
 Repair = Callable[[], str]
 """Mends what it was made for and returns one line: what was damaged, where it is kept, what is left."""

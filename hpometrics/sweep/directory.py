@@ -17,6 +17,7 @@ from ..search.mending import put_aside
 from ..search.owners import check_own
 from ..search.record import TRIAL_FILE, TrialRecord
 from .resolved import Change, Resolved, changes, read_resolved
+from .sources import changed_sources, other_engine
 from .writer import write_text
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class RunDirectory:
         self.verdict = path / "verdict.json"
         self.engine_params = path / "best.json"
         self.stamp = path / ".finished"
-        self.repairs: list[str] = []
-        """What was damaged when the directory was opened, and where it is kept."""
+        self.remarks: list[str] = []
+        """What has to be said of the directory that was opened: damage, or that the engine has changed."""
         self.is_known = True
         """Whether the directory said, when it was opened, of which sweep it is."""
 
@@ -187,18 +188,24 @@ class RunDirectory:
         parts = (path for trial in self.begun() for path in trial.iterdir() if path.name in TRIAL_FILES)
         for path in (*files, *parts):
             if path.is_dir():
-                self.repairs.append(f"{self.named(path)}: is a directory, kept as {put_aside(path).name}")
+                self.remarks.append(f"{self.named(path)}: is a directory, kept as {put_aside(path).name}")
         for path in (self.trials, self.locks):
             if path.is_file():
-                self.repairs.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
+                self.remarks.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:
         before = self._before()
-        found = [] if before is None else changes(before, resolved)
+        found = [] if before is None else [*changes(before, resolved), *_other_engine(before, resolved)]
         if any(change.fatal for change in found):
             raise ConfigError(self._explained(found, "--fresh starts over beside it"))
         if found and not extend:
             raise ConfigError(self._explained(found, "--extend goes on, --fresh starts over beside it"))
+        changed = [] if before is None else changed_sources(before.sources, resolved.sources)
+        if changed and self.numbers():
+            self.remarks.append(
+                f"{', '.join(changed)}: the engine has changed since trials were run; "
+                "new ones stand in the table with them, --fresh starts over"
+            )
 
     def _before(self) -> Resolved | None:
         """Read of which sweep the directory is; None if it is new, or does not say it any more."""
@@ -211,13 +218,19 @@ class RunDirectory:
         except RecordError:  # the sweep file says it too
             what, aside = "damaged", f", kept as {put_aside(self.resolved).name}"
         name = self.named(self.resolved)
-        self.repairs.append(f"{name} is {what}{aside}: it is made again from the sweep file")
+        self.remarks.append(f"{name} is {what}{aside}: it is made again from the sweep file")
         self.is_known = False
         return None
 
     def _explained(self, found: list[Change], remedy: str) -> str:
         lines = "\n".join(map(str, found))
         return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
+
+
+def _other_engine(before: Resolved, now: Resolved) -> list[Change]:
+    """Compare the files of two engines that are called the same; a run directory that was copied has both."""
+    files = other_engine(before.sources, now.sources)
+    return [] if files is None or before.home != now.home else [Change("engine.file", *files, fatal=False)]
 
 
 def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:

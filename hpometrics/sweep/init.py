@@ -15,7 +15,8 @@ from .forms import Metric
 from .measures import Measure, read_measures
 from .printing import exact
 from .schema import json_schema
-from .writer import write_text
+from .slugs import slug_of
+from .writer import flow_yaml, write_text
 
 _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
 
@@ -70,13 +71,27 @@ def _line(line: str, measure: Measure, backend: str) -> str:
     return f"{f'{key}: {values[key]}':<{_WIDTH}} {comment}".rstrip()
 
 
+def _named(text: str, directory: Path) -> str:
+    """Name a sweep that has no name after its folder, so that each has a run directory of its own."""
+    name = slug_of(directory.resolve().name)
+    lines = text.split("\n")
+    if name is None or any(line.startswith("name:") for line in lines):
+        return text
+    first = next((i for i, line in enumerate(lines) if line and not line.startswith("#")), 0)
+    return "\n".join([*lines[:first], f"name: {flow_yaml(name)}", "", *lines[first:]])
+
+
 def write_first(directory: Path, texts: Mapping[str, str]) -> str:
     """Write files and the schema beside them, and say so.
 
     Raises:
         ConfigError: one of the files is there already; nothing was written.
     """
-    named = {**texts, _SCHEMA: json.dumps(json_schema(), indent=1) + "\n"}
+    named = {
+        **texts,
+        _SWEEP: _named(texts[_SWEEP], directory),
+        _SCHEMA: json.dumps(json_schema(), indent=1) + "\n",
+    }
     there = [name for name in named if (directory / name).exists()]
     if there:
         raise ConfigError(

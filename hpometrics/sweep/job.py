@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +18,7 @@ from .measures import Measure
 from .plan import Plan
 from .program import Program
 from .resolved import Resolved, resolve
+from .sources import sources_of
 
 if TYPE_CHECKING:
     from .engine import SweepEngine
@@ -125,7 +126,8 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
         plan.config.budget.repeats,
         plan.config.budget.retries,
     )
-    return Job(plan, resolve(plan), home, trials, measured, extend=extend)
+    resolved = replace(resolve(plan), sources=sources_of(engine), home=str(home.path))
+    return Job(plan, resolved, home, trials, measured, extend=extend)
 
 
 def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def mend(job: Job) -> Iterator[str]:
     repairs = [repair for repair in found if repair is not None]
     if repairs:
         home.check_no_worker()
-    yield from home.repairs
+    yield from home.remarks
     for repair in repairs:
         yield repair().replace(str(home.path), str(home.label))
     restored = restore_study(job, known)

@@ -35,7 +35,8 @@ class Resolved:
     the further ones, in their order. `config` is the sweep file with all defaults; `track` maps each tracked
     metric to its direction or None; `output` is one text, or a text for each output by name; `formulas` say
     how a value is combined of others; `constraints` are bounds under the names of `track`; `file` is the
-    sweep file, beside which the engine is.
+    sweep file, beside which the engine is; `sources` are the files of the engine by digest, see `sources_of`;
+    `home` is where the run directory was.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Resolved:
     constraints: tuple[str, ...] = ()
     file: str | None = None
     others: Mapping[str, Objective] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    home: str | None = None
 
     def to_yaml(self) -> str:
         """Give the text of `sweep.resolved.yaml`."""
@@ -253,7 +256,7 @@ def _check_kinds(told: Mapping[str, Any]) -> None:
     for key in ("name", "metric", "space", "at"):
         if not isinstance(told[key], str):
             raise TypeError(f"{key} is no text")
-    for key in ("track", "seeds", "versions", "config", "formulas", "others"):
+    for key in ("track", "seeds", "versions", "config", "formulas", "others", "sources"):
         if not isinstance(told.get(key, {}), Mapping):
             raise TypeError(f"{key} is no mapping")
     for key in ("engine", "space"):

@@ -180,6 +180,13 @@ PARTS: dict[str, str] = {
 }
 
 
+@pytest.fixture
+def seeds(rounds: Callable[[int], int], request: pytest.FixtureRequest) -> Callable[[int], range]:
+    """The seeds of so many damages; those of the short suite and of the others are apart."""
+    begin = 0 if "once" in request.node.name else 1000
+    return lambda many: range(begin, begin + rounds(many))
+
+
 def spoil(path: Path, random: Random) -> str:
     """Turn a bit, a digit or a letter, lose or double a piece, lose the file, put a directory there."""
     content = b"" if path.is_dir() else path.read_bytes()
@@ -233,13 +240,13 @@ def read_on(folder: Path) -> tuple[list[str], list[TrialRecord], list[TrialRecor
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_whatever_is_turned_in_a_file_the_sweep_reads_on(left, tmp_path_factory, monkeypatch, rounds, part):
+def test_whatever_is_turned_in_a_file_the_sweep_reads_on(left, tmp_path_factory, monkeypatch, seeds, part):
     """No finished trial is lost or changed; what the damage costs is said, and said once."""
     origin = left(InjuredInJournal if part == "the journal" else Injured).folder
     monkeypatch.chdir(origin)
     monkeypatch.syspath_prepend(str(origin))
     _, before, _ = read_on(origin)
-    for seed in range(rounds(200)):
+    for seed in seeds(100):
         folder = tmp_path_factory.mktemp("spoiled")
         shutil.copytree(origin, folder, dirs_exist_ok=True)
         home = folder / "runs/sweep"
@@ -259,9 +266,9 @@ def test_whatever_is_turned_in_a_file_the_sweep_reads_on(left, tmp_path_factory,
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_whatever_is_turned_in_a_file_the_sweep_ends(left, tmp_path, card, rounds, part):
+def test_whatever_is_turned_in_a_file_the_sweep_ends(left, tmp_path, card, seeds, part):
     """All of its budget is done, and no finished trial again."""
-    for seed in range(rounds(10)):
+    for seed in seeds(5):
         injured = left(InjuredInJournal if part == "the journal" else Injured)
         for beside in injured.home.path.glob("study.db-*"):
             beside.unlink()

@@ -69,7 +69,7 @@ def test_a_carried_sweep_runs(tmp_path, monkeypatch):
     result = CliRunner().invoke(main, ["run", "sweep.yaml", "--set", python, "--set", "budget.target=9.0"])
     assert result.exit_code == 0, result.output
     assert "# engine params evaluated: 9  (ok 9)" in result.stdout
-    assert read_document(tmp_path / "runs/sweep/best.yaml").data["params"]["lr"] == 0.1
+    assert read_document(tmp_path / "runs" / tmp_path.name / "best.yaml").data["params"]["lr"] == 0.1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from forked import hpometrics
 from sample_sweeps import changed
 
@@ -15,6 +16,48 @@ def finished(*arguments: str) -> tuple[int, str, str]:
     """Run the command to its end: exit code, stdout, stderr."""
     ran = hpometrics(*arguments).result()
     return ran.returncode, ran.stdout, ran.stderr
+
+
+PROGRAM = """\
+import json
+print(json.dumps({"cost": 0.5}))
+"""
+ENGINE = """\
+from helper import cost
+
+
+def train(params, run):
+    for _ in run.epochs(1):
+        run.log(cost=cost)
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "file"),
+    [("target: own_engine:train", "helper.py"), ("command: [python3, program.py]", "program.py")],
+)
+def test_a_sweep_says_that_its_engine_has_changed(folder, engine, file):
+    """A module beside it that it imports, the file of a command; it is said once, and the sweep goes on."""
+    (folder / "own_engine.py").write_text(ENGINE)
+    (folder / "helper.py").write_text("cost = 0.5\n")
+    (folder / "program.py").write_text(PROGRAM)
+    text = (
+        f"engine: {{{engine}}}\nspace: {{lr: {{float: [0, 1]}}}}\nbudget: {{trials: 2, epochs: 1}}\n"
+        "metrics: {optimize: {metric: cost, direction: minimize}}\n"
+    )
+    (folder / "sweep.yaml").write_text(text)
+    assert "has changed" not in finished("run", "sweep.yaml")[2]
+    source = (folder / file).read_text()
+    (folder / file).write_text(source.replace("0.5", "0.25"))
+    said = []
+    for trials in (3, 4):
+        code, _, err = finished("run", "sweep.yaml", "--set", f"budget.trials={trials}")
+        assert code == 0, err
+        said.append([line for line in err.splitlines() if "the engine has changed" in line])
+    text = "the engine has changed since trials were run; new ones stand in the table with them"
+    assert said == [[f"{file}: {text}, --fresh starts over"], []]
+    values = [record.value for record in RunDirectory(folder / "runs/sweep").records()]
+    assert values == [0.5, 0.5, 0.25, 0.25]
 
 
 def test_a_killed_sweep_goes_on_and_ends_as_if_nothing_had_happened(folder, monkeypatch):

@@ -37,8 +37,20 @@ def test_check_and_run_take_the_starter_as_it_is(folder):
     assert checked.exit_code == 0 and "roc_auc   maximize <- registry" in checked.stdout
     ran = call("run", "first/sweep.yaml", "--set", "budget.trials=2", "--set", "budget.epochs=2")
     assert ran.exit_code == 0, ran.output
-    assert ran.stdout.endswith("saved best.yaml, trials.csv, study.db, report.md in runs/sweep\n")
-    assert len(RunDirectory(folder / "runs" / "sweep").records()) == 2
+    assert ran.stdout.endswith("saved best.yaml, trials.csv, study.db, report.md in runs/first\n")
+    assert len(RunDirectory(folder / "runs" / "first").records()) == 2
+
+
+def test_two_starters_share_no_run_directory(folder):
+    """Each is named after its folder; one of the same name with another engine is refused."""
+    few = ("--set", "budget.trials=1", "--set", "budget.epochs=1")
+    places = ("first", "second", "elsewhere/first")
+    for place in places:
+        assert call("init", place).exit_code == 0
+    ran = [hpometrics("run", f"{place}/sweep.yaml", *few, folder=folder).result() for place in places]
+    assert [one.returncode for one in ran] == [0, 0, 2], ran
+    assert {path.name for path in (folder / "runs").iterdir()} == {"first", "second"}
+    assert "engine.file: " in ran[2].stderr and "--extend goes on, --fresh starts over" in ran[2].stderr
 
 
 def test_editors_find_the_schema_beside_the_file(folder):
@@ -82,7 +94,7 @@ def test_a_starter_for_another_metric_runs(folder):
     assert call("check", "first/sweep.yaml").exit_code == 0
     ran = call("run", "first/sweep.yaml", "--set", "budget.trials=2", "--set", "budget.epochs=2")
     assert ran.exit_code == 0, ran.output
-    resolved = RunDirectory(folder / "runs" / "sweep").read()
+    resolved = RunDirectory(folder / "runs" / "first").read()
     assert (resolved.metric, resolved.objective) == ("brier", "minimize")
 
 
@@ -94,7 +106,7 @@ def test_a_starter_on_ray_runs(folder):
     small = ("--set", "budget.trials=2", "--set", "budget.epochs=2", "--workers", "1")
     ran = hpometrics("run", "first/sweep.yaml", *small).result()
     assert ran.returncode == 0, ran.stderr
-    home = RunDirectory(folder / "runs" / "sweep")
+    home = RunDirectory(folder / "runs" / "first")
     assert home.read().metric == "f1" and len(home.records()) == 2
 
 
@@ -103,8 +115,8 @@ def test_unless_it_is_asked_otherwise_the_starter_is_the_shipped_one(folder):
     call("init", "first")
     call("init", "second", "--metric", "roc_auc", "--backend", "optuna")
     shipped = files("hpometrics.sweep.starter").joinpath("sweep.yaml").read_text()
-    assert (folder / "first/sweep.yaml").read_text() == shipped
-    assert (folder / "second/sweep.yaml").read_text() == shipped
+    for name in ("first", "second"):
+        assert (folder / name / "sweep.yaml").read_text().replace(f"name: {name}\n\n", "") == shipped
 
 
 @pytest.mark.parametrize(
