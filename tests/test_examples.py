@@ -75,6 +75,7 @@ def test_an_example_imports_what_it_uses(name, tmp_path):
 def test_an_example_on_ray_runs(name, python, ray_cluster, tmp_path, monkeypatch):
     """The same, on the cluster of the tests unless it wants one of its own."""
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
+    monkeypatch.delenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", raising=False)  # as in a shell
     assert_optimum(python(EXAMPLES / name, tmp_path), PRINTS_ON_RAY[name])
 
 
@@ -104,6 +105,7 @@ def test_a_long_example_runs_with_fewer_trials(tmp_path, monkeypatch):
 def test_an_example_on_ray_runs_with_fewer_trials(ray_cluster, tmp_path, monkeypatch):
     """The same, on the cluster of the tests; a reporter in a trainable is in `test_ray_objective`."""
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
+    monkeypatch.delenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", raising=False)  # as in a shell
     name = "ray_tuner.py"
     assert_optimum(of_fewer(name, tmp_path), PRINTS_ON_RAY[name])
 
