@@ -307,7 +307,9 @@ class Polite(FIFOScheduler):
 
 
 @pytest.mark.parametrize(
-    "spec", ["none", "asha", "hyperband", "median", MedianStoppingRule(), Polite()], ids=str
+    "spec",
+    ["none", "asha", "hyperband", "median", MedianStoppingRule(), Polite()],
+    ids=lambda spec: spec if isinstance(spec, str) else type(spec).__name__,
 )
 def test_no_scheduler_pauses_a_trial(spec):
     """A pause ends a process, and its trial is trained again."""

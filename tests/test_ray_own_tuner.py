@@ -158,7 +158,7 @@ WRONG = {"metric": "loss", "mode": "max"}
         pytest.param({"search_alg": make_searcher(**WRONG)}, "Constant", marks=EXHAUSTIVE),
         ({"search_alg": ConcurrencyLimiter(make_searcher(**WRONG), 1)}, "Constant"),
     ],
-    ids=str,
+    ids=["settings", "settings and scheduler", "asha", "median", "picked", "searcher", "limited searcher"],
 )
 def test_a_tuner_of_your_own_with_the_wrong_mode_is_refused(ray_cluster, tmp_path, settings, wrong):
     """Before the first epoch, with both facts: what is wrong, and the direction of the metric."""

@@ -134,7 +134,9 @@ def test_a_name_is_text(thing):
         MetricName.parse(thing)
 
 
-@pytest.mark.parametrize("thing", [1, 1.5, True, b"a", ["a"], {"a": 1}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "thing", [1, 1.5, True, b"a", ["a"], {"a": 1}, object()], ids=lambda thing: type(thing).__name__
+)
 @pytest.mark.parametrize("part", ["metric", "feature", "task", None])
 def test_a_part_of_a_name_is_text(part, thing):
     """A part that is not text, or a key that is not, is refused by name whatever it is."""
