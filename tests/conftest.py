@@ -37,8 +37,6 @@ settings.load_profile("untimed")  # how long an example takes is the machine's m
 LAWS = pytest.StashKey[list[str]]()
 """The lines on the laws for the summary, which a worker sends."""
 
-ON_INTERRUPT = signal.getsignal(signal.SIGINT)
-"""What Ctrl-C does in this process before any test runs."""
 SUITES = {"not exhaustive": "short", "exhaustive": "exhaustive"}
 """The suite that a selection of markers runs."""
 PART = 40
@@ -146,10 +144,12 @@ def forget_secrets() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def restore_interrupt() -> Iterator[None]:
-    """Restore the handler of Ctrl-C after each test: Tune sets its own, which stops Tune alone."""
-    yield
-    signal.signal(signal.SIGINT, ON_INTERRUPT)
+def heed_interrupt() -> None:
+    """Let each test begin with Python's handler of Ctrl-C.
+
+    Tune sets its own, which stops Tune alone, and a test run started in the background ignores Ctrl-C.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -36,14 +36,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(engine.stem, None)
 
 
-@pytest.fixture
-def ctrl_c() -> Iterator[None]:
-    """Heed Ctrl-C, which a test run started in the background may have been told to ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture(params=["shared", pytest.param("own", marks=EXHAUSTIVE)])
 def on_ray(request: pytest.FixtureRequest, ray_cluster: str) -> Callable[..., str]:
     """The `backend:` of a sweep on the cluster of the tests; where all are tried, also on one of its own."""

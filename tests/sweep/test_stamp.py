@@ -242,7 +242,6 @@ UNFINISHED = {
 }
 
 
-@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(("text", "code"), UNFINISHED.values(), ids=UNFINISHED)
 def test_a_sweep_that_may_go_on_has_no_stamp(text, code, sweep):
     """Another run of it has something to do, or to refuse."""

@@ -166,7 +166,6 @@ def test_no_complete_trial_is_exit_code_3(sweep, folder):
     assert not (folder / "runs" / "sweep" / "best.yaml").exists()
 
 
-@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupted_trial_goes_on_under_its_own_number(sweep, folder):
     """Ctrl-C is exit code 130 with the line that goes on; the finished trials are not run again."""
     text = changed("toy_engine:train", "toy_engine:interrupt")
