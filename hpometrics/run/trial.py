@@ -24,7 +24,7 @@ from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
 from ..search.exploits import Exploit
 from ..search.record import TrialRecord, TrialState, write_trial
-from ..search.reporter import Reporter
+from ..search.reporter import Pause, Reporter
 from ..search.values import check_json
 from .conditions import conditions, versions
 from .run import Run
@@ -281,7 +281,7 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.PRUNED
     if isinstance(error, DiskError):
         return TrialState.INTERRUPTED
-    return TrialState.INTERRUPTED if isinstance(error, KeyboardInterrupt) else TrialState.FAILED
+    return TrialState.INTERRUPTED if isinstance(error, (KeyboardInterrupt, Pause)) else TrialState.FAILED
 
 
 def _told(error: BaseException) -> str:

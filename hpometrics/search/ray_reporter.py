@@ -18,6 +18,7 @@ from ..objective import MINIMIZE, Objective
 from .ray_carried import Carried
 from .ray_internals import judges
 from .ray_keys import EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
+from .reporter import Pause
 
 _WORST = 1e300  # far from the largest float, so that means of it stay finite
 
@@ -30,7 +31,7 @@ class StoppedByTune(SystemExit):
         self.code = 0  # any other code is an error to Tune
 
 
-class PausedByTune(BaseException):
+class PausedByTune(Pause):
     """Tune has paused this trial, which goes on in another process: no exit, and no end of the trial."""
 
 
@@ -202,7 +203,7 @@ def _check_modes(optimised: Mapping[str, Objective]) -> None:
         objective = optimised[name]
         if Objective.parse(judge.mode) is not objective:
             raise ObjectiveError(
-                f"{name} is to {objective.value}, but the {judge.name} has mode={judge.mode!r} for "
+                f"{name} must be {objective.value}d, but the {judge.name} has mode={judge.mode!r} for "
                 f"{judge.metric!r}; give mode={objective.mode!r}"
             )
 

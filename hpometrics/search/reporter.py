@@ -52,8 +52,8 @@ class Reporter(Protocol):
             epoch: counted from 0.
             value: this epoch's value of the metric; nan where it has none.
             picked: the value of the picked epoch so far; nan before there is one.
-            values: all values of this epoch that are one number, by name; a metric that is optimised and
-                was not measured in this epoch is not among them, and is not to be judged.
+            values: all values of this epoch that are one number, by name. An optimized metric that was
+                not measured in this epoch is not among them; a host must not judge that epoch.
             final: no epoch follows, so there is nothing to stop.
 
         Raises:
@@ -61,12 +61,16 @@ class Reporter(Protocol):
         """
 
 
+class Pause(BaseException):
+    """A host pauses a trial, which continues in another process: its run is interrupted, not failed."""
+
+
 @runtime_checkable
 class PickedReporter(Protocol):
     """A host that keeps the values of the picked epoch of a run, however that ends."""
 
     def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
-        """Keep the values of the picked epoch; the last call stands.
+        """Keep the values of the picked epoch; a later call replaces them.
 
         Args:
             epoch: counted from 0.
