@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from threading import get_ident
 from typing import Any
 
 import optuna
-from filelock import FileLock, Timeout
 from optuna.study import MaxTrialsCallback
 from optuna.trial import BaseTrial, TrialState as OptunaState
 
@@ -18,7 +16,6 @@ from .objective import Objective
 from .run.outcome import Outcome
 from .run.ranks import Ranks
 from .run.spec import Train
-from .search.atomic import make_private
 from .search.optuna_backend import (
     OptunaReporter,
     check_several,
@@ -34,8 +31,11 @@ from .search.optuna_backend import (
 )
 from .search.record import TrialRecord, TrialState
 from .search.reporter import ListReporter
+from .search.slots import HeldTrials
 from .search.space import Space
 from .search.study_origin import check_origin
+
+_BEGUN = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
 
 
 class OptunaObjective(Outcome):
@@ -49,7 +49,8 @@ class OptunaObjective(Outcome):
 
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **facts: Any) -> None:
         super().__init__(train, space, **facts)
-        self._locks = TrialLocks(self.trials.directory)
+        self._locks: HeldTrials | None = None  # once there is a trial to lock
+        self._at_work: dict[int, int] = {}  # the trial of each thread
 
     def create_study(self, **arguments: Any) -> optuna.Study:
         """Create a study in the direction of each metric.
@@ -91,7 +92,7 @@ class OptunaObjective(Outcome):
         params = self.space.suggest(trial)
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
         if live:
-            self._locks.hold(trial.number)
+            self._lock(trial.number)
         record, error = self.trials.run(params, OptunaReporter(trial, keeps_panel=False), keep=live)
         write_result(trial, record)
         if record.epoch is not None:
@@ -115,10 +116,10 @@ class OptunaObjective(Outcome):
         ends its process: there is nobody left whom the others could wait for.
 
         Args:
-            study: that of the first rank; the others have none.
-            n_trials: trials in all; several processes that share a storage may each add one beyond. None
-                runs until `timeout` or `study.stop()`.
-            arguments: the others of `study.optimize`, in a process group without `catch` and `n_jobs`.
+            study: on the first rank; the others pass none.
+            n_trials: the total; several processes that share a storage may each run one more. None runs until
+                `timeout` or `study.stop()`.
+            arguments: further arguments of `study.optimize`; in a process group not `catch` and `n_jobs`.
 
         Raises:
             RunError: the first rank has no study, or an argument, or a retry, would let ranks go apart.
@@ -142,26 +143,60 @@ class OptunaObjective(Outcome):
                 raise _Interrupted from err
 
         try:
-            for orphan in iter(lambda: reclaim(study, self._locks.take), None):
+            for orphan in iter(lambda: reclaim(study, self._take), None):
                 finish(study, orphan, led, arguments.get("catch", ()))
             if n_trials is not None:
                 trials = study.get_trials(deepcopy=False)
-                begun = sum(trial.state is not OptunaState.WAITING for trial in trials)
-                full = MaxTrialsCallback(max(begun + 1, n_trials), states=None)
+                begun = sum(trial.state in _BEGUN for trial in trials)
+                full = MaxTrialsCallback(max(begun + 1, n_trials), states=_BEGUN)
                 n_trials = max(0, n_trials - begun)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), full]
             study.optimize(led, n_trials=n_trials, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
-            self._locks.release()
+            self._unlock(*self._at_work)
         ranks.from_first(_nothing)
+
+    def _take(self, number: int) -> bool:
+        """Lock a trial for this thread; return False if another process holds it, or without a directory.
+
+        The lock stays until the thread begins another trial, since the study learns the result in between.
+        """
+        if self.trials.directory is None:
+            return False
+        self._unlock(get_ident())
+        self._locks = self._locks or HeldTrials(self.trials.directory / ".locks")
+        if not self._locks.take(number):
+            return False
+        self._at_work[get_ident()] = number
+        return True
+
+    def _lock(self, number: int) -> None:
+        """Lock a trial that begins.
+
+        Raises:
+            RecordError: another process works on the trial of this number in the directory.
+        """
+        home = self.trials.directory
+        if home is not None and self._at_work.get(get_ident()) != number and not self._take(number):
+            raise RecordError(
+                f"another process works on trial {number} in {home}; give each study a directory of its own, "
+                "or let the processes share a storage"
+            )
+
+    def _unlock(self, *threads: int) -> None:
+        """Unlock the trials of threads."""
+        for thread in threads:
+            number = self._at_work.pop(thread, None)
+            if number is not None and self._locks is not None:
+                self._locks.release(number)
 
     def _check_alike(self, arguments: Mapping[str, Any]) -> None:
         """Refuse what would let the ranks of a group carry out other trials than the first.
 
         Raises:
-            RunError: there is such a thing.
+            RunError: `retries`, `catch` or `n_jobs` is given.
         """
         if self.trials.retries:
             raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
@@ -203,56 +238,6 @@ class OptunaObjective(Outcome):
         check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
         check_origin(study, list(self.optimised), self.space)
         self._study = study
-
-
-class TrialLocks:
-    """Holds a lock for each trial at work in a directory, so that others see whose process died.
-
-    A trial stays locked until its thread begins another one, as its study is told of it in between.
-
-    Args:
-        directory: of the search; None locks nothing.
-    """
-
-    def __init__(self, directory: Path | None) -> None:
-        self._folder = None if directory is None else directory / ".locks"
-        self._held: dict[int, tuple[int, FileLock]] = {}  # by thread
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_folder": self._folder, "_held": {}}
-
-    def take(self, number: int) -> bool:
-        """Lock a trial that is said to run; False while its process lives, or where nothing is locked."""
-        if self._folder is None:
-            return False
-        self.release()
-        make_private(self._folder)
-        lock = FileLock(self._folder / f"{number:04d}", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            return False
-        self._held[get_ident()] = (number, lock)
-        return True
-
-    def hold(self, number: int) -> None:
-        """Lock a trial that begins.
-
-        Raises:
-            RecordError: another process works on the trial of this number in the directory.
-        """
-        held, _ = self._held.get(get_ident(), (None, None))
-        if self._folder is not None and held != number and not self.take(number):
-            raise RecordError(
-                f"another process works on trial {number} in {self._folder.parent}; give each study a "
-                "directory of its own, or let the processes share a storage"
-            )
-
-    def release(self) -> None:
-        """Unlock the trial of this thread."""
-        _, lock = self._held.pop(get_ident(), (None, None))
-        if lock is not None:
-            lock.release()
 
 
 class _Interrupted(BaseException):

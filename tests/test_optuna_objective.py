@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import pickle
 import signal
 import sys
 from pathlib import Path
@@ -433,6 +434,20 @@ def test_a_search_in_python_goes_on_as_a_sweep_does(storage, tmp_path):
     if storage:
         study = optuna.load_study(storage=f"sqlite:///{tmp_path / storage}", study_name="s")
         assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 4
+
+
+def test_trials_that_wait_are_begun_before_a_total_is_reached(tmp_path):
+    """Enqueued ones are the next to run, not some that there are already; a second call adds what is left."""
+    objective = objective_of(directory=tmp_path, seed=1)
+    study = objective.create_study()
+    for value in (0.1, 0.2, 0.3):
+        study.enqueue_trial({"level": value})
+    objective.optimize(study, n_trials=3)
+    assert [trial.params["level"] for trial in study.trials] == [0.1, 0.2, 0.3]
+    objective.optimize(study, n_trials=5, n_jobs=2)
+    assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 5
+    copy = pickle.loads(pickle.dumps(objective.__dict__["_locks"]))
+    assert copy.held == []
 
 
 def test_another_seed_in_a_directory_says_what_to_do(tmp_path):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import optuna
+from filelock import FileLock, Timeout
 from optuna.pruners import HyperbandPruner
 from optuna.storages import BaseStorage
 from optuna.trial import Trial, TrialState
 
+from .atomic import make_private
 from .begun_trials import FIXED, Draw, add_begun, as_begun, draw_first, live
 from .open_trials import OpenTrial, open_trials
 from .optuna_samplers import draws_alone
@@ -163,3 +166,41 @@ def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
     study.get_trials(deepcopy=False)  # what Optuna has not read of a database, it cannot add params to
     study._thread_local.cached_all_trials = None  # as Study.ask does: samplers see what others finished
     return Trial(study, trial_id)
+
+
+class HeldTrials:
+    """The trials that this process works on, each locked by a file, which the system unlocks if it dies.
+
+    Args:
+        folder: of the locks.
+        total: trials of a higher number are left alone; None takes any.
+    """
+
+    def __init__(self, folder: Path, total: int | None = None) -> None:
+        self._folder, self._total = folder, total
+        make_private(folder)
+        self._held: dict[int, FileLock] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_held": {}}  # a copy holds nothing
+
+    @property
+    def held(self) -> list[int]:
+        """The trials that this process works on."""
+        return list(self._held)
+
+    def take(self, number: int) -> bool:
+        """Lock a trial; False if it is another's, or beyond the total."""
+        if self._total is not None and number >= self._total:
+            return False
+        lock = FileLock(self._folder / f"{number:04d}", blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            return False
+        self._held[number] = lock
+        return True
+
+    def release(self, number: int) -> None:
+        """Unlock a trial."""
+        self._held.pop(number).release()

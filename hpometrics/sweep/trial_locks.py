@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import optuna
-from filelock import FileLock, Timeout
 from optuna.trial import Trial
 
-from ..search.atomic import make_private
 from ..search.optuna_backend import OptunaReporter, tell
 from ..search.record import TrialRecord
+from ..search.slots import HeldTrials
 from .directory import RunDirectory
 
 
-class TrialLocks:
+class TrialLocks(HeldTrials):
     """The trials of a run directory that this process works on, beside others that see the directory.
 
     Args:
@@ -24,29 +23,10 @@ class TrialLocks:
     """Whether others who do not see the directory work on the same trials."""
 
     def __init__(self, directory: RunDirectory, total: int | None) -> None:
-        self._folder, self._total = directory.locks, total
-        make_private(self._folder)
-        self._held: dict[int, FileLock] = {}
-
-    @property
-    def held(self) -> list[int]:
-        """The trials that this process works on."""
-        return list(self._held)
+        super().__init__(directory.locks, total)
 
     def attend(self, study: optuna.Study) -> None:
         """Take note of the study that the trials are of."""
-
-    def take(self, number: int) -> bool:
-        """Lock a trial; False if it is another's, or beyond the total."""
-        if self._total is not None and number >= self._total:
-            return False
-        lock = FileLock(self._folder / f"{number:04d}", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            return False
-        self._held[number] = lock
-        return True
 
     def take_orphan(self, number: int) -> bool:
         """Lock a trial that is at work as far as the study knows; False while its worker lives."""
@@ -64,10 +44,6 @@ class TrialLocks:
         """Tell the study how a trial ended; False, and nothing is told, if somebody else has taken it."""
         tell(study, trial, record)
         return True
-
-    def release(self, number: int) -> None:
-        """Give a trial up."""
-        self._held.pop(number).release()
 
     def pause(self) -> None:
         """Wait before asking again whether a trial has become free; where nobody else is, none will."""
