@@ -49,7 +49,7 @@ _OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, err
 
 
 def is_of_disk(error: BaseException) -> bool:
-    """Say whether an error is about a disk that is full, broken, read-only or gone, and nobody's fault."""
+    """Return whether an error means that a disk is full, broken, read-only or gone."""
     return isinstance(error, DiskError) or (isinstance(error, OSError) and error.errno in _OF_DISK)
 
 
@@ -70,10 +70,13 @@ class writing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, OSError):
-            there = next(path for path in self._path.parents if path.exists())
-            free = shutil.disk_usage(there).free
-            told = f"{self._path}: cannot be written: {error.strerror or error}; {free} bytes are free there"
-            raise DiskError(f"{told}, what is recorded stands") from error
+            raise _disk_error(self._path, error) from error
+
+
+def _disk_error(path: Path, error: OSError) -> DiskError:
+    free = shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free
+    told = f"{path}: cannot be written: {error.strerror or error}; {free} bytes are free there"
+    return DiskError(f"{told}, what is recorded stands")
 
 
 def check_room(directory: Path) -> None:
@@ -99,8 +102,12 @@ def make_private(directory: Path) -> None:
     """Make a directory that its owner alone can read, unless it is there."""
     if directory.is_dir():
         return
-    with writing(directory):
+    try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as err:
+        if not is_of_disk(err):
+            raise
+        raise _disk_error(directory, err) from err
 
 
 def sync_directory(directory: Path) -> None:

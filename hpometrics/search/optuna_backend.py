@@ -104,8 +104,8 @@ class OptunaReporter:
     ) -> None:
         """Report the current value of an epoch and let the pruner stop the trial.
 
-        Of several objectives nothing is reported, nor of an epoch in which the metric was not measured: a
-        pruner takes nan for the worst value.
+        Nothing is reported for several objectives, nor for an epoch in which the metric was not measured: a
+        pruner would take nan for the worst value.
 
         Raises:
             optuna.TrialPruned: the pruner says so; never at the final epoch, whose run is complete.

@@ -128,7 +128,7 @@ def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Ma
 
     Args:
         trial: that is at work.
-        metrics: what is optimised.
+        metrics: the optimized ones, by name.
         epoch: the picked one, counted from 0.
         values: by name; None stands for one that is not finite, and those of many numbers are left out.
     """
@@ -164,7 +164,7 @@ def finish(
         values = objective(trial)
     except optuna.TrialPruned:
         study.tell(trial, state=OptunaState.PRUNED)
-    except Exception as err:
+    except Exception as err:  # whatever the user's code raises fails the trial
         study.tell(trial, state=OptunaState.FAIL)
         if not isinstance(err, catch):
             raise
