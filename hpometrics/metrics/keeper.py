@@ -250,7 +250,8 @@ class Keeper(torchmetrics.Metric):
         name = args[0] if args else kwargs["name"]
         if hasattr(type(self), name):
             raise StateError(
-                f"{type(self).__name__}: {name!r} is an attribute of every metric; call the state otherwise"
+                f"{type(self).__name__}: {name!r} is an attribute of every metric; choose another name "
+                "for the state"
             )
         super().add_state(*args, **{"persistent": True, **kwargs})
         if self._reductions[name] is not dim_zero_mean:
@@ -302,6 +303,15 @@ def merged_over_ranks(statistic: S) -> S:
     for state in gathered(statistic.state()):
         merged.merge_state(state)
     return merged
+
+
+def squeezed(value: Any) -> Any:
+    """Return a value with every tensor of one element in it as a scalar, as torchmetrics does."""
+    if isinstance(value, Tensor):
+        return value.squeeze() if value.ndim and value.numel() == 1 else value
+    if type(value) is dict:
+        return {name: squeezed(part) for name, part in value.items()}
+    return type(value)(map(squeezed, value)) if type(value) in (list, tuple) else value
 
 
 def _is_of_torchmetrics(cls: type) -> bool:

@@ -19,7 +19,7 @@ from .facts import settle_facts, unstated
 from .features import FEATURES, InputType, OutputFeature
 from .gate import Gate, NonFinite
 from .gathering import Gathering
-from .keeper import Keeper
+from .keeper import Keeper, squeezed
 from .likeness import outside_of_autograd
 from .outputs import Outputs
 from .registry import printed_name, registered_types
@@ -327,13 +327,12 @@ class Metric(Keeper):
         return wrapped
 
     def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Name the arguments behind preds and target as the metric's own function of a batch does."""
+        """Name the positional arguments after preds and target as the signature of the metric does."""
         names = (_extra_names(self.reader) if self.reader else None) or ()
         if len(args) > len(names) or not kwargs.keys().isdisjoint(names[: len(args)]):
-            raise MetricInputError(
-                f"{self.name}: update takes preds, target{''.join(f', {name}' for name in names)}; got "
-                f"{len(args) + 2} positional arguments{', and by name ' if kwargs else ''}{', '.join(kwargs)}"
-            )
+            takes, named = ", ".join(("preds", "target", *names)), ", ".join(kwargs) or "none"
+            got = f"{len(args) + 2} arguments by position and by name {named}"
+            raise MetricInputError(f"{self.name}: update takes {takes}; got {got}")
         return {**dict(zip(names, args, strict=False)), **kwargs}
 
     @property
@@ -368,16 +367,7 @@ class Metric(Keeper):
         if reason is not None:
             return self.undefined(reason)
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more
-        return squeezed(compute())
-
-
-def squeezed(value: Any) -> Any:
-    """Return a value with every tensor of one element in it as a scalar, as torchmetrics does."""
-    if isinstance(value, Tensor):
-        return value.squeeze() if value.ndim and value.numel() == 1 else value
-    if type(value) is dict:
-        return {name: squeezed(part) for name, part in value.items()}
-    return type(value)(map(squeezed, value)) if type(value) in (list, tuple) else value
+        return squeezed(compute()) if overrides_update(self) else compute()
 
 
 def overrides_update(metric: Metric) -> bool:
