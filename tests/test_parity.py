@@ -146,6 +146,7 @@ def make_recommender(calls: Path) -> Any:
 
 
 @pytest.mark.ray
+@pytest.mark.filterwarnings("ignore:trial . was measured on other validation rows")  # its target is drawn
 def test_an_output_made_by_a_function_is_the_same_everywhere(ray_cluster, tmp_path):
     """It is called once per process that trains, Ray's workers included; `ndcg@10` keeps its name."""
     calls, space = tmp_path / "calls", {"shift": Float(0, 2)}

@@ -16,7 +16,7 @@ from torchmetrics import MeanSquaredError, Metric as TorchMetric
 from torchmetrics.text import Perplexity
 
 from hpometrics import MAXIMIZE, MINIMIZE, PREDICTIONS, Number, OptunaObjective
-from hpometrics.exceptions import StateError
+from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.catalogue.reference import ROWS, Reference
 from hpometrics.metrics.catalogue.reference.draws import draw_of
 from hpometrics.metrics.catalogue.reference.packing import Given
@@ -119,6 +119,17 @@ def test_every_class_keeps_its_value():
     assert len(set(tried)) > 80
 
 
+@pytest.mark.parametrize("name", ["spatial_distortion", "qnr"])
+def test_a_class_whose_target_is_a_mapping_is_refused(name):
+    """It gives no other number: its first batch says what a target is."""
+    row = next(row for row in ROWS if row.name == name)
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(MetricInputError, match="target= is read as"),
+    ):
+        row.feed(made(row, "image", True), given_to(row, "image"))
+
+
 def test_a_state_may_be_called_as_torchmetrics_calls_it():
     """`count`, say; what every metric has is refused by name."""
 
@@ -139,8 +150,35 @@ def test_a_state_may_be_called_as_torchmetrics_calls_it():
     metric.update(torch.ones(3), torch.ones(3))
     metric.merge(metric.clone())
     assert metric.compute() == 6 and "count" in Perplexity()._defaults
-    with pytest.raises(StateError, match="'batch' is an attribute of every metric; call the state"):
+    with pytest.raises(StateError, match="'batch' is an attribute of every metric; choose another"):
         Kept("batch")
+
+
+def test_further_arguments_of_update_go_by_position():
+    """As in torchmetrics; one too many, or one given twice, is refused with the signature."""
+
+    class Counted(Metric):
+        objective, inputs = MAXIMIZE, PREDICTIONS
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.add_state("hits", torch.zeros(()), dist_reduce_fx="sum")
+
+        def update(self, preds, target, counts):
+            self.hits += ((preds == target) * counts).sum()
+
+        def compute(self):
+            return self.hits
+
+    metric, ones = Counted(), torch.ones(2)
+    metric.update(ones, ones, torch.tensor([1, 2]))
+    assert metric.compute() == 3
+    for args, kwargs in (((ones,) * 4, {}), ((ones,) * 3, {"counts": ones})):
+        with pytest.raises(
+            MetricInputError, match=r"update takes preds, target, counts; got \d arguments by"
+        ):
+            metric.update(*args, **kwargs)
+    assert metric.compute() == 3
 
 
 def test_a_constant_of_torchmetrics_merges_with_its_like():

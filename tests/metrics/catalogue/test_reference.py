@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import itertools
@@ -20,7 +19,6 @@ import torchmetrics
 from matrix import SLOW, covering
 from scipy.ndimage import binary_erosion
 from scipy.spatial.distance import cdist
-from torch.testing import assert_close
 
 from hpometrics.exceptions import MetricInputError, MissingExtraError, StateError
 from hpometrics.metrics import store
@@ -29,10 +27,8 @@ from hpometrics.metrics.catalogue.reference import FACADES, ROWS, UNLISTED, Refe
 from hpometrics.metrics.catalogue.reference.draws import draw_of
 from hpometrics.metrics.catalogue.reference.packing import Given
 from hpometrics.metrics.catalogue.reference.picture_range import check_range
-from hpometrics.metrics.catalogue.reference.wrapper import _quiet, _stated_classes
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import FEATURES, PREDICTIONS, Image, Mask
-from hpometrics.metrics.metric import Metric
+from hpometrics.metrics.features import FEATURES, Image, Mask
 from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.registry import get_metric
 from hpometrics.metrics.statistics.kept import Kept
@@ -111,62 +107,6 @@ def drawn(metric: Reference, rows: int = 20, noise: float = 0.3, seed: int = 0) 
     own = draw_of(metric.row)
     random = torch.Generator().manual_seed(seed)
     return own(metric.output, rows, noise, random) if own else draw(metric.output, rows, noise, seed)
-
-
-def combined(cls: type) -> type[torchmetrics.Metric]:
-    """Return a class that inherits from one of torchmetrics' and from ours, as Ludwig's guide does."""
-    return type(f"{cls.__name__}OfOurs", (cls, Metric), {"objective": None, "inputs": PREDICTIONS})
-
-
-NOT_INHERITED = {
-    "psnr": "its range merges by the mean; as_metric takes it",
-    "psnrb": "its range merges by the mean; as_metric takes it",
-    "spatial_distortion": "its target is a mapping of pictures; as_metric takes it",
-    "qnr": "its target is a mapping of pictures; as_metric takes it",
-}
-"""Names whose class cannot be combined with ours by inheritance: name -> why."""
-
-INHERITABLE = [
-    (row, feature)
-    for row in ROWS
-    for feature in row.features
-    if row.name not in {*UNTRIED, *NOT_INHERITED}
-    and all(map(find_spec, row.packages))
-    and not any(isinstance(given, type) for given in row.params.values())
-    and (draw_of(row) or not row.extras)
-]
-"""Every class that needs neither a parameter nor a trained network, with each feature that it serves."""
-
-
-@pytest.mark.parametrize(
-    ("row", "feature"),
-    covering(
-        INHERITABLE, lambda case: [case[0].feed, case[0].keeps], ids=lambda case: f"{case[0].name}-{case[1]}"
-    ),
-)
-def test_a_class_combined_by_inheritance_measures_as_torchmetrics(row, feature):
-    """`class RMSEMetric(MeanSquaredError, Metric)` has the value and the shape of its torchmetrics class."""
-    output = OUTPUTS.get(feature) or FEATURES[feature]()
-    values = []
-    for class_made in (lambda cls: cls, combined):
-        make = functools.partial(lambda made, cls, arguments: row.make(made(cls), arguments), class_made)
-        metric = class_of(replace(row, make=make, wide=False))()
-        metric.name, metric.output = row.name, output
-        given = metric._given(Outputs(output, **drawn(metric, 40)))
-        with _quiet():
-            values.append(metric._fed(given, _stated_classes(output)).compute())
-    assert_close(values[1], values[0], rtol=1e-5, atol=1e-6, equal_nan=True, check_dtype=False)
-
-
-@pytest.mark.parametrize("row", [row for row in ROWS if row.name in NOT_INHERITED], ids=lambda row: row.name)
-def test_a_class_that_cannot_be_combined_is_refused(row):
-    """It never gives another number: its constructor or its first batch raises, and says why."""
-    metric = class_of(replace(row, make=lambda cls, arguments: combined(cls)(**arguments), wide=False))()
-    metric.output = Image()
-    given = metric._given(Outputs(metric.output, **drawn(metric)))
-    told = r"cannot merge by 'mean'|target= is read as"
-    with _quiet(), pytest.raises((StateError, MetricInputError), match=told):
-        metric._fed(given, None)
 
 
 HERE = [entry for entry in OWN if is_here(entry)]
