@@ -230,7 +230,9 @@ class Closing(Recording):
         )
 
     def _release(self) -> None:
-        self._keep_picked()
-        self._panels.watches.detach()
-        self._traces.close()
-        self._end_loggers(complete=False)
+        try:
+            self._keep_picked()
+        finally:
+            self._panels.watches.detach()
+            self._traces.close()
+            self._end_loggers(complete=False)
