@@ -84,7 +84,7 @@ def _failure(plan: Plan, error: Exception | None) -> Iterator[Problem]:
 
 def _missing(plan: Plan, epoch: EpochRecord) -> Iterator[Problem]:
     for name, path in _named(plan).items():
-        value = epoch.values.get(name)
+        value = epoch.values.get(name, math.nan if name in epoch.reasons else None)
         if value is None:
             yield Problem(plan.document.mark(path), path, f"{name} {_why_absent(name, epoch)}")
         elif not isinstance(value, list) and not math.isfinite(value):
