@@ -44,7 +44,7 @@ def tune_config(
     spec = RunSpec(metric=metric, output=output)
     if stated := sorted({"metric", "mode"} & settings.keys()):
         named = ", ".join(f"{name}={settings[name]!r}" for name in stated)
-        raise ObjectiveError(f"{spec.name} is to {spec.objective.value}; leave {named} out")
+        raise ObjectiveError(f"{spec.name} must be {spec.objective.value}d; leave {named} out")
     if len(spec.optimised) > 1:
         raise ObjectiveError(f"a Tuner has one metric, got {', '.join(spec.optimised)}; name one of them")
     judge = Settled(make_scheduler(scheduler, spec.objective, epochs))

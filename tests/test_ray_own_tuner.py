@@ -168,7 +168,7 @@ def test_a_tuner_of_your_own_with_the_wrong_mode_is_refused(ray_cluster, tmp_pat
     (result,) = tune.Tuner(
         make_trainable(), param_space=space, tune_config=config, run_config=run_config
     ).fit()
-    assert f"loss is to minimize, but the {wrong} has mode='max'" in str(result.error)
+    assert f"loss must be minimized, but the {wrong} has mode='max'" in str(result.error)
     assert ledger(tmp_path) == []
 
 
@@ -189,7 +189,7 @@ def test_the_best_of_your_own_tuner_is_its_best_epoch(ray_cluster, tmp_path, mon
 def test_settings_that_contradict_the_metric_are_refused():
     """A mode beside the metric's, and several metrics, which a Tuner cannot have."""
     loss = Reported("loss", MINIMIZE)
-    with pytest.raises(ObjectiveError, match="loss is to minimize; leave mode='max' out"):
+    with pytest.raises(ObjectiveError, match="loss must be minimized; leave mode='max' out"):
         tune_config(loss, mode="max")
     with pytest.raises(ObjectiveError, match="but the AsyncHyperBandScheduler has mode='max'"):
         tune_config(loss, scheduler=AsyncHyperBandScheduler(mode="max"))

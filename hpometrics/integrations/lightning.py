@@ -40,8 +40,8 @@ class RunCallback(Callback):
     Args:
         run: what is updated.
         read: makes the keywords of `run.update` of what `validation_step` returns; unless given that is the
-            mapping itself. None is no batch, of a module that updates the run on its own; where nobody does,
-            the first validation is refused.
+            mapping itself. It may return None in a module that updates the run on its own; if nothing updates
+            the run, the first validation raises an error.
     """
 
     def __init__(self, run: Run, read: Callable[[Any], Any] | None = None) -> None:

@@ -22,7 +22,7 @@ class TrainerLoop:
 
     Args:
         run: what is updated, reported, pruned and picked.
-        absent: why a validation may have no outputs, as an error says it.
+        absent: the likely reason of a validation without outputs, for the error.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"), epochs=2)
@@ -79,8 +79,8 @@ class TrainerLoop:
     def update(self, outputs: Any) -> None:
         """Give the run a batch, as a mapping with the keywords of `run.update`.
 
-        None is no batch, of a trainer that updates the run itself. A run that measures nothing, as its value
-        is logged, takes none. A batch outside of an epoch is measured apart, for `measure` alone.
+        None is ignored: the user may update the run elsewhere. A run that only logs its value ignores every
+        batch. A batch outside of an epoch counts for `measure` alone.
 
         Raises:
             RunError: it is something else.

@@ -42,8 +42,8 @@ class RunCallback(TrainerCallback):
     first epochs. `resume_from_checkpoint` is refused: it would restore twice.
 
     Args:
-        run: what is updated; or a function that makes it, of each training anew, as the trials of
-            `hyperparameter_search` need.
+        run: the run to update, or a function that creates one for each training, as
+            `hyperparameter_search` needs.
         read: makes the keywords of `run.update` of an `EvalPrediction`; unless given its predictions are
             logits and its labels the target.
     """

@@ -219,8 +219,8 @@ def log_probabilities_of(batch: Outputs) -> Tensor:
 def class_scores_of(batch: Outputs) -> Tensor:
     """What ranks the rows of a class, from logits: the log-probability up to 1/2, above it -log(4 - 4p).
 
-    The two meet at 1/2. A log-probability alone ties where the model is sure and p rounds to 1; what is left
-    of the others does not, however far they lie behind. `probabilities_of_class_scores` leads back.
+    The two meet at 1/2. Log-probabilities alone tie where the model is sure, since p rounds to 1; the sum of
+    the other classes does not round to 0. `probabilities_of_class_scores` is the inverse.
     """
     logits = batch.logits
     by_column = logits.shape[1] <= _SHORT and on_host(logits)

@@ -224,8 +224,8 @@ def _of_another(name: MetricName, key: str, entry: MetricEntry) -> str:
 def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
 
-    Of names that differ in case or hyphens alone the lower one without hyphens is told. What a log puts
-    before a name, as in `val_accuracy` or `mean_accuracy`, is left aside where nothing is named so.
+    Of names that differ in case or hyphens alone, the lowercase one without hyphens is suggested. A prefix of
+    logs, as in `val_accuracy` or `mean_accuracy`, is ignored where no name has it.
 
     Args:
         word: as it was written.

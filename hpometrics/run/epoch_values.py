@@ -67,9 +67,9 @@ class EpochValues:
         self.take("combined", found, why)
 
     def settle(self) -> None:
-        """Give the reason of an optimized value that was not measured, and make nan of what is not finite.
+        """Add the reason of each optimized value that was not measured; replace non-finite values by nan.
 
-        A value that is missing stays so: a pruner judges what was measured.
+        A missing value stays missing: a pruner must judge measured values alone.
         """
         for asked in self._spec.objectives:
             if asked.name not in self.values:

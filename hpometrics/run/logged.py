@@ -24,7 +24,7 @@ class Logged:
         """Keep a number as it is; a tensor stays where it is until the epoch closes.
 
         Raises:
-            RunError: it is no number, the name has one already, or cannot be printed on a line.
+            RunError: it is not a number, the name has one already or cannot be printed on a line.
         """
         _check_name(name)
         number = _number(name, value)
@@ -37,7 +37,7 @@ class Logged:
         """Keep that a value is undefined and why.
 
         Raises:
-            RunError: the reason is no text, the name has a number already, or cannot be printed on a line.
+            RunError: the reason is not a text, the name has a number already or cannot be printed on a line.
         """
         _check_name(name)
         if name not in self._reasons:

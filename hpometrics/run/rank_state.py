@@ -19,7 +19,7 @@ Additives = Mapping[str, Mapping[str, Report]]
 class RankState:
     """What one process or several counted, recorded, watched, logged and found, by split where there are any.
 
-    `targets` are the sums of one process over the targets of its first pass; None behind it.
+    `targets` are the sums of one process over the targets of its first pass; None in later epochs.
     `measured` is what one process measured; it is empty where there is no other to be told.
     """
 

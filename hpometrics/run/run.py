@@ -199,10 +199,10 @@ class Run(Closing):
         return self._panels.targets
 
     def measure(self) -> dict[str, float]:
-        """Return the values measured in the open epoch so far, by name, for callbacks that watch them.
+        """Return the values measured in the open epoch so far, by name, for callbacks that monitor them.
 
-        The record of the epoch has the same numbers, which are computed once, unless another update
-        follows. A curve or a matrix is left out. In a process group every rank calls it.
+        They are computed once: the record of the epoch has the same numbers, unless another update follows.
+        Curves and matrices are left out. In a process group every rank must call it.
 
         Raises:
             RankError: another rank has failed.
@@ -221,11 +221,11 @@ class Run(Closing):
     def log(self, **values: Any) -> None:
         """Record values of this epoch as they are, one per name.
 
-        What each batch has a value of is averaged by `record_global`, with an `AverageMetric`.
+        To average a value over batches, use `record_global` with an `AverageMetric`.
         In a process group the value is that of the first rank that has one.
 
         Raises:
-            RunError: a value is no number, its name was logged in this epoch already or is one the run
+            RunError: a value is not a number, its name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
         if not self._looping:
@@ -239,7 +239,7 @@ class Run(Closing):
         `run.undefined(recall="no row is positive")` stands where `run.log(recall=...)` would.
 
         Raises:
-            RunError: a reason is no text, the name was logged in this epoch already or is one the run
+            RunError: a reason is not a text, the name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
         if not self._looping:

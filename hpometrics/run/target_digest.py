@@ -28,7 +28,9 @@ class TargetDigest:
         self._readable = True
 
     def add(self, target: Any, output: str | None = None) -> None:
-        """Add the targets of a batch; what is neither a dense tensor nor a list of numbers or texts ends it.
+        """Add the targets of a batch, a dense tensor, an array, or a list of numbers or texts.
+
+        Any other target ends the digest: `sums` is None.
 
         Args:
             target: (N, ...) of one output.
@@ -52,7 +54,7 @@ def digest_of(sums: Sequence[tuple[int, int] | None]) -> str | None:
     >>> digest = TargetDigest()
     >>> digest.add(torch.tensor([1, 0, 1]))
     >>> digest_of([digest.sums()])
-    '3 rows 0d5ad2c3c1d52e0b'
+    '3 rows 6553aed60802458c'
     """
     known = [one for one in sums if one is not None]
     rows = sum(rows for rows, _ in known)

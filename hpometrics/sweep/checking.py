@@ -119,9 +119,9 @@ def _probe_facts(probed: Probe) -> dict[str, Any]:
 
 
 def names_beside(file: Path, name: str) -> bool:
-    """Say whether a module beside a sweep file may register a metric: its name stands there in quotes.
+    """Return whether a module beside a sweep file may register a metric: it contains the name in quotes.
 
-    Nothing is imported, so more cannot be known.
+    Nothing is imported, so nothing more can be known.
     """
     quoted = (f'"{name}"', f"'{name}'")
     modules = islice(file.absolute().parent.rglob("*.py"), _MOST_MODULES)

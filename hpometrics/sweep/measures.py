@@ -51,12 +51,12 @@ Registers = Callable[[str], bool]
 
 
 def nothing(name: str) -> bool:
-    """Take no unknown name for one that the engine registers."""
+    """Assume that the engine registers no metric."""
     return False
 
 
 def anything(name: str) -> bool:
-    """Take any unknown name for one that the engine may register: it is imported before names are judged."""
+    """Assume that the engine may register any name: it is imported before names are judged."""
     return True
 
 
@@ -81,7 +81,7 @@ def read_measures(
         types: see `place`.
         steers: it is to be optimised, so it needs a direction and one number of validation values.
         settle: import a metric that is named by path, and leave nothing open.
-        registers: which unknown names to leave open until then.
+        registers: which unknown names to accept until `settle`.
 
     Raises:
         MeasureError: it cannot steer, has another direction than the file says, or depends on an output that

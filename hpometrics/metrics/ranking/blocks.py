@@ -173,6 +173,6 @@ def known_block(name: Block | str) -> Block:
         if str(name).lower() in (block.value, block.name):
             return block
     raise MetricInputError(
-        f"{name!r} is no metric block; choose from {', '.join(sorted(MetricBlock))}, "
+        f"{name!r} is not a metric block; choose from {', '.join(sorted(MetricBlock))}, "
         "or give a Block(name, make)"
     )

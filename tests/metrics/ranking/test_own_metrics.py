@@ -218,7 +218,7 @@ def test_what_is_no_block_is_refused_by_name():
         _REQUIRED_COMPONENTS: ClassVar = {"top_k_relevance"}
 
     with pytest.raises(
-        MetricInputError, match=r"'top_k_relevance' is no metric block; choose from .*top_k_indices"
+        MetricInputError, match=r"'top_k_relevance' is not a metric block; choose from .*top_k_indices"
     ):
         with_output(Wrong(k=2)).update(SCORES, TARGET)
 
