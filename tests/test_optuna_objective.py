@@ -436,6 +436,7 @@ def test_a_search_in_python_goes_on_as_a_sweep_does(storage, tmp_path):
         assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 4
 
 
+@pytest.mark.filterwarnings("ignore:seeded trials overlap")
 def test_trials_that_wait_are_begun_before_a_total_is_reached(tmp_path):
     """Enqueued ones are the next to run, not some that there are already; a second call adds what is left."""
     objective = objective_of(directory=tmp_path, seed=1)
