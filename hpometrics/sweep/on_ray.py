@@ -118,9 +118,9 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
             raise
         _check_disk(job, teller)
         again = settle_lost(study, job, locks)
-        for record in objective.records():  # a worker that Tune stopped may have had the last word on disk
+        for record in objective.records():
             if record.state.finished:
-                write_trial(job.directory.trial(record.number), record)
+                _write_end(job.directory.trial(record.number), record)
             if record.state.finished and record.number not in before | teller.told:
                 job.note(record)
         if _ended(study) == before and not again and not job.over:
@@ -128,6 +128,16 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
                 f"{job.directory.label}: Ray ended before the trials of the budget did, "
                 f"{len(before)} of {job.plan.trials} are done; -v shows its log"
             )
+
+
+def _write_end(home: Path, record: TrialRecord) -> None:
+    """Write how a trial ended, unless its worker has written the same end, which says more.
+
+    A worker that Tune has stopped may still be writing.
+    """
+    written = read_trial(home)
+    if written is None or written.state is not record.state:
+        write_trial(home, record)
 
 
 def _check_disk(job: Job, teller: Teller) -> None:
