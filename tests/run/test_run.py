@@ -23,7 +23,7 @@ from hpometrics.metrics.catalogue.tables import ConfusionMatrix
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry import get_metric
 from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.run import Reported, Run, RunSpec, engine, engine_facts
+from hpometrics.run import Reported, Run, RunSpec, conditions, engine, engine_facts
 from hpometrics.run.trial import run_trial
 from hpometrics.search.epoch_log import read_epochs, read_trial
 from hpometrics.search.record import TrialState
@@ -315,6 +315,7 @@ def test_a_run_on_a_trial_knows_what_the_trial_has_drawn():
 
 def test_seeded_trials_that_overlap_are_warned_of_once():
     """They draw from the same streams, so their seeds say nothing."""
+    conditions._warn_shared.cache_clear()  # another test of this process may have been warned
     spec = RunSpec(LOSS)
 
     def inner(params, run):
