@@ -52,6 +52,9 @@ class OptunaObjective(Outcome):
         self._locks: HeldTrials | None = None  # once there is a trial to lock
         self._at_work: dict[int, int] = {}  # the trial of each thread
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_locks": None, "_at_work": {}}  # a copy works on no trial
+
     def create_study(self, **arguments: Any) -> optuna.Study:
         """Create a study in the direction of each metric.
 

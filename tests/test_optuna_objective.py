@@ -7,6 +7,7 @@ import pickle
 import signal
 import sys
 from pathlib import Path
+from threading import get_ident
 
 import optuna
 import pytest
@@ -447,8 +448,19 @@ def test_trials_that_wait_are_begun_before_a_total_is_reached(tmp_path):
     assert [trial.params["level"] for trial in study.trials] == [0.1, 0.2, 0.3]
     objective.optimize(study, n_trials=5, n_jobs=2)
     assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 5
-    copy = pickle.loads(pickle.dumps(objective.__dict__["_locks"]))
-    assert copy.held == []
+
+
+def test_a_copy_of_an_objective_at_work_works_on_no_trial(tmp_path):
+    """As one that is sent to another process: it has no lock, so the trial is another's to it."""
+    objective = objective_of(directory=tmp_path, seed=1)
+    assert objective._take(0)
+    copied = pickle.loads(pickle.dumps(objective))
+    with pytest.raises(RecordError, match="another process works on trial 0"):
+        copied.optimize(copied.create_study(), n_trials=1)
+    objective._unlock(get_ident())
+    study = copied.create_study()
+    copied.optimize(study, n_trials=1)
+    assert study.best_trial.number == 0
 
 
 def test_another_seed_in_a_directory_says_what_to_do(tmp_path):

@@ -181,9 +181,6 @@ class HeldTrials:
         make_private(folder)
         self._held: dict[int, FileLock] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_held": {}}  # a copy holds nothing
-
     @property
     def held(self) -> list[int]:
         """The trials that this process works on."""
