@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, plan_of
 
+from hpometrics.search.epoch_log import read_trial
 from hpometrics.search.optuna_backend import claim, study_records
-from hpometrics.search.record import TrialState
+from hpometrics.search.record import TrialRecord, TrialState, write_trial
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.job import make_job
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
@@ -108,6 +110,18 @@ def test_a_claimed_trial_without_a_record_has_failed(folder):
     assert (record.state, record.reason) == (TrialState.FAILED, "its worker ended without a result")
     assert set(record.params) == {"lr", "depth", "width"}
     assert locks.held == []
+
+
+def test_the_end_that_a_worker_has_written_stays(tmp_path):
+    """It says more than the study, also if it comes while the others are written; another end replaces it."""
+    from hpometrics.sweep.on_ray import _write_end
+
+    told = TrialRecord(0, {"lr": 0.5}, TrialState.COMPLETE, value=0.5, epoch=0)
+    write_trial(tmp_path, replace(told, targets="2 rows aa"))
+    _write_end(tmp_path, told)
+    assert read_trial(tmp_path).targets == "2 rows aa"
+    _write_end(tmp_path, replace(told, state=TrialState.PRUNED))
+    assert read_trial(tmp_path).state is TrialState.PRUNED
 
 
 @EXHAUSTIVE
