@@ -15,7 +15,7 @@ _HEAD = """\
 
 Printed by `make index`. A row says which metric measures here what a name measures there; where numbers
 differ, [the metric](metrics.md) says so under *deviates*. Users without a relevant item have no value here;
-most of the others count them 0.
+most of the others count them 0, as `Ranking(empty="neg")` does.
 
 Some names are in several libraries, for different measures: a row says what a name means when it is written
 here, if that is not the library's measure, and the first table has them all."""

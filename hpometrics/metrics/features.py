@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ..exceptions import MetricInputError, MetricNameError, StateError
 
@@ -260,6 +260,9 @@ class Ranking(OutputFeature):
         relevance_threshold: items whose grade is above it are relevant.
         unjudged: the grade of an item that was to be judged and was not, such as the -1 of TREC; for `bpref`,
             `infap` and `judged`. To all others it is not relevant.
+        empty: what a user without a relevant item counts for metrics of relevant items: `skip`, nothing, as
+            in WarpRec and RecBole, or `neg`, 0, as in trec_eval, ir_measures, ranx and torchmetrics. Areas
+            such as `auc`, and `fall_out`, have no value of such a user and skip it.
         num_negatives: so many items that are neither relevant nor seen are drawn for each user, and only they
             and the relevant ones are ranked (sampled evaluation).
         seed: of that draw.
@@ -282,6 +285,7 @@ class Ranking(OutputFeature):
     seed: int = 0
     per_user: bool = False
     unjudged: float | None = None
+    empty: Literal["skip", "neg"] = "skip"
     seen: Any = field(default=None, repr=False)
     item_popularity: Any = field(default=None, repr=False)
     item_groups: Any = field(default=None, repr=False)
@@ -299,6 +303,11 @@ class Ranking(OutputFeature):
         if not (isinstance(self.relevance_threshold, (int, float)) and self.relevance_threshold >= 0):
             raise MetricInputError(
                 f"{self.type}: relevance_threshold is a grade from 0, got {self.relevance_threshold!r}"
+            )
+        if self.empty not in ("skip", "neg"):
+            raise MetricInputError(
+                f"{self.type}: empty is `skip` or `neg`, what a user without a relevant item counts; "
+                f"got {self.empty!r}"
             )
         if self.unjudged is not None and not self.unjudged <= self.relevance_threshold:
             raise MetricInputError(

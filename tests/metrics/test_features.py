@@ -67,6 +67,7 @@ def test_every_feature_type_is_read_by_its_name(name):
         ("set(threshold=high)", "threshold is a probability .* got 'high'"),
         ("sequence(ignore_index=0.5)", "ignore_index .* got 0.5"),
         ("text(ignore_index=pad)", "ignore_index .* got 'pad'"),
+        ("ranking(empty=pos)", "empty is `skip` or `neg`, .* got 'pos'"),
     ],
 )
 def test_a_wrong_fact_is_refused_with_its_value(text, message):

@@ -52,7 +52,7 @@ class BinaryPreference(WholeMetric):
         most = torch.minimum(_refused(batch).unsqueeze(1), relevant)
         share = torch.minimum(_refused_before(batch, lists), relevant) / most.clamp(min=1)
         values = ((1 - share) * lists.hits).sum(1, keepdim=True) / relevant
-        return lists.of_valid(values)
+        return batch.of_valid(values)
 
 
 @register_metric("infap", [RANKING], aliases=["inferred_ap", "inferred_average_precision", "infAP"])
@@ -67,7 +67,7 @@ class InferredAveragePrecision(WholeMetric):
     Formula: mean over users of 1 / R times the sum over ranked relevant items of (1 + d * s) / rank, where
         d items before it were to be judged, s = (r + e) / (r + n + 2 e) is the share of relevant ones of the
         r + n that were, e = 0.00001, and R items are relevant.
-    Deviates: users without a relevant item are left out; trec_eval counts them 0.
+    Deviates: users without a relevant item are left out; trec_eval counts them 0, as `Ranking(empty="neg")`.
     Source: Yilmaz & Aslam 2006, CIKM.
 
     >>> import torch
@@ -91,7 +91,7 @@ class InferredAveragePrecision(WholeMetric):
         if (unjudged := batch.relevance.unjudged) is not None:
             pool = pool + _before(batch, lists, unjudged)
         precision = torch.where(lists.hits, (1 + pool * share) / lists.places, 0.0)
-        return lists.of_valid(precision.sum(1, keepdim=True) / batch.relevance.counts.unsqueeze(1))
+        return batch.of_valid(precision.sum(1, keepdim=True) / batch.relevance.counts.unsqueeze(1))
 
 
 @register_metric("judged", [RANKING], aliases=["judgment_rate", "judged_rate", "Judged"])

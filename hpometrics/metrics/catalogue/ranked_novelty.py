@@ -150,7 +150,8 @@ class Serendipity(ListMetric):
         MetricInputError: popularity is not given.
     Formula: mean over users of 1 / k sum of max(rank of popularity - rank, 0) / I over the relevant of the
         first k; equally popular items have one rank, of one that nobody knows it is I + 1
-    Deviates: RecTools counts users without a relevant item 0, and divides a short list by its length.
+    Deviates: RecTools counts users without a relevant item 0 (`empty="neg"`), and divides a short list by
+        its length.
     Source: RecTools' Serendipity, after Ge, Delgado-Battenfeld & Jannach 2010, RecSys.
 
     >>> import torch

@@ -30,7 +30,7 @@ class MeanReciprocalRank(ListMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of 1 / rank of the first hit; without k of the whole ranking.
-    Deviates: trec_eval and ranx count users without a relevant item as 0.
+    Deviates: trec_eval and ranx count users without a relevant item as 0, as `Ranking(empty="neg")`.
     Source: Voorhees 1999, TREC-8.
 
     >>> import torch
@@ -136,7 +136,7 @@ class RPrecision(WholeMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of hits@R / R, where R items are relevant to the user.
-    Deviates: trec_eval and ranx count users without a relevant item as 0.
+    Deviates: trec_eval and ranx count users without a relevant item as 0, as `Ranking(empty="neg")`.
     Source: Craswell 2009, Encyclopedia of Database Systems.
 
     >>> import torch

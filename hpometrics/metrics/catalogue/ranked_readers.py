@@ -127,7 +127,7 @@ class ScaledDCG(PatientReader):
         MetricInputError: min_rel is below 0, or max_rel is not above it.
     Formula: mean over users of the sum of g / log2(rank + 1) over the first k, divided by the sum of
         1 / log2(rank + 1); g is (grade - min_rel) / (max_rel - min_rel), from 0 to 1
-    Deviates: ir_measures counts users without a relevant item as 0 and asks for a max_rel.
+    Deviates: ir_measures counts users without a relevant item as 0 (`empty="neg"`) and asks for a max_rel.
     Source: Jarvelin & Kekalainen 2002, ACM TOIS 20(4); scaled: Azzopardi, Thomas & Moffat 2019, SIGIR.
 
     >>> import torch

@@ -53,7 +53,7 @@ class SetPrecision(SetMetric):
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of relevant and ranked / ranked, with `relative=true` / min(ranked, relevant); 0
         where nothing is ranked
-    Deviates: trec_eval counts users without a relevant item as 0.
+    Deviates: trec_eval counts users without a relevant item as 0, as `Ranking(empty="neg")`.
     Source: van Rijsbergen 1979, Information Retrieval; trec_eval, `set_P` and `set_relative_P`.
 
     >>> import torch
@@ -79,7 +79,7 @@ class SetRecall(SetMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of relevant and ranked / relevant
-    Deviates: trec_eval counts users without a relevant item as 0.
+    Deviates: trec_eval counts users without a relevant item as 0, as `Ranking(empty="neg")`.
     Source: van Rijsbergen 1979, Information Retrieval; trec_eval, `set_recall`.
 
     >>> import torch
@@ -134,7 +134,7 @@ class SetAveragePrecision(SetMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of found^2 / (ranked relevant), where found are both; 0 where nothing is ranked
-    Deviates: trec_eval counts users without a relevant item as 0.
+    Deviates: trec_eval counts users without a relevant item as 0, as `Ranking(empty="neg")`.
     Source: trec_eval, `set_map`.
 
     >>> import torch

@@ -31,7 +31,7 @@ class UserGap(TopKMetric):
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Measure a batch at several cut-offs; users without a relevant item have no value."""
-        return batch.lists.of_valid(self.values(batch.lists.cut(cutoffs)))
+        return batch.of_valid(self.values(batch.lists.cut(cutoffs)))
 
     def values(self, cut: Cut) -> Tensor:
         """Measure each user at each k, (users, cut-offs) float64; nan for a user who has no value."""

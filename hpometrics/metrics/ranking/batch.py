@@ -71,6 +71,17 @@ class RankingBatch(TiledBatch):
             )
         return self._update.num_items
 
+    def of_valid(self, values: Tensor) -> Tensor:
+        """Put nan, which leaves a row out, or 0 by `Ranking(empty="neg")`, where nothing is relevant.
+
+        Args:
+            values: (rows, columns), of any number where nothing is relevant.
+        """
+        if self._once("all valid", lambda: on_host(self.target) and bool(self.valid.all())):
+            return values
+        empty = 0.0 if self.feature.empty == "neg" else torch.nan
+        return values.masked_fill(~self.valid.unsqueeze(1), empty)
+
     @property
     def item_groups(self) -> Tensor:
         """The group of each item of the catalogue, -1 where it is unknown, (items,) int64.

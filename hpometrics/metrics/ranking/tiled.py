@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from ..devices import on_host
 from ..features import LOGITS, InputType, OutputFeature
 from ..outputs import Outputs
 from .areas import Areas, count_others, ranks_of, right_pairs, scores_of
@@ -67,12 +66,6 @@ class TiledBatch(Outputs):
     def valid(self) -> Tensor:
         """Which rows have a relevant item, (rows,) bool."""
         return self.relevance.counts > 0
-
-    def of_valid(self, values: Tensor) -> Tensor:
-        """Put nan, which leaves a row out of an average, where nothing is relevant: (rows, columns)."""
-        if self._once("all valid", lambda: on_host(self.target) and bool(self.valid.all())):
-            return values
-        return values.masked_fill(~self.valid.unsqueeze(1), torch.nan)
 
     @property
     def logits(self) -> Tensor:

@@ -88,10 +88,15 @@ def together(names: Iterable[str], case: Case, output: OutputFeature | None = No
 
 
 def agree(case: Case, expected: dict[str, Sequence[float]], tolerance: float = 1e-6) -> None:
-    """Compare each user who has something relevant, and the mean over them, with what a library says."""
-    ours, means = by_user(expected, case), together(expected, case)
-    for name, values in expected.items():
-        wanted = np.where((case.grades > 0).any(1), values, np.nan)
-        near = {"atol": tolerance, "rtol": 0, "err_msg": name}
-        np.testing.assert_allclose(ours[name], wanted, **near)
-        np.testing.assert_allclose(means[name], np.nanmean(wanted), **near)
+    """Compare users and the mean over them with what a library says of those who have something relevant.
+
+    The others are left out, and count 0 with `Ranking(empty="neg")`.
+    """
+    for empty, counts in (("skip", np.nan), ("neg", 0.0)):
+        output = Ranking(empty=empty)
+        ours, means = by_user(expected, case, output), together(expected, case, output)
+        for name, values in expected.items():
+            wanted = np.where((case.grades > 0).any(1), values, counts)
+            near = {"atol": tolerance, "rtol": 0, "err_msg": f"{name}, empty={empty}"}
+            np.testing.assert_allclose(ours[name], wanted, **near)
+            np.testing.assert_allclose(means[name], np.nanmean(wanted), **near)
