@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -78,6 +79,25 @@ def test_the_sums_of_faults_are_those_of_the_card():
         assert re.search(rf"^\| {host}[^|]* \| {' . '.join(map(str, numbers))} \|$", README, re.MULTILINE), (
             host
         )
+
+
+PROMISES = re.findall(r"^\| ([^|]+) \| `([^`|]+)::(\w+)` \|$", PAGES["reliability.md"], re.MULTILINE)
+
+
+def test_every_promise_has_a_test():
+    """Each row of the first table of docs/reliability.md ends in one."""
+    table = PAGES["reliability.md"].partition("| --- | --- |\n")[2].partition("\n\n")[0]
+    assert len(PROMISES) == len(table.splitlines()) > 20
+
+
+@pytest.mark.parametrize(("file", "name"), [row[1:] for row in PROMISES])
+def test_the_test_of_a_promise_is_there_and_runs(file, name):
+    """A function of that file, which no mark skips everywhere."""
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf8"))
+    tests = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert name in tests, f"tests/{file} has no {name}"
+    marks = [ast.unparse(mark) for mark in tests[name].decorator_list]
+    assert not [mark for mark in marks if re.search(r"mark\.(skip\b|xfail)", mark)]
 
 
 END = re.search(r"```text\n(# engine params evaluated.*?)```", README, re.DOTALL)[1]
