@@ -18,7 +18,8 @@ from .checks import findings_of
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, Search
 
-_STUDY = "study.db"
+_STUDIES = ("study.db", "study.journal")
+"""Where a run directory has its study."""
 _SQLITE = "sqlite:///"
 _YAML = (".yaml", ".yml")
 _REMEDIES = {
@@ -83,15 +84,18 @@ def audited(request: Request) -> list[Audited]:
     if path.suffix in _YAML:
         return [_audited_file(request)]
     torn = None
-    if path.is_dir() and not (path / _STUDY).is_file():
+    study = next((path / name for name in _STUDIES if (path / name).is_file()), None)
+    if path.is_dir() and study is None:
         if not is_experiment(path):
-            raise ConfigError(f"{path}: holds no study.db, and no folder of a trial with Ray's result.json")
+            raise ConfigError(
+                f"{path}: holds no {' or '.join(_STUDIES)}, and no folder of a trial with Ray's result.json"
+            )
         told = None if request.direction is None else Objective.parse(request.direction)
         searches = [read_results(path, request.metric, told)]
     elif path.exists():
         from .optuna_storage import SQLITE, read_storage, torn as torn_in
 
-        file = path / _STUDY if path.is_dir() else path
+        file = study or path
         with file.open("rb") as opened:
             torn = None if opened.read(len(SQLITE)) == SQLITE else torn_in(file)
         searches = read_storage(file, request.study, request.metric)

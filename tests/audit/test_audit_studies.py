@@ -238,6 +238,19 @@ def test_a_journal_that_was_cut_off(tmp_path):
     assert path.read_bytes() == whole[:-7]
 
 
+@pytest.mark.parametrize("stored", ["sqlite", "journal"], indirect=True)
+def test_a_run_directory_has_its_study_in_a_file_of_the_storage(stored, request, tmp_path):
+    """Of either kind: the findings are those of the file."""
+    path = stored([ended(0.1, 0.5, [0.6, 0.5]), ended(0.1, 0.5)])
+    home = tmp_path / "run"
+    home.mkdir()
+    path.rename(
+        home / {"sqlite": "study.db", "journal": "study.journal"}[request.node.callspec.params["stored"]]
+    )
+    (named,) = home.iterdir()
+    assert codes(home) == codes(named) != []
+
+
 def test_an_sqlite_file_may_be_named_by_its_url(tmp_path):
     """As Optuna's own commands have it; a study on a server is to be copied, and no password is printed."""
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'kept.db'}")
@@ -259,7 +272,8 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
         assert (result.exit_code, result.stdout) == (2, "")
         assert f"{tmp_path / name}: cannot be read as an Optuna storage: " in result.stderr
     assert "is not there" in audit(tmp_path / "nowhere").stderr
-    assert "holds no study.db, and no folder of a trial with Ray's result.json" in audit(tmp_path).stderr
+    neither = "holds no study.db or study.journal, and no folder of a trial with Ray's result.json"
+    assert neither in audit(tmp_path).stderr
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'empty'}")
     storage.engine.dispose()
     assert "has no study 'x'; there are none" in audit(tmp_path / "empty", "--study", "x").stderr
