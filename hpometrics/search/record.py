@@ -238,8 +238,16 @@ def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> N
 
 
 def is_as_written(told: Mapping[str, Any]) -> bool:
-    """Check the content of a `trial.json` against its digest, which a file of an earlier version lacks."""
-    return told.get(_DIGEST) in (None, _digest(told))
+    """Check the content of a `trial.json` against its digest.
+
+    An earlier version wrote none; its file has every field that it knew.
+    """
+    if _DIGEST in told:
+        return bool(told[_DIGEST] == _digest(told))
+    return _FIELDS_BEFORE_DIGESTS <= told.keys()
+
+
+_FIELDS_BEFORE_DIGESTS = {f.name for f in fields(TrialRecord)} - {"epochs", "targets"}
 
 
 def _digest(told: Mapping[str, Any]) -> str:

@@ -162,6 +162,20 @@ def test_a_finished_trial_has_its_facts_from_the_study(place, change):
     assert read_trial(place) == trial(0) and mended(place, trial(0)) is None
 
 
+def test_facts_that_have_lost_their_digest_and_another_field_are_damaged(place):
+    """A file of a version that knew no digest has every field that it knew."""
+    written(place, trial(0))
+    facts = place / "trial.json"
+    told = json.loads(facts.read_text())
+    before = told.keys() - {"digest", "targets"}
+    facts.write_text(json.dumps({name: told[name] for name in before}))
+    assert mended(place, trial(0)) is None
+    for lost in before:
+        facts.write_text(json.dumps({name: told[name] for name in before - {lost}}))
+        assert "is written again as the study has it" in mended(place, trial(0)), lost
+        assert read_trial(place) == trial(0)
+
+
 def test_a_finished_trial_whose_directory_is_lost_is_back_from_the_study(place):
     """Its result counts; of its epochs the metric is left."""
     assert mended(place, trial(0)).startswith(f"{place} is lost: trial 0 is written again")
