@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import optuna
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
+
+from .turns import repeated
 
 
 class OpenTrial(NamedTuple):
@@ -24,7 +27,7 @@ def open_trials(study: optuna.Study) -> tuple[int, list[OpenTrial]]:
     """
     backend = getattr(study._storage, "_backend", None)
     if isinstance(backend, RDBStorage):
-        return _in_database(backend, study._study_id)
+        return repeated(backend, partial(_in_database, backend, study._study_id))
     trials = study.get_trials(deepcopy=False)
     left = [one for one in trials if not one.state.is_finished()]
     return len(trials), [OpenTrial(one.number, one._trial_id, one.state) for one in left]

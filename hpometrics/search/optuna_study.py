@@ -20,6 +20,7 @@ from .optuna_samplers import is_plain
 from .readings import Reading, numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 from .storages import exclusive
+from .turns import repeats_turn
 
 PREFIX = "hpometrics:"
 METRIC = f"{PREFIX}metric"
@@ -41,6 +42,7 @@ STATES = {
 """What each state of Optuna's is called here."""
 
 
+@repeats_turn
 def open_study(
     storage: BaseStorage,
     name: str,

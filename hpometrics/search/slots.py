@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import optuna
 from filelock import FileLock, Timeout
 from optuna.pruners import HyperbandPruner
-from optuna.storages import BaseStorage
 from optuna.trial import Trial, TrialState
 
 from .atomic import make_private
@@ -17,10 +17,17 @@ from .begun_trials import FIXED, Draw, add_begun, as_begun, draw_first, live
 from .open_trials import OpenTrial, open_trials
 from .optuna_samplers import draws_alone
 from .storages import exclusive, is_lockable
+from .turns import repeats_turn
 
 Take = Callable[[int], bool]
+Release = Callable[[int], object]
 
 
+def _keep(number: int) -> None:
+    """Where nothing locks a trial, nothing unlocks it."""
+
+
+@repeats_turn
 def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]] = ()) -> int:
     """Fill the study up to `total` trials with waiting slots and return how many were added.
 
@@ -38,12 +45,14 @@ def reserve(study: optuna.Study, total: int, points: Sequence[Mapping[str, Any]]
         return max(0, total - present)
 
 
+@repeats_turn
 def claim(
     study: optuna.Study,
     take: Take | None = None,
     total: int = 0,
     points: Sequence[Mapping[str, Any]] = (),
     draw: Draw | None = None,
+    release: Release = _keep,
 ) -> Trial | None:
     """Take the next waiting slot for this worker alone, or else a new one; None when there is none.
 
@@ -57,22 +66,25 @@ def claim(
         total: a study that has fewer trials gets a new one if no slot waits.
         points: see `reserve`.
         draw: where a new one needs nobody else's trials for it, it draws its params before it is added.
+        release: gives up what was taken and then turned out to be another's.
     """
     with exclusive(study._storage, study.study_name):
-        return _slot(study, *open_trials(study), take, total, points, draw)
+        return _slot(study, *open_trials(study), take, total, points, draw, release)
 
 
-def reclaim(study: optuna.Study, take: Take) -> Trial | None:
+def reclaim(study: optuna.Study, take: Take, release: Release = _keep) -> Trial | None:
     """Take a running trial whose worker died, to go on under its own number; None when there is none.
 
     Args:
         study: of the sweep.
         take: called with the number of a running trial: True if this worker now holds the lock that the
             trial's worker would hold if it lived.
+        release: gives the lock up of a trial that has ended since.
     """
-    return _orphan(study, open_trials(study)[1], take)
+    return _orphan(study, open_trials(study)[1], take, release)
 
 
+@repeats_turn
 def reclaim_or_claim(
     study: optuna.Study,
     take_orphan: Take,
@@ -80,6 +92,7 @@ def reclaim_or_claim(
     total: int = 0,
     points: Sequence[Mapping[str, Any]] = (),
     draw: Draw | None = None,
+    release: Release = _keep,
 ) -> tuple[Trial | None, bool]:
     """Take a trial as `reclaim` does, or else as `claim` does; one look at the study serves both.
 
@@ -88,10 +101,10 @@ def reclaim_or_claim(
     """
     with exclusive(study._storage, study.study_name):
         count, left = open_trials(study)
-        orphan = _orphan(study, left, take_orphan)
+        orphan = _orphan(study, left, take_orphan, release)
         if orphan is not None:
             return orphan, True
-        return _slot(study, count, left, take, total, points, draw), False
+        return _slot(study, count, left, take, total, points, draw, release), False
 
 
 def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
@@ -102,14 +115,19 @@ def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> T
     return Trial(study, trial._trial_id)
 
 
-def _orphan(study: optuna.Study, left: Sequence[OpenTrial], take: Take) -> Trial | None:
+def _orphan(study: optuna.Study, left: Sequence[OpenTrial], take: Take, release: Release) -> Trial | None:
     for running in left:
-        if running.state is not TrialState.RUNNING or not take(running.number):
-            continue
-        now = study._storage.get_trial(running.trial_id)  # it may have finished just before its lock fell
-        if now.state is TrialState.RUNNING:
-            return _live_trial(study, running.trial_id)
+        if running.state is TrialState.RUNNING and take(running.number):
+            trial = _got(running.number, release, partial(_still_running, study, running.trial_id))
+            if trial is not None:
+                return trial
     return None
+
+
+def _still_running(study: optuna.Study, trial_id: int) -> Trial | None:
+    """The trial, unless it has finished just before its lock fell."""
+    now = study._storage.get_trial(trial_id)
+    return _live_trial(study, trial_id) if now.state is TrialState.RUNNING else None
 
 
 def _slot(
@@ -120,28 +138,50 @@ def _slot(
     total: int,
     points: Sequence[Mapping[str, Any]],
     draw: Draw | None,
+    release: Release,
 ) -> Trial | None:
     """Claim a slot that waits, or else add the trial of the next number.
 
     On SQLite two processes that claim one at once can both turn it to running.
     """
     for waiting in left:
-        if waiting.state is not TrialState.WAITING:
-            continue
-        if (take is None or take(waiting.number)) and _claimed(study._storage, waiting):
-            return _live_trial(study, waiting.trial_id)
+        if waiting.state is TrialState.WAITING and (take is None or take(waiting.number)):
+            trial = _got(waiting.number, release, partial(_claimed, study, waiting.trial_id))
+            if trial is not None:
+                return trial
     if number >= total or not (take is None or take(number)):
         return None
-    trial = _begun(study, number, points[number] if number < len(points) else None, draw)
-    others = trial.number != number  # who does not lock the study may have added one
-    return None if others and take is not None and not take(trial.number) else trial
+    added: list[Trial] = []
+
+    def add() -> Trial | None:
+        point = points[number] if number < len(points) else None
+        added.append(_begun(study, number, point, draw))
+        return added[0] if added[0].number == number else None
+
+    trial = _got(number, release, add)
+    if trial is not None:
+        return trial
+    (other,) = added  # who does not lock the study has added one meanwhile
+    return other if take is None or take(other.number) else None
 
 
-def _claimed(storage: BaseStorage, waiting: OpenTrial) -> bool:
+def _got(number: int, release: Release, get: Callable[[], Trial | None]) -> Trial | None:
+    """Get a trial that is taken; if there is none to be had, it is given up."""
+    trial = None
     try:
-        return storage.set_trial_state_values(waiting.trial_id, TrialState.RUNNING)
+        trial = get()
+    finally:
+        if trial is None:
+            release(number)
+    return trial
+
+
+def _claimed(study: optuna.Study, trial_id: int) -> Trial | None:
+    try:
+        claimed = study._storage.set_trial_state_values(trial_id, TrialState.RUNNING)
     except optuna.exceptions.UpdateFinishedTrialError:
-        return False  # another worker claimed and finished it
+        return None  # another worker claimed and finished it
+    return _live_trial(study, trial_id) if claimed else None
 
 
 def _begun(study: optuna.Study, number: int, point: Mapping[str, Any] | None, draw: Draw | None) -> Trial:

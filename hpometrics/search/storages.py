@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 from warnings import catch_warnings
-from zlib import crc32
 
 import optuna
 from filelock import FileLock
@@ -30,12 +29,6 @@ JOURNAL = ".journal"
 _SQLITE = "sqlite:///"
 _SAME = {"pool_use_lifo": True}  # the connection that wrote last has its pages at hand; another reads them
 _TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process makes at this moment
-_MYSQL = ("SELECT GET_LOCK(:key, 3600)", "SELECT RELEASE_LOCK(:key)")
-_LOCKS = {
-    "postgresql": ("SELECT pg_advisory_lock(:key)", "SELECT pg_advisory_unlock(:key)"),
-    "mysql": _MYSQL,
-    "mariadb": _MYSQL,
-}
 
 
 def open_storage(place: str | Path) -> BaseStorage:
@@ -139,7 +132,9 @@ def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
         with _lock(f"{unquote(inner.url.removeprefix(_SQLITE))}.lock"):
             yield
     else:
-        with _advisory_lock(inner, study):
+        from .reconnecting import locked  # with SQLAlchemy, which the storage has loaded
+
+        with locked(inner, study):
             yield
 
 
@@ -217,10 +212,12 @@ def _database(url: str) -> BaseStorage:
     """Open a database; that its tables are just being made by another process is no error."""
     from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
 
+    from .reconnecting import ReconnectingStorage
+
     check_driver(url)
     for left in reversed(range(_TRIES)):
         try:
-            return RDBStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
+            return ReconnectingStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
             if left == 0 or not _is_a_race(err):
                 raise DiskError(f"the study cannot be reached: {_cause(err)}") from err
@@ -231,21 +228,6 @@ def _database(url: str) -> BaseStorage:
 def _is_a_race(err: BaseException) -> bool:
     """Say whether a table, or the row of its version, has come to be while it was being made."""
     return any(word in str(err).lower() for word in ("already exists", "duplicate", "unique constraint"))
-
-
-@contextmanager
-def _advisory_lock(storage: RDBStorage, study: str) -> Iterator[None]:
-    kind = storage.engine.dialect.name
-    from sqlalchemy import text  # loaded with the storage that is locked
-
-    take, give = map(text, _LOCKS[kind])
-    key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
-    with storage.engine.connect() as connection:
-        connection.execute(take, {"key": key})
-        try:
-            yield
-        finally:
-            connection.execute(give, {"key": key})
 
 
 def _failures() -> tuple[type[BaseException], ...]:

@@ -63,7 +63,7 @@ def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | No
         return orphan
     points = job.plan.points
     reserve_slots(study, job)
-    trial = claim(study, locks.take)
+    trial = claim(study, locks.take, release=locks.release)
     if trial is None or trial.number >= len(points):
         return trial
     return with_point(study, trial, points[trial.number])

@@ -23,6 +23,7 @@ from ..search.optuna_backend import OptunaReporter, storing
 from ..search.record import TrialRecord
 from ..search.shared_record import BEAT, OWNER, EpochSender
 from ..search.storages import exclusive
+from ..search.turns import at_once, repeats_turn
 from .directory import RunDirectory
 from .trial_locks import TrialLocks
 
@@ -69,6 +70,7 @@ class TrialLeases(TrialLocks):
         """Take note of the study that the trials are of."""
         self._study = study
 
+    @repeats_turn
     def take_orphan(self, number: int) -> bool:
         """Lock a trial that is at work as far as the study knows; False while its worker lives."""
         trial_id = self._id_of(number)
@@ -97,6 +99,7 @@ class TrialLeases(TrialLocks):
             self._look(held)
         return held.lost
 
+    @repeats_turn
     def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
         """Tell the study how a trial ended; False, and nothing is told, if somebody else has taken it."""
         held = self._leases[trial.number]
@@ -142,6 +145,9 @@ class TrialLeases(TrialLocks):
         except UpdateFinishedTrialError:
             self.release(number)
             return False
+        except BaseException:
+            self.release(number)
+            raise
         return True
 
     def _id_of(self, number: int) -> int:
@@ -162,7 +168,7 @@ class TrialLeases(TrialLocks):
         while not self._over.wait(self._interval):
             for held in list(self._leases.values()):
                 try:
-                    with storing():
+                    with storing(), at_once():
                         self._beat_once(held)
                 except DiskError:
                     continue  # the run of the trial meets the same, and says it

@@ -20,7 +20,7 @@ _DEATHS = "hpometrics:deaths"  # how often in a row its process died, and how ma
 
 def take_up(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
     """Take a trial whose process died, to go on with it; None when there is none."""
-    while trial := reclaim(study, locks.take_orphan):
+    while trial := reclaim(study, locks.take_orphan, locks.release):
         if _goes_on(trial, study, job, locks):
             return trial
     return None
@@ -37,7 +37,13 @@ def take_up_or_claim(study: optuna.Study, job: Job, locks: TrialLocks, total: in
     """
     while True:
         trial, died = reclaim_or_claim(
-            study, locks.take_orphan, locks.take, total, job.plan.points, job.plan.space.suggest
+            study,
+            locks.take_orphan,
+            locks.take,
+            total,
+            job.plan.points,
+            job.plan.space.suggest,
+            locks.release,
         )
         if trial is None or not died or _goes_on(trial, study, job, locks):
             return trial

@@ -198,6 +198,10 @@ def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None
             f"{job.directory.label}: the study does not know the {len(finished)} finished trials that are "
             "here: hpometrics run makes them known to it"
         )
-    while trial := reclaim(study, lambda number: number in finished and locks.take_orphan(number)):
+
+    def take(number: int) -> bool:
+        return number in finished and locks.take_orphan(number)
+
+    while trial := reclaim(study, take, locks.release):
         tell(study, trial, finished[trial.number])
         locks.release(trial.number)

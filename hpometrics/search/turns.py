@@ -1,0 +1,71 @@
+"""Turns: sections that one process at a time is in, done again where the lock on them was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from threading import local
+from typing import Any, ParamSpec, TypeVar
+
+from optuna.exceptions import StorageInternalError
+from optuna.storages import BaseStorage
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class TurnLostError(StorageInternalError):
+    """The lock of a study was lost with its connection: what was done under it has to be done again."""
+
+
+class Thread(local):
+    """What the calls of a thread have to know.
+
+    Attributes:
+        lock: the connection by which the thread has locked a study.
+        calls: whether it is in a call that makes others.
+        waits: whether its calls are repeated.
+        making: the mark of the trial that it makes, once more for each time that it has tried.
+    """
+
+    def __init__(self) -> None:
+        self.lock: Any = None
+        self.calls, self.waits = False, True
+        self.making: list[str] = []
+
+
+thread = Thread()
+
+
+def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
+    """Begin a section again that has lost its lock; all that it does may be done twice.
+
+    It comes to an end: whoever takes the lock waits for the database, and gives up after a while.
+    """
+
+    @wraps(section)
+    def again(*args: P.args, **kwargs: P.kwargs) -> T:
+        while True:
+            try:
+                return section(*args, **kwargs)
+            except TurnLostError:
+                continue
+
+    return again
+
+
+def repeated(storage: BaseStorage, call: Callable[[], T]) -> T:
+    """Make a call of one's own to a storage; one that repeats its calls repeats this one, too."""
+    repeat = getattr(storage, "repeated", None)
+    return call() if repeat is None else repeat(call)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Repeat no call of this thread: whoever asks again by itself need not wait."""
+    thread.waits = False
+    try:
+        yield
+    finally:
+        thread.waits = True
