@@ -209,17 +209,17 @@ def _proxy(url: str) -> BaseStorage:
 
 
 def _database(url: str) -> BaseStorage:
-    """Open a database; that its tables are just being made by another process is no error."""
+    """Open a database; wait a moment where another process makes its tables, or the connection was dropped."""
     from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
 
-    from .reconnecting import ReconnectingStorage
+    from .reconnecting import ReconnectingStorage, is_lost
 
     check_driver(url)
     for left in reversed(range(_TRIES)):
         try:
             return ReconnectingStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
-            if left == 0 or not _is_a_race(err):
+            if left == 0 or not (_is_a_race(err) or is_lost(err)):
                 raise DiskError(f"the study cannot be reached: {_cause(err)}") from err
             time.sleep(_PAUSE)
     raise AssertionError("the last try returns or raises")
