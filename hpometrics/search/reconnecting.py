@@ -212,17 +212,19 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
             raise
         return connection
 
-    with repeated(storage, taken) as connection:
-        outer, thread.lock = thread.lock, connection
+    connection = repeated(storage, taken)
+    outer, thread.lock = thread.lock, connection
+    try:
+        yield
+    finally:
+        thread.lock = outer
         try:
-            yield
-        finally:
-            thread.lock = outer
-            try:
-                connection.execute(give, {"key": key})
-            except SQLAlchemyError:
-                with suppress(SQLAlchemyError):
-                    connection.invalidate()  # its lock ends with it
+            connection.execute(give, {"key": key})
+            connection.close()
+        except SQLAlchemyError:  # the lock has ended with its connection, or ends now
+            with suppress(SQLAlchemyError):
+                connection.invalidate()
+                connection.close()
 
 
 def is_lost(error: BaseException | None) -> bool:

@@ -209,7 +209,7 @@ def _proxy(url: str) -> BaseStorage:
 
 
 def _database(url: str) -> BaseStorage:
-    """Open a database; wait a moment where another process makes its tables, or the connection was dropped."""
+    """Open a database; wait where another process makes its tables, or the connection is dropped."""
     from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
 
     from .reconnecting import ReconnectingStorage, is_lost

@@ -14,6 +14,7 @@ from optuna.trial import TrialState as OptunaState
 
 from hpometrics.exceptions import ObjectiveError, RecordError, RunError
 from hpometrics.objective import MAXIMIZE, MINIMIZE, Objective
+from hpometrics.search.open_trials import open_trials
 from hpometrics.search.optuna_backend import (
     OptunaReporter,
     claim,
@@ -215,6 +216,30 @@ def test_a_new_slot_is_taken_under_its_own_number():
 
     assert claim(study, take, total=9).number == 1
     assert taken == [0, 1]
+
+
+def test_what_turns_out_to_be_another_s_is_given_up(monkeypatch):
+    """A slot that another has just claimed, one that the storage fails to give, a trial that has just ended."""
+    study, taken, released = optuna.create_study(), [], []
+    reserve(study, 1)
+
+    def take(number: int) -> bool:
+        taken.append(number)
+        return True
+
+    with monkeypatch.context() as patched:
+        patched.setattr(study._storage, "set_trial_state_values", lambda *_: False)
+        assert claim(study, take, release=released.append) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(study._storage, "set_trial_state_values", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            claim(study, take, release=released.append)
+    trial = claim(study, take, release=released.append)
+    (left,) = open_trials(study)[1]
+    study.tell(trial, 0.5)
+    monkeypatch.setattr("hpometrics.search.slots.open_trials", lambda study: (1, [left]))
+    assert reclaim(study, take, released.append) is None
+    assert (taken, released) == ([0, 0, 0, 0], [0, 0, 0])
 
 
 def test_a_sampler_sees_what_others_finished():

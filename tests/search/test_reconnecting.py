@@ -269,6 +269,27 @@ def test_a_lost_lock_ends_the_turn_at_its_next_call(lockable):
         lockable.get_trial(1)
 
 
+@pytest.mark.parametrize("call", ["execute", "close"])
+def test_a_lock_may_be_lost_as_it_is_given_up(lockable, monkeypatch, call):
+    """What was done under it is done; another may have it."""
+    with locked(lockable, "s"):
+        name = lockable.get_trial(1).number
+        held = reconnecting.thread.lock
+        monkeypatch.setattr(held, call, raising(lost()))
+    assert name == 0 and held.closed is (call == "execute")
+    with locked(lockable, "s"):
+        assert lockable.get_trial(1).number == 0
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    """A call that fails."""
+
+    def call(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return call
+
+
 def test_a_lock_is_waited_for(lockable, monkeypatch, clock):
     """Its connection is one like others."""
     connect, tries = lockable.engine.connect, []

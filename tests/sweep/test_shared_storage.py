@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,47 @@ def test_a_run_that_was_killed_goes_on_without_waiting(folder, url, monkeypatch)
     records = RunDirectory(folder / "runs/sweep").records()
     assert [record.state for record in records] == [TrialState.COMPLETE] * 4
     assert [epoch.attempt for epoch in records[1].epochs] == [1, 2, 2]
+
+
+_END_ALL = {
+    "postgresql": (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        "SELECT pg_terminate_backend({})",
+    ),
+    "mysql": (
+        "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()",
+        "KILL {}",
+    ),
+}
+"""How a database names the connections to it, and how it ends one."""
+
+
+@EXHAUSTIVE
+def test_a_dropped_connection_costs_nothing(folder, database, request):
+    """All are ended again and again while two processes work: each trial comes once, with each epoch once."""
+    import sqlalchemy
+
+    kind = request.node.callspec.params["database"]
+    listed, end = _END_ALL[kind]
+    text = changed("trials: 4", "trials: 12")
+    (folder / "sweep.yaml").write_text(shared(database, ", workers: 2", text))
+    engine = sqlalchemy.create_engine(os.environ["STUDY_URL"], isolation_level="AUTOCOMMIT")
+    run, ended_ones = hpometrics("run", "sweep.yaml"), 0
+    with engine.connect() as connection:
+        while run.lives(0.3):
+            for (number,) in connection.execute(sqlalchemy.text(listed)).all():
+                with suppress(sqlalchemy.exc.DBAPIError):  # it has just ended by itself
+                    connection.execute(sqlalchemy.text(end.format(int(number))))
+                    ended_ones += 1
+    engine.dispose()
+    ran = run.result()
+    assert ran.returncode == 0, ran.stderr
+    assert ended_ones > 3 and "the study answers again" in ran.stderr
+    records = RunDirectory(folder / "runs/sweep").records()
+    assert [(one.number, one.state, [epoch.epoch for epoch in one.epochs]) for one in records] == [
+        (number, TrialState.COMPLETE, [0, 1, 2]) for number in range(12)
+    ]
+    assert {epoch.attempt for one in records for epoch in one.epochs} == {1}
 
 
 def test_another_sweep_of_the_name_is_refused(folder, url):
