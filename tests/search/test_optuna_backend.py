@@ -219,7 +219,7 @@ def test_a_new_slot_is_taken_under_its_own_number():
 
 
 def test_what_turns_out_to_be_another_s_is_given_up(monkeypatch):
-    """A slot that another has just claimed, one that the storage fails to give, a trial that has just ended."""
+    """A slot that another has just claimed, one that the storage fails to give, a trial that has ended."""
     study, taken, released = optuna.create_study(), [], []
     reserve(study, 1)
 
