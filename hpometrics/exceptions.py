@@ -103,6 +103,10 @@ class RecordError(HpometricsError, ValueError):
     """A record on disk does not read back, or belongs to another sweep."""
 
 
+class NewerFormatError(HpometricsError, ValueError):
+    """A file was written by a newer version of this package; it is sound, and nothing of it was changed."""
+
+
 class DiskError(HpometricsError, OSError):
     """What a sweep records cannot be written; what it has recorded before stands."""
 

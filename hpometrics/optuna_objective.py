@@ -137,6 +137,8 @@ class OptunaObjective(Outcome):
             return
         if study is None:
             raise RunError("the first rank optimises a study; objective.create_study() makes one")
+        if study is not self._study:
+            self._check(study)  # before a trial is asked for
 
         def led(trial: optuna.Trial) -> float | tuple[float, ...]:
             ranks.from_first(lambda: (trial.number, self.space.suggest(trial)))

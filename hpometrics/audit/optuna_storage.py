@@ -19,10 +19,10 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, TrialState as OptunaState
 
-from ..exceptions import ConfigError, RecordError
+from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..importing.directions import known_direction
 from ..objective import Objective
-from ..search.optuna_study import PREFIX, STATES
+from ..search.optuna_study import PREFIX, STATES, check_study_format
 from .search import Finding, Search, Tried
 
 SQLITE = b"SQLite format 3\0"
@@ -95,7 +95,7 @@ def _opened(path: Path) -> Iterator[BaseStorage]:
             finally:
                 _close(storage)
         except (sqlite3.Error, ValueError, KeyError, AssertionError, RuntimeError) as err:
-            if isinstance(err, ConfigError):
+            if isinstance(err, (ConfigError, NewerFormatError)):
                 raise
             raise RecordError(
                 f"{path}: cannot be read as an Optuna storage: {type(err).__name__}: {err}"
@@ -134,6 +134,7 @@ def _searches(
 ) -> Iterator[Search]:
     """Give the study as a search, or one for each of its objectives."""
     study = optuna.load_study(study_name=name, storage=storage)
+    check_study_format(name, study.user_attrs)
     trials = study.get_trials(deepcopy=False)
     several = len(study.directions) > 1
     for index, way in enumerate(study.directions):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..exceptions import RecordError
-from ..search.strict_json import read_json
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_json
 from .files import write_json
 
 INSTANCE_FILE = "instance.json"
@@ -110,7 +110,7 @@ class EvaluationInstance:
 
     def write(self, directory: Path) -> None:
         """Write `instance.json` whole or not at all."""
-        write_json(directory / INSTANCE_FILE, self.to_json())
+        write_json(directory / INSTANCE_FILE, {FORMAT_KEY: FORMAT, **self.to_json()})
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -118,9 +118,15 @@ class EvaluationInstance:
 
         Raises:
             RecordError: there is none, or it does not read.
+            NewerFormatError: a newer version wrote it.
         """
         path = directory / INSTANCE_FILE
         try:
-            return cls.from_json(read_json(path.read_bytes()))
+            content = read_json(path.read_bytes())
         except (OSError, ValueError) as err:
+            raise RecordError(f"{path} is no record of an evaluation: {err}") from err
+        check_format(content, path)
+        try:
+            return cls.from_json(content)
+        except RecordError as err:
             raise RecordError(f"{path} is no record of an evaluation: {err}") from err

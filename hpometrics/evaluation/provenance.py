@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ..exceptions import RecordError
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 from ..search.values import is_whole
 from ..versions import installed_versions
 from .result import MetricEvaluatorResult
@@ -56,6 +57,7 @@ class Provenance:
     def to_json(self) -> dict[str, Any]:
         """Give strict JSON."""
         return {
+            FORMAT_KEY: FORMAT,
             "class": self.evaluation,
             "objective": self.objective,
             "scores": dict(self.scores),
@@ -65,12 +67,18 @@ class Provenance:
         }
 
     @classmethod
-    def from_json(cls, told: Any) -> Self:
+    def from_json(cls, told: Any, place: str = "evaluation") -> Self:
         """Read what `to_json` gave.
+
+        Args:
+            told: the content.
+            place: of it, as an error names it.
 
         Raises:
             RecordError: it is something else.
+            NewerFormatError: a newer version wrote it.
         """
+        check_format(told, place)
         try:
             scores, seed = dict(told["scores"]), told["seed"]
             if not scores or not (seed is None or is_whole(seed)):
@@ -84,4 +92,4 @@ class Provenance:
                 dict(told[_STATED]) if _STATED in told else None,
             )
         except (KeyError, TypeError, ValueError) as err:
-            raise RecordError(f"evaluation: does not say what was evaluated ({err!r}): {told!r:.80}") from err
+            raise RecordError(f"{place}: does not say what was evaluated ({err!r}): {told!r:.80}") from err

@@ -54,14 +54,12 @@ class BestReplay:
 
         Raises:
             RecordError: it is no `best.json`.
+            NewerFormatError: a newer version wrote it.
             EngineParamsError: its engine params do not read.
         """
         told = _read(path)
-        evaluation = told.get("evaluation")
-        try:
-            provenance = None if evaluation is None else Provenance.from_json(evaluation)
-        except RecordError as err:
-            raise RecordError(f"{path}: {err}") from err
+        evaluation, place = told.get("evaluation"), f"{path}: evaluation"
+        provenance = None if evaluation is None else Provenance.from_json(evaluation, place)
         return cls(path, EngineParams.from_json(told), provenance)
 
     @property

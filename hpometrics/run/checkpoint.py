@@ -16,8 +16,9 @@ from torch import Tensor
 
 from ..exceptions import RecordError, RunError
 from ..search.atomic import atomic_write, make_private
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 
-_VERSION = 1
+_PARTS = {"epoch", "random", "states"}
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
@@ -123,6 +124,7 @@ class Checkpoints:
 
         Raises:
             RecordError: the file is damaged or not ours.
+            NewerFormatError: a newer version has written it.
         """
         adopted = self._adopted(epoch)
         return load_checkpoint(adopted if adopted.exists() else self._path(epoch))
@@ -131,7 +133,7 @@ class Checkpoints:
         self, path: Path, epoch: int, states: Mapping[str, Any], random: Sequence[Any], adopted: bool = False
     ) -> None:
         own, *others = random
-        content = {"version": _VERSION, "epoch": epoch, "random": own, "states": dict(states)}
+        content = {FORMAT_KEY: FORMAT, "epoch": epoch, "random": own, "states": dict(states)}
         if others:
             content["random_of_others"] = others
         if adopted:
@@ -160,13 +162,15 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
 
     Raises:
         RecordError: the file is damaged or not ours.
+        NewerFormatError: a newer version has written it.
     """
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as err:  # damaged bytes fail in whatever way they happen to be read
         raise RecordError(f"{path}: is no checkpoint: {err}") from err
-    if not isinstance(content, dict) or content.get("version") != _VERSION:
-        raise RecordError(f"{path}: is no checkpoint of version {_VERSION}")
+    check_format(content, path)
+    if not isinstance(content, dict) or not content.keys() >= _PARTS:
+        raise RecordError(f"{path}: is no checkpoint: it must hold {', '.join(sorted(_PARTS))}")
     return content
 
 

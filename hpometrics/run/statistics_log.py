@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ..exceptions import RecordError
+from ..exceptions import NewerFormatError, RecordError
 from ..search.atomic import writing
 from ..search.epoch_log import cut_torn_line
+from ..search.record import TRIAL_FILE
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 from .kept import KeptPart
 
 STATISTICS_FILE = "statistics.jsonl"
@@ -28,7 +30,8 @@ class KeptEpoch:
     def to_line(self) -> str:
         """Write it as one line of JSON."""
         parts = [part.to_json() for part in self.parts]
-        return json.dumps({"attempt": self.attempt, "epoch": self.epoch, "parts": parts}, allow_nan=False)
+        content = {FORMAT_KEY: FORMAT, "attempt": self.attempt, "epoch": self.epoch, "parts": parts}
+        return json.dumps(content, allow_nan=False)
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
@@ -36,11 +39,15 @@ class KeptEpoch:
 
         Raises:
             RecordError: the line is something else.
+            NewerFormatError: a newer version wrote it.
         """
         try:
             told = json.loads(line)
+            check_format(told, "a kept epoch")
             parts = tuple(KeptPart.from_json(part) for part in told["parts"])
             return cls(int(told["attempt"]), int(told["epoch"]), parts)
+        except NewerFormatError:
+            raise
         except (ValueError, KeyError, TypeError) as err:
             raise RecordError(f"no kept epoch: {line[:80]!r}") from err
 
@@ -92,5 +99,7 @@ def read_kept(directory: Path) -> Iterator[KeptEpoch]:
                 return  # it is still being written
             try:
                 yield KeptEpoch.from_line(line)
+            except NewerFormatError:  # whoever reads this has read the trial's file, which is not newer
+                raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
             except RecordError as err:
                 raise RecordError(f"{path}:{number}: {err}") from err

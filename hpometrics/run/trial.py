@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..exceptions import DiskError, NoFiniteValueError, RecordError, RunError
+from ..exceptions import DiskError, NewerFormatError, NoFiniteValueError, RecordError, RunError
 from ..logs.loggers import LoggerLike
 from ..messages import text_of
 from ..metrics.ranks import process
@@ -279,9 +279,8 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    if isinstance(error, DiskError):
-        return TrialState.INTERRUPTED
-    return TrialState.INTERRUPTED if isinstance(error, (KeyboardInterrupt, Pause)) else TrialState.FAILED
+    goes_on_later = (DiskError, NewerFormatError, KeyboardInterrupt, Pause)
+    return TrialState.INTERRUPTED if isinstance(error, goes_on_later) else TrialState.FAILED
 
 
 def _told(error: BaseException) -> str:

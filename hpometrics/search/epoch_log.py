@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from ..exceptions import RecordError
+from ..exceptions import NewerFormatError, RecordError
 from .atomic import make_private, writing
-from .record import TRIAL_FILE, EpochRecord, TrialRecord
+from .record import TRIAL_FILE, EpochRecord, TrialRecord, check_trial_format
 from .strict_json import read_json
 
 EPOCHS_FILE = "epochs.jsonl"
@@ -29,6 +29,7 @@ class EpochLog:
 
     Raises:
         RecordError: a line other than the last is damaged; the message names file and line.
+        NewerFormatError: a newer version has written a line.
     """
 
     def __init__(self, directory: Path, fsync: Fsync = "epoch") -> None:
@@ -37,10 +38,10 @@ class EpochLog:
         make_private(directory)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync
+        written = _read_all(self.path)
         with writing(self.path):
             _complete_line(self.path)
             cut_torn_line(self.path)
-        written = _read_all(self.path)
         self.attempt = 1 + max((record.attempt for record in written), default=0)
         with writing(self.path):
             self._file = self.path.open("ab")
@@ -99,6 +100,7 @@ def read_trial(directory: Path) -> TrialRecord | None:
 
     Raises:
         RecordError: a file of it is damaged; the message names it.
+        NewerFormatError: a newer version has written it.
     """
     path = directory / TRIAL_FILE
     try:
@@ -107,7 +109,8 @@ def read_trial(directory: Path) -> TrialRecord | None:
         return None
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
-    epochs = read_epochs(directory)
+    check_trial_format(told, path)
+    epochs = current_epochs(_read_all(directory / EPOCHS_FILE, vouched=True))
     try:
         return TrialRecord.from_json(told, epochs, directory)
     except RecordError as err:
@@ -129,7 +132,8 @@ def current_epochs(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
     return tuple(kept)
 
 
-def _read_all(path: Path) -> list[EpochRecord]:
+def _read_all(path: Path, vouched: bool = False) -> list[EpochRecord]:
+    """Read every epoch; `vouched` says that the trial's file, which names the format first, is not newer."""
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")
@@ -138,7 +142,11 @@ def _read_all(path: Path) -> list[EpochRecord]:
         lines.pop()
     for number, line in enumerate(lines, 1):
         try:
-            found.append(EpochRecord.from_line(line.decode()))
+            found.append(EpochRecord.from_line(line.decode(), f"{path}:{number}"))
+        except NewerFormatError:
+            if not vouched:
+                raise
+            raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
         except (RecordError, UnicodeDecodeError) as err:
             raise RecordError(f"{path}:{number}: {err}") from err
     return found
@@ -147,6 +155,8 @@ def _read_all(path: Path) -> list[EpochRecord]:
 def _is_epoch(line: bytes) -> bool:
     try:
         EpochRecord.from_line(line.decode())
+    except NewerFormatError:
+        return True
     except (RecordError, UnicodeDecodeError):
         return False
     return True

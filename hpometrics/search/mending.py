@@ -8,10 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import RecordError, SpaceError
+from ..exceptions import NewerFormatError, RecordError, SpaceError
 from .atomic import atomic_write, free_name, sync_directory
 from .epoch_log import EPOCHS_FILE, current_epochs
-from .record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState, is_as_written, write_trial
+from .record import (
+    TRIAL_FILE,
+    EpochRecord,
+    TrialRecord,
+    TrialState,
+    check_trial_format,
+    is_as_written,
+    write_trial,
+)
 from .strict_json import read_json
 
 if TYPE_CHECKING:
@@ -58,6 +66,9 @@ def find_repair(
         known: what its study has of it; None if there is no such study.
         metric: that is optimized.
         space: from which a trial that the study does not know is drawn again.
+
+    Raises:
+        NewerFormatError: a newer version of this package has written the record.
     """
     facts = directory / TRIAL_FILE
     ended = known.record if known is not None and known.record.state.finished else None
@@ -132,11 +143,18 @@ def _joined(text: str, epochs: Repair | None) -> str:
 
 
 def _read_facts(path: Path) -> tuple[TrialRecord | None, bool]:
-    """Read the facts of a trial, and whether they are as they were written; None if they do not read."""
+    """Read the facts of a trial, and whether they are as they were written; None if they do not read.
+
+    Raises:
+        NewerFormatError: a newer version has written them.
+    """
     number = int(path.parent.name)
     try:
         told = read_json(path.read_bytes())
+        check_trial_format(told, path)
         record = TrialRecord.from_json(told, home=path.parent)
+    except NewerFormatError:
+        raise
     except (ValueError, OSError, RecordError):  # the caller puts it aside and says so
         return None, False
     return replace(record, number=number), record.number == number and is_as_written(told)
@@ -237,5 +255,5 @@ def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:
 def _epoch(line: bytes) -> EpochRecord | None:
     try:
         return EpochRecord.from_line(line.decode())
-    except (RecordError, UnicodeDecodeError):
+    except (NewerFormatError, RecordError, UnicodeDecodeError):  # the trial's file is not newer
         return None  # the caller puts it aside and says so

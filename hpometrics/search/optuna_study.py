@@ -20,9 +20,11 @@ from .optuna_samplers import is_plain
 from .readings import Reading, numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 from .storages import exclusive
+from .strict_json import FORMAT, FORMAT_KEY, check_format
 from .turns import repeats_turn
 
 PREFIX = "hpometrics:"
+STUDY_FORMAT = f"{PREFIX}{FORMAT_KEY}"
 METRIC = f"{PREFIX}metric"
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
@@ -101,9 +103,11 @@ def check_study(
     Raises:
         ObjectiveError: a direction differs.
         RecordError: a metric or a fact differs.
+        NewerFormatError: a newer version of this package has gone on with it.
     """
-    check_direction(study, optimised)
     stored, names = study.user_attrs, list(optimised)
+    check_study_format(study.study_name, stored)
+    check_direction(study, optimised)
     about = names if len(names) > 1 else names[0]
     for name, fact in {"metric": about, **(facts or {})}.items():
         key = f"{PREFIX}{name}"
@@ -113,6 +117,21 @@ def check_study(
             )
         if stored.get(key) != fact:
             study.set_user_attr(key, fact)
+    if stored.get(STUDY_FORMAT) != FORMAT:
+        study.set_user_attr(STUDY_FORMAT, FORMAT)
+
+
+def check_study_format(name: str, attributes: Mapping[str, Any]) -> None:
+    """Refuse a study that a newer version of this package has gone on with.
+
+    Args:
+        name: of the study.
+        attributes: its user attributes.
+
+    Raises:
+        NewerFormatError: one has.
+    """
+    check_format({FORMAT_KEY: attributes.get(STUDY_FORMAT, 0)}, f"the study {name!r}")
 
 
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
@@ -137,7 +156,20 @@ def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Ma
     numbers = {name: v if math.isfinite(v) else None for name, v in numbers_of(values).items()}
     for name, value in {**numbers, PICKED_EPOCH: epoch}.items():
         trial.set_user_attr(name, value)
-    put_attribute(trial.set_user_attr, PANEL, {"metrics": list(metrics), "values": list(numbers)})
+    put_attribute(
+        trial.set_user_attr, PANEL, {FORMAT_KEY: FORMAT, "metrics": list(metrics), "values": list(numbers)}
+    )
+
+
+def panel_of(trial: FrozenTrial) -> Mapping[str, Any] | None:
+    """Read what `write_panel` left of a trial; None where there is none.
+
+    Raises:
+        NewerFormatError: a newer version of this package has left it.
+    """
+    panel: Mapping[str, Any] | None = get_attribute(trial.user_attrs, PANEL)
+    check_format(panel, f"trial {trial.number} of the study")
+    return panel
 
 
 def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
@@ -181,8 +213,14 @@ def study_records(study: optuna.Study) -> list[TrialRecord]:
 
 
 def metrics_of(study: optuna.Study) -> list[str]:
-    """Name what a study optimises, as it was noted on it; `value` where nothing was."""
-    noted = study.user_attrs.get(METRIC, "value")
+    """Name what a study optimises, as it was noted on it; `value` where nothing was.
+
+    Raises:
+        NewerFormatError: a newer version of this package has noted it.
+    """
+    attributes = study.user_attrs
+    check_study_format(study.study_name, attributes)
+    noted = attributes.get(METRIC, "value")
     return list(noted) if isinstance(noted, list) else [noted]
 
 
@@ -226,7 +264,7 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
             epochs = (EpochRecord(told["epoch"], picked),)
         epochs = tuple(replace(e, values=picked) if e.epoch == told["epoch"] else e for e in epochs)
         return TrialRecord.from_json({**told, "number": trial.number}, epochs)
-    if (panel := get_attribute(trial.user_attrs, PANEL)) is not None:
+    if (panel := panel_of(trial)) is not None:
         return _record_of_panel(trial, panel, metrics, epochs)
     return TrialRecord(
         number=trial.number,

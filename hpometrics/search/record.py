@@ -13,12 +13,12 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from ..exceptions import RecordError
+from ..exceptions import NewerFormatError, RecordError
 from .atomic import atomic_write, make_private
 from .exploits import Exploit
 from .readings import Reading, from_json, number_in, to_json
 from .repeats import Repeat, deviation, mean_values
-from .strict_json import read_json, real, whole
+from .strict_json import FORMAT, FORMAT_KEY, check_format, read_json, real, whole
 
 TRIAL_FILE = "trial.json"
 _DIGEST = "digest"
@@ -49,8 +49,8 @@ class EpochRecord:
     A value is a number, or for a curve or a matrix lists of them.
     `epoch` counts from 0, `attempt` from 1; `seconds` is the epoch's wall time.
 
-    >>> EpochRecord(0, {"auc": math.nan}, {"auc": "one class"}).to_line()
-    '{"attempt": 1, "epoch": 0, "reasons": {"auc": "one class"}, "seconds": 0.0, "values": {"auc": null}}'
+    >>> EpochRecord(0, {"f1": math.nan}, {"f1": "void"}, 2).to_line()
+    '{"attempt": 1, "epoch": 0, "format": 1, "reasons": {"f1": "void"}, "seconds": 2, "values": {"f1": null}}'
     """
 
     epoch: int
@@ -67,6 +67,7 @@ class EpochRecord:
             {
                 "attempt": self.attempt,
                 "epoch": self.epoch,
+                FORMAT_KEY: FORMAT,
                 "seconds": self.seconds,
                 "values": values,
                 "reasons": {**odd, **self.reasons},
@@ -82,17 +83,25 @@ class EpochRecord:
         return replace(self, values={**self.values, **numbers})
 
     @classmethod
-    def from_line(cls, line: str) -> EpochRecord:
+    def from_line(cls, line: str, place: str = "an epoch record") -> EpochRecord:
         """Read what `to_line` wrote.
+
+        Args:
+            line: the text.
+            place: of it, as an error names it.
 
         Raises:
             RecordError: the line is something else.
+            NewerFormatError: a newer version wrote it.
         """
         try:
             told = read_json(line)
+            check_format(told, place)
             values = {str(name): from_json(value) for name, value in told["values"].items()}
             reasons = {str(name): str(reason) for name, reason in told["reasons"].items()}
             return cls(whole(told["epoch"]), values, reasons, real(told["seconds"]), whole(told["attempt"]))
+        except NewerFormatError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as err:
             raise RecordError(f"no epoch record: {line[:80]!r}") from err
 
@@ -233,7 +242,7 @@ def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> N
     """Write `trial.json` whole or not at all; for `last` see `atomic_write`."""
     make_private(directory)
     with atomic_write(directory / TRIAL_FILE, last=last) as file:
-        told = record.to_json(directory)
+        told = {FORMAT_KEY: FORMAT, **record.to_json(directory)}
         file.write(_page({**told, _DIGEST: _digest(told)}).encode())
 
 
@@ -248,6 +257,21 @@ def is_as_written(told: Mapping[str, Any]) -> bool:
 
 
 _FIELDS_BEFORE_DIGESTS = {f.name for f in fields(TrialRecord)} - {"epochs", "targets"}
+
+
+def check_trial_format(told: Any, path: Path) -> None:
+    """Refuse the content of a `trial.json` that a newer version has written.
+
+    Raises:
+        NewerFormatError: one has, and the digest vouches for its number.
+        RecordError: the number is damaged.
+    """
+    try:
+        check_format(told, path)
+    except NewerFormatError:
+        if is_as_written(told):
+            raise
+        raise RecordError(f"{path}: is not as it was written") from None
 
 
 def _digest(told: Mapping[str, Any]) -> str:

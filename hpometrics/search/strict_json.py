@@ -1,9 +1,43 @@
-"""Strict JSON: what a record may hold; Python's own reader also takes NaN, and fails on deep nesting."""
+"""Strict JSON: what a record may hold; Python's own reader also takes NaN, and fails on deep nesting.
+
+Every file that is read again has the number of its format. A file without one is of format 0. A version that
+goes on with a sweep, or with a trial, first writes its number where a digest vouches for it, in
+`sweep.resolved.yaml` or in `trial.json`. So a newer number beside one of these that is not newer is damage.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NoReturn
+
+from ..exceptions import NewerFormatError, RecordError
+
+FORMAT = 1
+"""The format of all files that this version writes; it reads this one and all before it."""
+FORMAT_KEY = "format"
+_NUMBERS = re.compile(rb'\bformat"?: (\d{1,9})')
+
+
+def check_format(content: object, place: object) -> None:
+    """Refuse what a newer version has written.
+
+    Args:
+        content: the mapping that a file holds, or a line of it.
+        place: the file, as messages name it.
+
+    Raises:
+        NewerFormatError: its format is newer than this version reads.
+        RecordError: its format is not a whole number of at least 0.
+    """
+    number = content.get(FORMAT_KEY, 0) if isinstance(content, dict) else 0
+    if type(number) is not int or number < 0:
+        raise RecordError(f"{place}: the format must be a whole number, got {number!r:.40}")
+    if number > FORMAT:
+        raise NewerFormatError(
+            f"{place}: has format {number}, and this version of hpometrics reads formats up to {FORMAT}; "
+            "use the newer version that wrote it"
+        )
 
 
 def read_json(text: str | bytes) -> Any:
@@ -19,6 +53,11 @@ def read_json(text: str | bytes) -> Any:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def may_be_newer(text: bytes) -> bool:
+    """Return whether a file of JSON or YAML may have a newer format; one that does not need not be parsed."""
+    return any(int(number) > FORMAT for number in _NUMBERS.findall(text))
 
 
 def whole(value: object) -> int:

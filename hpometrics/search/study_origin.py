@@ -10,8 +10,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from ..exceptions import RecordError, SpaceError
-from .long_attributes import get_attribute
-from .optuna_study import PANEL, PREFIX, RESULT
+from .optuna_study import PREFIX, RESULT, panel_of
 from .space import Space
 
 SPACE = f"{PREFIX}space"
@@ -64,7 +63,7 @@ def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -
 
 def _metrics_of_run(trial: FrozenTrial) -> list[str] | None:
     """What the run in a user's own objective optimized; None of a trial without one."""
-    panel = get_attribute(trial.user_attrs, PANEL)
+    panel = panel_of(trial)
     return None if panel is None else list(panel["metrics"])
 
 

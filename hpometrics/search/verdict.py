@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from ..exceptions import RecordError
+from .strict_json import FORMAT_KEY
 
 Drawn = Literal["rows", "matrix"]
 
@@ -104,12 +105,13 @@ class Verdict:
             RecordError: it is something else.
         """
         try:
-            known = {name: value for name, value in told.items() if name != "coin_toss"}
+            derived = ("coin_toss", FORMAT_KEY)
+            known = {name: value for name, value in told.items() if name not in derived}
             known["winner"] = _side(told["winner"])
             known["runner_up"] = None if told["runner_up"] is None else _side(told["runner_up"])
             known["difference"] = None if told["difference"] is None else Span(**told["difference"])
             return cls(**known)
-        except (KeyError, TypeError) as err:
+        except (KeyError, TypeError, AttributeError) as err:
             raise RecordError(f"no verdict: {str(told)[:80]}") from err
 
     def _picks(self) -> tuple[Any, ...]:

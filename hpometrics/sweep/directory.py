@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ..exceptions import ConfigError, RecordError
+from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..search.atomic import free_name, make_private
 from ..search.epoch_log import EPOCHS_FILE, read_trial
 from ..search.mending import put_aside
 from ..search.owners import check_own
 from ..search.record import TRIAL_FILE, TrialRecord
+from ..search.strict_json import may_be_newer
 from .resolved import Change, Resolved, changes, read_resolved
 from .sources import changed_sources, other_engine
 from .writer import write_text
@@ -116,6 +118,7 @@ class RunDirectory:
         Raises:
             ConfigError: another run holds it, it is something else or another user's, or the sweep has
                 changed.
+            NewerFormatError: a newer version of this package has gone on with it.
         """
         self.check_private()
         if fresh and self.path.exists():
@@ -126,6 +129,7 @@ class RunDirectory:
         make_private(self.path)
         with self._held():
             self._check_ours()
+            self.check_formats()
             self._clear()
             self._check_same(resolved, extend)
             self.stamp.unlink(missing_ok=True)
@@ -133,6 +137,26 @@ class RunDirectory:
             write_text(self.given, text)
             write_text(self.resolved, resolved.to_yaml())
             yield
+
+    def check_formats(self) -> None:
+        """Refuse a directory that a newer version of this package has gone on with.
+
+        Raises:
+            NewerFormatError: one has; the message names the file that says so.
+        """
+        readers: dict[pathlib.Path, Callable[[], object]] = {
+            self.resolved: partial(read_resolved, self.resolved)
+        }
+        readers |= {path / TRIAL_FILE: partial(read_trial, path) for path in self.begun()}
+        for file, read in readers.items():
+            if not file.is_file() or not may_be_newer(file.read_bytes()):
+                continue
+            try:
+                read()
+            except RecordError:
+                pass  # it is damaged: whoever reads it says so, or mends it
+            except NewerFormatError as err:
+                raise NewerFormatError(str(err).replace(str(self.path), str(self.label))) from None
 
     def check_private(self) -> None:
         """Refuse a directory in which writing would write somewhere else, or others may write.

@@ -16,6 +16,7 @@ from ..search.constraints import Constraint
 from ..search.readings import Reading, shape_of
 from ..search.record import TrialRecord
 from ..search.selection import Best
+from ..search.strict_json import FORMAT, FORMAT_KEY
 from ..search.verdict import Verdict
 from .held_out import held_out, values_shown
 from .resolved import Resolved
@@ -132,4 +133,5 @@ def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:
 
 def best_yaml(facts: dict[str, Any]) -> str:
     """Give the text of `best.yaml`."""
-    return "# The optimal engine params and where they come from; epochs count from 0.\n" + dump_yaml(facts)
+    header = "# The optimal engine params and where they come from; epochs count from 0.\n"
+    return header + dump_yaml({FORMAT_KEY: FORMAT, **facts})

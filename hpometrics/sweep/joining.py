@@ -37,6 +37,7 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
             close_storage(opened)
     home = RunDirectory(directory or Path("runs") / resolved.name)
     home.check_private()
+    home.check_formats()
     if home.resolved.exists():
         found = home.read().name
         if found != resolved.name:

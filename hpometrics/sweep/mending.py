@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..search.mending import Repair, StudyTrial, find_repair
+from ..exceptions import RecordError
+from ..search.mending import Repair, StudyTrial, find_repair, put_aside
+from .directory import RunDirectory
 from .job import Job
 from .studies import read_study, restore_study, study_file
+from .verdicts import read_verdict
 
 
 def mend(job: Job) -> Iterator[str]:
@@ -14,6 +17,7 @@ def mend(job: Job) -> Iterator[str]:
 
     Raises:
         ConfigError: something is damaged, and a worker is at work.
+        NewerFormatError: a newer version of this package has gone on with a trial.
     """
     home = job.directory
     known = read_study(job)
@@ -27,6 +31,16 @@ def mend(job: Job) -> Iterator[str]:
     restored = restore_study(job, known)
     if restored is not None:
         yield restored
+    yield from _mend_verdict(home)
+
+
+def _mend_verdict(home: RunDirectory) -> Iterator[str]:
+    """Put a verdict aside that is damaged."""
+    try:
+        read_verdict(home)
+    except RecordError:
+        aside = put_aside(home.verdict).name
+        yield f"{home.named(home.verdict)} is damaged, kept as {aside}: it is drawn again"
 
 
 def _numbers(job: Job, known: Mapping[int, StudyTrial]) -> list[int]:

@@ -20,6 +20,7 @@ from ..search.record import TrialRecord, TrialState
 from ..search.repeats import Repeat, deviation, mean
 from ..search.reporter import ListReporter
 from ..search.seeds import derive_seed
+from ..search.strict_json import check_format
 from .directory import RunDirectory
 from .engine import import_engine, settle
 from .job import spec_facts
@@ -214,7 +215,9 @@ def _named_in(path: Path) -> int | None:
     """Give the trial that a `best.yaml` is of."""
     if path.is_dir():
         return None
-    trial = read_document(path).data.get("trial")
+    content = read_document(path).data
+    check_format(content, path)
+    trial = content.get("trial")
     if not isinstance(trial, int):
         raise RecordError(f"{path}: is no best.yaml, it names no trial")
     return trial

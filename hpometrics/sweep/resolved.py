@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import ConfigError, RecordError
+from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.rules import Pick
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 from .loader import Document, parse_document, read_document
 from .outputs import plain
 from .writer import dump_yaml
@@ -66,7 +67,7 @@ class Resolved:
         told["constraints"] = list(self.constraints)
         told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
         told["others"] = {name: objective.value for name, objective in self.others.items()}
-        text = dump_yaml(told)
+        text = dump_yaml({FORMAT_KEY: FORMAT, **told})
         return f"{_HEADER}{_DIGEST}{_digest(text)}\n{text}"
 
     @property
@@ -206,14 +207,19 @@ def read_resolved(path: pathlib.Path, check: bool = False) -> Resolved:
         check: refuse what is not as it was written; a file of an earlier version does not say how it was.
 
     Raises:
-        RecordError: it is damaged, or of another version.
+        RecordError: it is damaged.
+        NewerFormatError: a newer version has written it.
     """
     resolved = _resolved(lambda: read_document(path), str(path))
     if check:
-        digest, text = _split(path.read_text(encoding="utf8"))
-        if digest is not None and digest != _digest(text):
-            raise RecordError(f"{path}: is not as it was written")
+        _check_digest(path.read_text(encoding="utf8"), str(path))
     return resolved
+
+
+def _check_digest(text: str, source: str) -> None:
+    digest, content = _split(text)
+    if digest is not None and digest != _digest(content):
+        raise RecordError(f"{source}: is not as it was written")
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -231,7 +237,8 @@ def parse_resolved(text: str, source: str) -> Resolved:
     """Read the text of `sweep.resolved.yaml`.
 
     Raises:
-        RecordError: it is damaged, or of another version.
+        RecordError: it is damaged.
+        NewerFormatError: a newer version has written it.
     """
     return _resolved(lambda: parse_document(text, source), source)
 
@@ -241,14 +248,26 @@ def _resolved(read: Callable[[], Document], source: str) -> Resolved:
         document = read()
         document.raise_problems()
         told = document.data
+        _check_format(document)
+        told.pop(FORMAT_KEY, None)
         _check_kinds(told)
         objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
         told["constraints"] = tuple(told.get("constraints", ()))
         others = {name: Objective.parse(word) for name, word in told.pop("others", {}).items()}
         objective = Objective.parse(told["objective"])
         return Resolved(**{**told, "objective": objective, "track": objectives, "others": others})
+    except NewerFormatError:
+        raise
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
         raise RecordError(f"{source}: does not read back as a resolved sweep: {err}") from err
+
+
+def _check_format(document: Document) -> None:
+    try:
+        check_format(document.data, document.source)
+    except NewerFormatError:
+        _check_digest(document.text, document.source)  # whose number is damaged is not newer
+        raise
 
 
 def _check_kinds(told: Mapping[str, Any]) -> None:

@@ -18,13 +18,11 @@ from typing import Any, Self
 from .. import __version__
 from ..exceptions import DiskError
 from ..search.atomic import atomic_write
-from ..search.strict_json import read_json
+from ..search.strict_json import FORMAT, read_json
 from .directory import RunDirectory
 from .loader import Document
 from .slugs import slug_of
 from .status import opening, results_text, status_json
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..exceptions import MetricNameError, NotKeptError, RecordError, UnknownMetricError
+from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, RecordError, UnknownMetricError
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import ranked
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 from ..search.verdict import Side, Verdict
 from .directory import RunDirectory
 from .resolved import Resolved
@@ -69,7 +70,8 @@ def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resol
     if stored is not None:
         return stored
     verdict = draw_verdict(home, records, resolved)
-    write_text(home.verdict, json.dumps(verdict.to_json(), indent=1, allow_nan=False) + "\n")
+    content = {FORMAT_KEY: FORMAT, **verdict.to_json()}
+    write_text(home.verdict, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return verdict
 
 
@@ -159,12 +161,26 @@ def _undrawn(records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
     return Verdict(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)
 
 
-def _stored(home: RunDirectory, now: Verdict) -> Verdict | None:
-    """The verdict in the directory, if it is about the same picks."""
+def read_verdict(home: RunDirectory) -> Verdict | None:
+    """Read the verdict in a directory whose resolved sweep has been read; None where none was drawn.
+
+    Raises:
+        RecordError: the file is damaged. Its format is never newer than that of the resolved sweep.
+    """
     if not home.verdict.is_file():
         return None
     try:
-        stored = Verdict.from_json(json.loads(home.verdict.read_bytes()))
+        content = json.loads(home.verdict.read_bytes())
+        check_format(content, "the verdict")
+        return Verdict.from_json(content)
+    except NewerFormatError:
+        name = home.resolved.name
+        raise RecordError(f"{home.verdict}: is damaged: {name} beside it has no such format") from None
     except ValueError as err:
         raise RecordError(f"{home.verdict}: {err}") from err
-    return stored if stored.of_same_picks(now) else None
+
+
+def _stored(home: RunDirectory, now: Verdict) -> Verdict | None:
+    """The verdict in the directory, if it is about the same picks."""
+    stored = read_verdict(home)
+    return stored if stored is not None and stored.of_same_picks(now) else None

@@ -51,7 +51,8 @@ def worker_command(place: str, options: WorkerOptions) -> int:
         options: see `WorkerOptions`.
 
     Raises:
-        HpometricsError: there is no such sweep, its study is in memory, or its engine cannot be had here.
+        HpometricsError: there is no such sweep, its study is in memory, its engine cannot be had here, or a
+            newer version of this package has gone on with it.
     """
     tell_number = _number_teller() if options.hired else None
     home, assignments = _home(place, options)
@@ -87,6 +88,7 @@ def _home(place: str, options: WorkerOptions) -> tuple[RunDirectory, list[str]]:
             raise ConfigError(f"{place}: a run directory is of one sweep; {flag} goes with a URL")
     home = RunDirectory(Path(place))
     home.check_private()
+    home.check_formats()
     return home, [_assigned("results.dir", home.path)]
 
 
