@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import sys
+import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from ..exceptions import RecordError, RunError
 from ..search.atomic import atomic_write, make_private
+from ..search.mending import put_aside
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 
 _PARTS = {"epoch", "random", "states"}
@@ -127,7 +130,35 @@ class Checkpoints:
             NewerFormatError: a newer version has written it.
         """
         adopted = self._adopted(epoch)
-        return load_checkpoint(adopted if adopted.exists() else self._path(epoch))
+        path = adopted if adopted.exists() else self._path(epoch)
+        content = load_checkpoint(path)
+        if content["epoch"] != epoch:
+            raise RecordError(f"{path}: is the checkpoint of epoch {content['epoch']!r:.40}, not of {epoch}")
+        return content
+
+    def load_latest(self, before: int) -> Mapping[str, Any] | None:
+        """Read the newest checkpoint below `before`; None if there is none.
+
+        One that is damaged is put aside, with a warning, and the one before it is read. What was adopted has
+        none before it.
+
+        Raises:
+            RecordError: what was adopted is damaged.
+            NewerFormatError: a newer version has written it.
+        """
+        epoch = self.latest(before)
+        if epoch is None:
+            return None
+        try:
+            return self.load(epoch)
+        except RecordError as err:
+            if self._adopted(epoch).exists():
+                raise
+            path = self._path(epoch)
+            earlier = self.latest(epoch)
+            start = "begins again" if earlier is None else f"goes on after epoch {earlier}"
+            warnings.warn(f"{err}; kept as {put_aside(path).name}, the trial {start}", stacklevel=2)
+            return self.load_latest(epoch)
 
     def _write(
         self, path: Path, epoch: int, states: Mapping[str, Any], random: Sequence[Any], adopted: bool = False
@@ -165,6 +196,7 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
         NewerFormatError: a newer version has written it.
     """
     try:
+        _check_sums(path)  # torch writes them and does not look at them
         content = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as err:  # damaged bytes fail in whatever way they happen to be read
         raise RecordError(f"{path}: is no checkpoint: {err}") from err
@@ -172,6 +204,13 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
     if not isinstance(content, dict) or not content.keys() >= _PARTS:
         raise RecordError(f"{path}: is no checkpoint: it must hold {', '.join(sorted(_PARTS))}")
     return content
+
+
+def _check_sums(path: Path) -> None:
+    with ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise ValueError(f"its part {damaged} is not as it was written")
 
 
 def copy_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:

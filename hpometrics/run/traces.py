@@ -145,9 +145,9 @@ class Traces:
 
 
 def _stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> Stored:
-    latest = checkpoints.latest(before=len(written))
-    if latest is None:
+    content = checkpoints.load_latest(before=len(written))
+    if content is None:
         return Stored()
-    content = checkpoints.load(latest)
     adopted = bool(content.get("adopted"))
-    return Stored(written[: latest + 1], content["states"], random_of_ranks(content), adopted)
+    done = written[: content["epoch"] + 1]
+    return Stored(done, content["states"], random_of_ranks(content), adopted)

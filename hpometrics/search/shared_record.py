@@ -49,6 +49,7 @@ def shared_record(trial: FrozenTrial) -> TrialRecord | None:
 
     Raises:
         RecordError: an attribute is damaged.
+        NewerFormatError: a newer version of this package has trained it.
     """
     told = get_attribute(trial.user_attrs, RESULT)
     if told is None:
@@ -70,7 +71,8 @@ def _epochs(trial: FrozenTrial) -> Iterator[EpochRecord]:
     front = _key(owner, 0)[:-1]
     numbers = sorted(int(key.removeprefix(front)) for key in trial.user_attrs if key.startswith(front))
     for number in numbers:
-        yield EpochRecord.from_line(get_attribute(trial.user_attrs, _key(owner, number)))
+        line = get_attribute(trial.user_attrs, _key(owner, number))
+        yield EpochRecord.from_line(line, f"trial {trial.number} of the study")
 
 
 def _key(owner: str, epoch: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState as OptunaState
 
-from ..exceptions import ConfigError, ObjectiveError, RecordError
+from ..exceptions import ConfigError, NewerFormatError, ObjectiveError, RecordError
 from ..search.mending import StudyTrial
 from ..search.optuna_backend import (
     check_study,
@@ -142,7 +142,8 @@ def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
 
 def _may_be_another(job: Job, error: Exception) -> bool:
     """Say whether a study may be refused since the sweep has changed, which no file says any more."""
-    return not job.directory.is_known and isinstance(error, (ObjectiveError, RecordError))
+    refusals = (NewerFormatError, ObjectiveError, RecordError)
+    return not job.directory.is_known and isinstance(error, refusals)
 
 
 def _agrees(known: StudyTrial | None, record: TrialRecord) -> bool:

@@ -286,6 +286,42 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
         load_checkpoint(other)
 
 
+def rubbish(file: Path) -> None:
+    """Write over the whole file."""
+    file.write_bytes(b"rubbish")
+
+
+def another(file: Path) -> None:
+    """Put the checkpoint of another epoch in its place."""
+    torch.save({**torch.load(file, weights_only=True), "epoch": 7}, file)
+
+
+def flip(file: Path) -> None:
+    """Flip one bit in the random state of torch, which reads as well."""
+    content = torch.load(file, weights_only=True)
+    raw, stored = file.read_bytes(), content["random"]["torch"].numpy().tobytes()
+    place = raw.index(stored)
+    file.write_bytes(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :])
+    torch.load(file, weights_only=True)
+
+
+@pytest.mark.parametrize("damage", [rubbish, another, flip])
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_damaged_checkpoint_costs_its_epochs_alone(tmp_path, damage, earlier):
+    """It is put aside and named; the trial goes on after the one before it, or begins again."""
+    losses(tmp_path, [0.4, 0.1, 0.3])
+    damage(tmp_path / "checkpoints/epoch-0002.pt")
+    if not earlier:
+        (tmp_path / "checkpoints/epoch-0001.pt").unlink()
+    start = "goes on after epoch 1" if earlier else "begins again"
+    with pytest.warns(UserWarning, match=rf"epoch-0002\.pt: is .*; kept as .*\.damaged-1, the trial {start}"):
+        run, _, done = losses(tmp_path, [0.4, 0.1, 0.3, 0.2])
+    assert done == (2 if earlier else 0)
+    assert [record.number("loss") for record in run.history] == [0.4, 0.1, 0.3, 0.2]
+    assert (tmp_path / "checkpoints/epoch-0002.pt.damaged-1").exists()
+    assert run.best_checkpoint is not None and load_checkpoint(run.best_checkpoint)["epoch"] == 1
+
+
 def test_a_directory_belongs_to_one_set_of_params(tmp_path):
     """Another trial's record is not continued by mistake."""
     spec = RunSpec(LOSS)

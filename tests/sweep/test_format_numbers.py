@@ -353,6 +353,21 @@ def test_a_newer_checkpoint_fails_no_trial(place):
     assert len(lines_of("killed", 1)) == 3
 
 
+def test_a_number_that_a_flipped_bit_made_in_a_checkpoint_is_damage(place):
+    """It is put aside, and the trial begins again."""
+    file = Path("runs/killed/trials/0001/checkpoints/epoch-0001.pt")
+    content = torch.load(file, weights_only=True)
+    torch.save({"format": FORMAT, **content}, file)
+    raw = file.read_bytes()
+    number = raw.index(b"format") + len(b"formatq\x01K")
+    file.write_bytes(raw[:number] + bytes([FORMAT ^ 2]) + raw[number + 1 :])
+    assert torch.load(file, weights_only=True)["format"] == FORMAT ^ 2
+    with pytest.warns(UserWarning, match=r"is not as it was written; kept as epoch-0001\.pt\.damaged-1"):
+        assert call("run", "killed.yaml").exit_code == 0
+    assert [record.value for record in records("killed")] == [0.8125, 0.984375, 0.71875]
+    assert lines_of("killed", 1) == [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2)]
+
+
 def test_newer_files_that_stand_alone_are_refused(written):
     """What an evaluation has left, and the file of the best that someone has put beside another sweep."""
     home = written / "runs" / "evaluation"
