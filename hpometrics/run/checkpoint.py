@@ -22,6 +22,7 @@ from ..search.mending import put_aside
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 
 _PARTS = {"epoch", "random", "states"}
+_ABOVE_RESTORE = 7  # frames up to the caller of `run.restore`
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
@@ -147,18 +148,17 @@ class Checkpoints:
             NewerFormatError: a newer version has written it.
         """
         epoch = self.latest(before)
-        if epoch is None:
-            return None
-        try:
-            return self.load(epoch)
-        except RecordError as err:
-            if self._adopted(epoch).exists():
-                raise
-            path = self._path(epoch)
-            earlier = self.latest(epoch)
-            start = "begins again" if earlier is None else f"goes on after epoch {earlier}"
-            warnings.warn(f"{err}; kept as {put_aside(path).name}, the trial {start}", stacklevel=2)
-            return self.load_latest(epoch)
+        while epoch is not None:
+            try:
+                return self.load(epoch)
+            except RecordError as err:
+                if self._adopted(epoch).exists():
+                    raise
+                aside, epoch = put_aside(self._path(epoch)).name, self.latest(epoch)
+                start = "begins again" if epoch is None else f"goes on after epoch {epoch}"
+                text = f"{err}; kept as {aside}, the trial {start}"
+                warnings.warn(text, stacklevel=_ABOVE_RESTORE)
+        return None
 
     def _write(
         self, path: Path, epoch: int, states: Mapping[str, Any], random: Sequence[Any], adopted: bool = False

@@ -314,9 +314,10 @@ def test_a_damaged_checkpoint_costs_its_epochs_alone(tmp_path, damage, earlier):
     if not earlier:
         (tmp_path / "checkpoints/epoch-0001.pt").unlink()
     start = "goes on after epoch 1" if earlier else "begins again"
-    with pytest.warns(UserWarning, match=rf"epoch-0002\.pt: is .*; kept as .*\.damaged-1, the trial {start}"):
+    text = rf"epoch-0002\.pt: is .*; kept as epoch-0002\.pt\.damaged-1, the trial {start}"
+    with pytest.warns(UserWarning, match=text) as said:
         run, _, done = losses(tmp_path, [0.4, 0.1, 0.3, 0.2])
-    assert done == (2 if earlier else 0)
+    assert done == (2 if earlier else 0) and [one.filename for one in said] == [__file__]
     assert [record.number("loss") for record in run.history] == [0.4, 0.1, 0.3, 0.2]
     assert (tmp_path / "checkpoints/epoch-0002.pt.damaged-1").exists()
     assert run.best_checkpoint is not None and load_checkpoint(run.best_checkpoint)["epoch"] == 1
