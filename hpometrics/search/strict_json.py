@@ -16,7 +16,7 @@ from ..exceptions import NewerFormatError, RecordError
 FORMAT = 1
 """The format of all files that this version writes; it reads this one and all before it."""
 FORMAT_KEY = "format"
-_NUMBERS = re.compile(rb'\bformat"?: (\d{1,9})')
+_NUMBERS = re.compile(rb'\bformat"?:\s*(\d{1,9})')
 
 
 def check_format(content: object, place: object) -> None:

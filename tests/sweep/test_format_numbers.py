@@ -24,10 +24,19 @@ from hpometrics import Choice, Int, OptunaObjective
 from hpometrics.cli import main
 from hpometrics.evaluation.instance import EvaluationInstance
 from hpometrics.exceptions import NewerFormatError
-from hpometrics.search.record import TRIAL_FILE, TrialState, _digest as digest_of_trial, is_as_written
+from hpometrics.search.epoch_log import EpochLog, read_epochs
+from hpometrics.search.optuna_study import PANEL, study_records, write_panel, write_result
+from hpometrics.search.record import (
+    TRIAL_FILE,
+    EpochRecord,
+    TrialState,
+    _digest as digest_of_trial,
+    is_as_written,
+)
+from hpometrics.search.shared_record import OWNER, shared_record
 from hpometrics.search.strict_json import FORMAT
 from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.resolved import _digest as digest_of_sweep, read_resolved
+from hpometrics.sweep.resolved import _digest as digest_of_sweep, parse_resolved, read_resolved
 
 FORMAT_0 = Path(__file__).with_name("format_0")
 ENGINE = "engine_of_format_0"
@@ -400,6 +409,41 @@ def test_a_newer_study_is_refused_by_name(place):
     assert result.exit_code == 2 and f"the study 'objective': {NEWER}" in result.output
     loaded = optuna.load_study(study_name="objective", storage="sqlite:///objective.db")
     assert loaded.user_attrs == attributes and len(loaded.trials) == 2
+
+
+def test_newer_attributes_of_a_study_are_refused(written):
+    """The sweep that a storage shares, an epoch of a trial in it, and the panel of a trial of one's own."""
+    file = Path("runs/complete/sweep.resolved.yaml")
+    renumber_sweep(file, FORMAT + 1)
+    with pytest.raises(NewerFormatError, match=f"^the study shared: {NEWER}"):
+        parse_resolved(file.read_text(), "the study shared")
+    record = records("journal")[0]
+    study = optuna.create_study()
+    first, second = study.ask(), study.ask()
+    write_result(first, record)
+    newer = record.epochs[0].to_line().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}')
+    first.set_user_attr(OWNER, ["worker", "home"])
+    first.set_user_attr("hpometrics:epoch:worker:0", newer)
+    write_panel(second, ["loss"], 0, {"loss": 0.5})
+    panel = second.user_attrs[PANEL]
+    assert panel["format"] == FORMAT
+    second.set_user_attr(PANEL, {**panel, "format": FORMAT + 1})
+    with pytest.raises(NewerFormatError, match=f"^trial 0 of the study: {NEWER}"):
+        shared_record(study.trials[0])
+    with pytest.raises(NewerFormatError, match=f"^trial 1 of the study: {NEWER}"):
+        study_records(study)
+
+
+@pytest.mark.parametrize("directory", ["own", "tune"])
+def test_a_newer_log_that_no_trial_vouches_for_is_refused(tmp_path, directory):
+    """As of a run in a directory of one's own, or in a checkpoint of Tune; not one byte is changed."""
+    newer = EpochRecord(0, {"loss": 0.5}).to_line().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}')
+    file = tmp_path / "epochs.jsonl"
+    file.write_text(f'{newer}\n{{"torn')
+    before = file.read_bytes()
+    with pytest.raises(NewerFormatError, match=re.escape(f"{file}:1: {NEWER}")):
+        EpochLog(tmp_path) if directory == "own" else read_epochs(tmp_path)
+    assert file.read_bytes() == before
 
 
 def flipped(file: Path, old: bytes) -> None:
