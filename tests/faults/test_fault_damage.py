@@ -175,6 +175,7 @@ PARTS: dict[str, str] = {
     "trial.json of an open trial": "trials/0002/trial.json",
     "epochs.jsonl of a finished trial": "trials/0001/epochs.jsonl",
     "epochs.jsonl of an open trial": "trials/0002/epochs.jsonl",
+    "the checkpoint of an open trial": "trials/0002/checkpoints/epoch-0001.pt",
     "sweep.resolved.yaml": "sweep.resolved.yaml",
     "a finished trial": "trials/0001",
 }
