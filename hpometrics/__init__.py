@@ -23,6 +23,7 @@ _NAMES_BY_HOME = {
         "MetricInputError",
         "MetricNameError",
         "MissingExtraError",
+        "NewerFormatError",
         "NoFiniteValueError",
         "NonFiniteError",
         "NotKeptError",

@@ -12,6 +12,7 @@ from .exceptions import (
     MetricInputError as MetricInputError,
     MetricNameError as MetricNameError,
     MissingExtraError as MissingExtraError,
+    NewerFormatError as NewerFormatError,
     NoFiniteValueError as NoFiniteValueError,
     NonFiniteError as NonFiniteError,
     NotKeptError as NotKeptError,

@@ -67,6 +67,7 @@ def best_facts(
     """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
     tested = held_out(best.values, best.metric, best.objective, best.value)
     return {
+        FORMAT_KEY: FORMAT,
         "params": resolved.ordered(best.params),
         **_of_several(best, resolved),
         "metric": best.metric,
@@ -133,5 +134,4 @@ def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:
 
 def best_yaml(facts: dict[str, Any]) -> str:
     """Give the text of `best.yaml`."""
-    header = "# The optimal engine params and where they come from; epochs count from 0.\n"
-    return header + dump_yaml({FORMAT_KEY: FORMAT, **facts})
+    return "# The optimal engine params and where they come from; epochs count from 0.\n" + dump_yaml(facts)
