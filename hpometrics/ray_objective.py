@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import optuna
@@ -12,6 +16,7 @@ from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
 from .exceptions import ObjectiveError, RunError
+from .ray_tuner import ObjectiveTuner
 from .run.outcome import Outcome
 from .run.ray_trial import make_trainable, train_shared
 from .run.spec import Train
@@ -23,15 +28,18 @@ from .search.optuna_backend import (
     own_pruner,
     reserve,
     study_records,
+    without_notices,
 )
 from .search.population import Population
 from .search.ray_backend import (
     StudySearcher,
     check_resources,
+    loggers_on,
     make_scheduler,
     start_ray,
 )
-from .search.ray_keys import NUMBER
+from .search.ray_keys import NUMBER, PICKED
+from .search.ray_schedulers import Settled
 from .search.record import TrialRecord
 from .search.rules import At
 from .search.space import Space
@@ -71,6 +79,7 @@ class RayObjective(Outcome):
         reuse_actors: bool | None = None,
         take: Callable[[int], bool] | None = None,
         run_config: tune.RunConfig | None = None,
+        name: str | None = None,
         **tune_config: Any,
     ) -> tune.Tuner:
         """Build a tuner for one `fit()`; Ray is started unless it runs.
@@ -86,8 +95,13 @@ class RayObjective(Outcome):
             reuse_actors: whether a worker trains one trial after another, until one fails in it; unless
                 given, where trials ask for no GPU: the end of a process alone gives all memory there back.
             take: see `claim`; trials of dead workers go on first.
-            run_config: Tune's own.
+            run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
+                Unless given, nothing is printed, and reports are logged as JSON alone.
+            name: of the experiment, unless `run_config` has one; that of the function unless given.
             tune_config: further arguments of `tune.TuneConfig`, but no `metric` and no `mode`.
+
+        `get_best_result()` compares the values of the picked epochs, also of trials that were stopped; `best`
+        knows constraints and how a trial ended too. Of several objectives Tune compares none.
 
         Raises:
             ObjectiveError: a scheduler, a study or `mode` says another direction.
@@ -107,18 +121,23 @@ class RayObjective(Outcome):
         interval = self._interval(scheduling, max_concurrent)
         if reuse_actors is None:
             reuse_actors = interval is not None or not wanted.get("gpu")
+        single = len(self.optimised) == 1
         config = tune.TuneConfig(
+            metric=PICKED if single else None,
+            mode=self.directions[0].mode if single else None,
             search_alg=self._searcher(study, take),
-            scheduler=scheduling,
+            scheduler=Settled(scheduling),
             num_samples=_left(study, take),
             max_concurrent_trials=max_concurrent,
             reuse_actors=reuse_actors,
             **tune_config,
         )
-        return tune.Tuner(
-            tune.with_resources(self._trainable(interval), wanted),
-            tune_config=config,
-            run_config=self._run_config(run_config, interval),
+        trainable = self._trainable(interval, name or _name_of(self.trials.train))
+        return ObjectiveTuner(
+            tune.with_resources(trainable, wanted),
+            config,
+            self._run_config(run_config, interval),
+            loggers=run_config is not None,
         )
 
     def records(self, of: Any = None) -> list[TrialRecord]:
@@ -151,10 +170,11 @@ class RayObjective(Outcome):
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
     ) -> optuna.Study:
         if study is None:
-            study = optuna.create_study(
-                directions=[direction.value for direction in self.directions],
-                sampler=make_sampler(sampler, self.trials.seed),
-            )
+            with without_notices():
+                study = optuna.create_study(
+                    directions=[direction.value for direction in self.directions],
+                    sampler=make_sampler(sampler, self.trials.seed),
+                )
         check_several(self.optimised, study.sampler, own_pruner(study))
         check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
         check_origin(study, list(self.optimised), self.space)
@@ -196,21 +216,58 @@ class RayObjective(Outcome):
             )
         return scheduler.interval
 
-    def _trainable(self, interval: int | None) -> Callable[[dict[str, Any]], None]:
-        """What Tune calls; all that measures goes to the workers by Ray's object store (see `ray_trial`)."""
+    def _trainable(self, interval: int | None, name: str) -> Callable[[dict[str, Any]], None]:
+        """What Tune calls, by this name; all that measures goes to the workers by Ray's object store."""
         shared = (ray.put((self.trials, self.space)),)  # Tune would bring it again for each trial
         trainable: Callable[[dict[str, Any]], None]
         trainable = tune.with_parameters(train_shared, shared=shared, interval=interval)
+        trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
         return trainable
 
     def _run_config(self, given: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
-        """Give Tune's own settings, with the logger whose files it reads when all has ended."""
-        path = None if self.trials.directory is None else str(self.trials.directory / "ray")
-        log = JsonLoggerCallback() if interval is None else MemberLog()  # type: ignore[no-untyped-call]
-        settings = given or tune.RunConfig(storage_path=path, verbose=0, callbacks=[log])
-        if interval is not None:
-            settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
+        """Return Tune's settings, with the logger whose files it reads when all has ended."""
+        if given is None:
+            path = None if self.trials.directory is None else str(self.trials.directory / "ray")
+            settings = tune.RunConfig(storage_path=path, verbose=0, callbacks=[])
+            if interval is not None:
+                settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
+        else:
+            settings = copy(given)
+            if interval is not None:
+                settings.checkpoint_config = _keeping_enough(given.checkpoint_config)
+        settings.callbacks = list(settings.callbacks or ())
+        if given is None or loggers_on():
+            settings.callbacks = _logged(settings.callbacks, interval is not None, given is None)
         return settings
+
+
+def _name_of(train: Train) -> str:
+    """Return the name of a function, or that of the class of an object that is called."""
+    function = train.func if isinstance(train, partial) else train
+    return getattr(function, "__name__", type(function).__name__).strip("<>")
+
+
+def _keeping_enough(given: Any) -> Any:
+    """Return a user's `CheckpointConfig`, but with the states that the members of a population need."""
+    if given.num_to_keep is None or given.num_to_keep >= _KEPT_BY_TUNE:
+        return given
+    return replace(given, num_to_keep=_KEPT_BY_TUNE)
+
+
+def _logged(callbacks: Iterable[tune.Callback], members: bool, alone: bool) -> list[tune.Callback]:
+    """Return callbacks among which is the logger whose files Tune reads, unless it will add one itself.
+
+    Args:
+        callbacks: the user's.
+        members: the trials are the members of a population, see `MemberLog`.
+        alone: Tune adds no loggers.
+    """
+    if not members:
+        return [*callbacks, *([JsonLoggerCallback()] if alone else [])]  # type: ignore[no-untyped-call]
+    others = [one for one in callbacks if type(one) is not JsonLoggerCallback]
+    if not any(isinstance(one, JsonLoggerCallback) for one in others):
+        others.append(MemberLog())  # type: ignore[no-untyped-call]
+    return others
 
 
 def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:

@@ -1,4 +1,4 @@
-"""A Ray Tuner of your own: its settings from the metric, and the best trial and epoch of its results."""
+"""Ray Tuners: settings from the metric, the best trial and epoch of results, the Tuner of an objective."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ray import tune
 from .exceptions import ObjectiveError, RunError
 from .run.spec import RunSpec
 from .search.picking import best_by
+from .search.ray_backend import fitting
 from .search.ray_keys import EPOCH, PICKED, VALUES
 from .search.ray_reporter import checkpoint_in
 from .search.ray_schedulers import Settled, make_scheduler
@@ -19,6 +20,26 @@ from .search.readings import number_in
 from .search.record import EpochRecord, TrialRecord, TrialState
 from .search.rules import At
 from .search.selection import Best, Picker
+
+
+class ObjectiveTuner(tune.Tuner):
+    """The Tuner of a `RayObjective`: a fit leaves the environment and signal handlers as they were.
+
+    Args:
+        trainable, tune_config, run_config: see `tune.Tuner`.
+        loggers: whether Tune adds its own loggers (JSON, CSV, TensorBoard) to the callbacks.
+    """
+
+    def __init__(
+        self, trainable: Any, tune_config: tune.TuneConfig, run_config: tune.RunConfig, loggers: bool
+    ) -> None:
+        super().__init__(trainable, tune_config=tune_config, run_config=run_config)
+        self._quiet, self._loggers = run_config.verbose == 0, loggers
+
+    def fit(self) -> tune.ResultGrid:
+        """Search, and return the results; see `tune.Tuner.fit`."""
+        with fitting(self._quiet, self._loggers):
+            return super().fit()
 
 
 def tune_config(

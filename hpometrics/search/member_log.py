@@ -8,16 +8,19 @@ from typing import Any
 
 from ray.air.constants import EXPR_RESULT_FILE
 from ray.tune.experiment import Trial
-from ray.tune.logger import LoggerCallback
+from ray.tune.logger import JsonLoggerCallback
 from ray.tune.utils.util import SafeFallbackEncoder  # type: ignore[attr-defined]
 
 
-class MemberLog(LoggerCallback):
+class MemberLog(JsonLoggerCallback):
     """Appends each report of a member to its file, and holds none of them open.
 
     Tune's own logger puts a stored copy in the place of the file whenever a member goes on, which has not all
     lines yet, and closes no file of a member that is paused.
     """
+
+    def log_trial_start(self, trial: Trial) -> None:
+        """Open nothing."""
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append a report, as a line of JSON."""

@@ -20,6 +20,7 @@ from .optuna_study import (
     open_study,
     study_records,
     tell,
+    without_notices,
     write_panel,
     write_result,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "storing",
     "study_records",
     "tell",
+    "without_notices",
     "write_panel",
     "write_result",
 ]

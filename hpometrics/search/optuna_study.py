@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +43,17 @@ STATES = {
     OptunaState.FAIL: TrialState.FAILED,
 }
 """What each state of Optuna's is called here."""
+
+
+@contextmanager
+def without_notices() -> Iterator[None]:
+    """Let Optuna log warnings alone."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(verbosity, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
 
 
 @repeats_turn

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -12,7 +13,7 @@ from ..exceptions import ConfigError
 from .ray_reporter import HandedOn, PausedByTune, RayReporter, StoppedByTune, TuneReporter
 from .ray_schedulers import SCHEDULERS, make_scheduler
 from .ray_search import StudySearcher
-from .ray_session import session_arguments
+from .ray_session import environment, session_arguments, signal_handlers
 from .ray_space import ray_domain
 
 __all__ = [
@@ -24,31 +25,58 @@ __all__ = [
     "StudySearcher",
     "TuneReporter",
     "check_resources",
+    "fitting",
+    "loggers_on",
     "make_scheduler",
     "ray_domain",
     "start_ray",
 ]
 
-_ENVIRONMENT = {
+_STARTED_WITH = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths in train mean what they mean elsewhere
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # one JSON logger in place of three
-    "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints to stdout even where nothing is to be printed
 }
+_QUIET = {"RAY_AIR_NEW_OUTPUT": "0"}  # the new output prints to stdout even where nothing is to be printed
+_NO_LOGGERS = {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}
 
 
 def start_ray(**arguments: Any) -> None:
     """Start Ray unless it runs, without dashboard and usage statistics; `arguments` are `ray.init`'s.
 
+    The environment and the signal handlers of this process stay as they are.
+
     Raises:
         ConfigError: it would be open to others; see `session_arguments`.
     """
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if not ray.is_initialized():
-        address = arguments.get("address", os.environ.get("RAY_ADDRESS"))
-        ours = session_arguments() if address in (None, "local") else {}
+    if ray.is_initialized():
+        return
+    address = arguments.get("address", os.environ.get("RAY_ADDRESS"))
+    ours = session_arguments() if address in (None, "local") else {}
+    with environment(_unset(_STARTED_WITH)), signal_handlers():
         ray.init(**{"include_dashboard": False, "log_to_driver": False, **ours, **arguments})
+
+
+@contextmanager
+def fitting(quiet: bool, loggers: bool) -> Iterator[None]:
+    """Let a Tuner fit, whose workers stay in the current folder; this process is then as it was before.
+
+    Args:
+        quiet: nothing is to be printed.
+        loggers: whether Tune adds its own loggers (JSON, CSV, TensorBoard).
+    """
+    settings = _STARTED_WITH | (_QUIET if quiet else {}) | ({} if loggers else _NO_LOGGERS)
+    with environment(_unset(settings)), signal_handlers():
+        yield
+
+
+def loggers_on() -> bool:
+    """Whether the environment lets Tune add its own loggers."""
+    return all(os.environ.get(name) != value for name, value in _NO_LOGGERS.items())
+
+
+def _unset(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings for which the user has set no environment variable."""
+    return {name: value for name, value in settings.items() if name not in os.environ}
 
 
 def check_resources(resources: Mapping[str, float]) -> None:

@@ -1,17 +1,56 @@
-"""The session of a Ray that is started here: its files and sockets in a directory of this user alone."""
+"""The session of a Ray that is started here: its private directory, and what Ray changes in this process."""
 
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..exceptions import ConfigError
 from .atomic import make_private
 
+_LEFT_BY_RAY = ("PYTHONBREAKPOINT", "TUNE_RESULT_BUFFER_LENGTH", "CRC32C_SW_MODE")
+"""The environment variables that Ray, Tune or what they load set in this process."""
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1")
+"""The signals for which Ray or Tune sets handlers of its own."""
 _SHORT = 24  # characters of a folder below which Ray's sockets have names of at most 107
+
+
+@contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables; afterwards they, and those that Ray sets, are what they were before."""
+    before = {name: os.environ.get(name) for name in (*settings, *_LEFT_BY_RAY)}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def signal_handlers() -> Iterator[None]:
+    """Restore the signal handlers of this process afterwards; only the main thread can set any."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # None: it was not set by Python, which cannot set it again
+                signal.signal(number, handler)
 
 
 def session_arguments() -> dict[str, Any]:

@@ -24,6 +24,7 @@ from ..search.epoch_log import read_trial
 from ..search.optuna_backend import reclaim, tell
 from ..search.ray_backend import start_ray
 from ..search.ray_keys import FULL
+from ..search.ray_session import environment
 from ..search.record import TrialRecord, TrialState, write_trial
 from .config import RayBackend
 from .job import Job
@@ -33,9 +34,11 @@ from .trial_locks import TrialLocks
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints even when it is told not to
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the records of trials say more
 }
 
 
+@environment(_ENVIRONMENT)
 def run_on_ray(job: Job, verbose: bool = False) -> None:
     """Run trials until the budget is used up.
 
@@ -48,7 +51,6 @@ def run_on_ray(job: Job, verbose: bool = False) -> None:
         DiskError: a worker could not write what it records.
         KeyboardInterrupt: once the trials at work are recorded as interrupted.
     """
-    os.environ.update(_ENVIRONMENT)
     locks = TrialLocks(job.directory, job.plan.trials)
     with opened_study(job, locks, verbose) as study:
         reserve_slots(study, job)
@@ -253,8 +255,10 @@ def _tuner(
         run_config=tune.RunConfig(
             storage_path=_storage(settings.storage, job),
             callbacks=[teller],
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
             verbose=0,
         ),
+        name=job.plan.name,
     )
 
 

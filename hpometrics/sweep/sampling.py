@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-import optuna
-
 from ..objective import MINIMIZE
-from ..search.optuna_backend import SAMPLERS, claim, make_sampler, open_storage, open_study, reserve
+from ..search.optuna_backend import (
+    SAMPLERS,
+    claim,
+    make_sampler,
+    open_storage,
+    open_study,
+    reserve,
+    without_notices,
+)
 from ..search.plugins import find_class
 from .plan import Plan
 
@@ -45,9 +51,7 @@ def sample(plan: Plan, count: int) -> Sample:
 
 
 def _drawn(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
+    with without_notices():
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
         optimised = {measure.name: measure.objective or MINIMIZE for measure in plan.objectives}
         study = open_study(open_storage("memory"), plan.name, optimised, sampler)
@@ -55,8 +59,6 @@ def _drawn(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
         while trial := claim(study):
             yield plan.space.suggest(trial)
             study.tell(trial, [_UNSEEN] * len(optimised))
-    finally:
-        optuna.logging.set_verbosity(verbosity)
 
 
 def _startup_trials(plan: Plan) -> int:
