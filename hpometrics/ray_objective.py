@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -16,7 +17,8 @@ from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
 from .exceptions import ObjectiveError, RunError
-from .ray_tuner import ObjectiveTuner
+from .ray_tuner import ObjectiveTuner, checkpoint_of
+from .run.checkpoint import Keep
 from .run.outcome import Outcome
 from .run.ray_trial import make_trainable, train_shared
 from .run.spec import Train
@@ -38,7 +40,7 @@ from .search.ray_backend import (
     make_scheduler,
     start_ray,
 )
-from .search.ray_keys import NUMBER, PICKED
+from .search.ray_keys import CHECKPOINT_SCORE, NUMBER, PICKED
 from .search.ray_schedulers import Settled
 from .search.record import TrialRecord
 from .search.rules import At
@@ -50,11 +52,19 @@ __all__ = ["RayObjective", "make_trainable"]
 _KEPT_BY_TUNE = 4
 """States of a member that Tune keeps: others may go on from one that is not the newest."""
 
+_KEPT = {
+    Keep.ALL: tune.CheckpointConfig(),
+    Keep.BEST: tune.CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=CHECKPOINT_SCORE),
+    Keep.LAST: tune.CheckpointConfig(num_to_keep=1),
+    Keep.NONE: tune.CheckpointConfig(),
+}
+"""The checkpoints that Tune keeps of a trial, always with the latest."""
+
 
 class RayObjective(Outcome):
     """Trains in Ray workers, reports every epoch, and lets a scheduler stop what is hopeless.
 
-    The workers must see its directory. See `Outcome` for the arguments.
+    The workers must see its directory; without one, checkpoints go to Tune. See `Outcome` for the arguments.
 
     Raises:
         RunError: there are several repeats and no directory: Tune hears of the first alone.
@@ -153,9 +163,35 @@ class RayObjective(Outcome):
             raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
         found = study_records(self.study)
         if of is not None:
-            numbers = {result.config[NUMBER] for result in of}
-            found = [record for record in found if record.number in numbers]
+            results = {result.config[NUMBER]: result for result in of}
+            found = [record for record in found if record.number in results]
+            if self.trials.directory is None:
+                found = [_with_checkpoint(record, results[record.number]) for record in found]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
+
+    def restore(
+        self,
+        path: Path | str,
+        *,
+        resources: Mapping[str, float] | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> tune.Tuner:
+        """Build a tuner that goes on with the trials of one that was killed, each after its last checkpoint.
+
+        No further trial is drawn, and `best_result` reads the results: the study has ended with its process.
+        To go on with the whole search give a `directory`, a stored study and `tuner` instead.
+
+        Args:
+            path: of the experiment, Tune's `results.experiment_path`.
+            resources: as they were given to `tuner`.
+            name: as it was given to `tuner`.
+            options: of `tune.Tuner.restore`, as `resume_errored`.
+        """
+        start_ray()
+        trainable = self._trainable(None, name or _name_of(self.trials.train))
+        trainable = tune.with_resources(trainable, dict(resources or {"cpu": 1}))
+        return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
 
     def _check_unsteered(self, tune_config: Mapping[str, Any]) -> None:
         """Refuse a metric or a mode: the scheduler is told another value than the searcher."""
@@ -229,6 +265,7 @@ class RayObjective(Outcome):
         if given is None:
             path = None if self.trials.directory is None else str(self.trials.directory / "ray")
             settings = tune.RunConfig(storage_path=path, verbose=0, callbacks=[])
+            settings.checkpoint_config = _KEPT[Keep(self.trials.spec.checkpoints)]
             if interval is not None:
                 settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
         else:
@@ -239,6 +276,11 @@ class RayObjective(Outcome):
         if given is None or loggers_on():
             settings.callbacks = _logged(settings.callbacks, interval is not None, given is None)
         return settings
+
+
+def _with_checkpoint(record: TrialRecord, result: tune.Result) -> TrialRecord:
+    """Return a record with the checkpoint that Tune has of its picked epoch."""
+    return replace(record, checkpoint=checkpoint_of(result, record.epoch))
 
 
 def _name_of(train: Train) -> str:

@@ -13,7 +13,7 @@ from .exceptions import ObjectiveError, RunError
 from .run.spec import RunSpec
 from .search.picking import best_by
 from .search.ray_backend import fitting
-from .search.ray_keys import EPOCH, PICKED, VALUES
+from .search.ray_keys import EPOCH, NUMBER, PARAMS, PICKED, VALUES
 from .search.ray_reporter import checkpoint_in
 from .search.ray_schedulers import Settled, make_scheduler
 from .search.readings import number_in
@@ -40,6 +40,14 @@ class ObjectiveTuner(tune.Tuner):
         """Search, and return the results; see `tune.Tuner.fit`."""
         with fitting(self._quiet, self._loggers):
             return super().fit()
+
+    @classmethod
+    def adopt(cls, restored: tune.Tuner) -> ObjectiveTuner:
+        """Return a Tuner of this class for one that `tune.Tuner.restore` returned."""
+        tuner = cls.__new__(cls)
+        vars(tuner).update(vars(restored))
+        tuner._quiet = tuner._loggers = True
+        return tuner
 
 
 def tune_config(
@@ -95,6 +103,13 @@ def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", outp
     return best_by(records, spec.optimised)
 
 
+def checkpoint_of(result: tune.Result, epoch: int | None) -> Path | None:
+    """Return the state at the end of an epoch, if Tune kept it where this process can see it."""
+    folders = [Path(checkpoint.path) for checkpoint, _ in result.best_checkpoints or ()]
+    found = [path for folder in folders if (path := checkpoint_in(folder, epoch)) is not None]
+    return found[-1] if found else None
+
+
 def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
     """Return what the reports of a trial say."""
     table = result.metrics_dataframe
@@ -112,14 +127,19 @@ def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
     complete = result.error is None and finite
     return TrialRecord(
         number=number,
-        params=dict(result.config or {}),
+        params=_params_of(result.config or {}),
         state=TrialState.COMPLETE if complete else TrialState.FAILED,
         value=picker.value if finite else None,
         epoch=picker.index,
         epochs=epochs,
         reason=None if result.error is None else f"{type(result.error).__name__}: {result.error}",
-        checkpoint=_checkpoint(result, picker.index),
+        checkpoint=checkpoint_of(result, picker.index),
     )
+
+
+def _params_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the params of a trial; those of a `RayObjective` stand beside its number."""
+    return dict(config[PARAMS] if {NUMBER, PARAMS} <= config.keys() else config)
 
 
 def _epochs(reports: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Iterable[EpochRecord]:
@@ -131,10 +151,3 @@ def _epochs(reports: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Itera
         beside = {key.removeprefix(front): value for key, value in report.items() if key.startswith(front)}
         found[int(report[EPOCH]) - 1] = {**values, **beside}
     return (EpochRecord(epoch, found[epoch]) for epoch in sorted(found))
-
-
-def _checkpoint(result: tune.Result, epoch: int | None) -> Path | None:
-    """Return the state at the end of an epoch, if Tune kept it where this process can see it."""
-    folders = [Path(checkpoint.path) for checkpoint, _ in result.best_checkpoints or ()]
-    found = [path for folder in folders if (path := checkpoint_in(folder, epoch)) is not None]
-    return found[-1] if found else None

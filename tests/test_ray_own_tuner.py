@@ -17,17 +17,20 @@ from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from hpometrics.exceptions import ObjectiveError
 from hpometrics.objective import MINIMIZE
+from hpometrics.ray_objective import RayObjective
 from hpometrics.ray_tuner import best_result, tune_config
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import load_checkpoint
 from hpometrics.search.ray_backend import TuneReporter
+from hpometrics.search.space import Choice
 
-LOSSES = (0.5, 0.2, 0.4, 0.3)
+LOSS = Reported("loss", MINIMIZE)
+LOSSES = (0.5, 0.2, 0.2, 0.3)
 EPOCHS = len(LOSSES)
 
 
-def make_trainable() -> Any:
-    """A trainable that travels to Ray's workers by value, as a user's script does."""
+def make_train() -> Any:
+    """A train function that travels to Ray's workers by value, as a user's script does."""
 
     class Steps:
         """What the trainable has learned: how many epochs it has trained."""
@@ -41,22 +44,52 @@ def make_trainable() -> Any:
         def load_state_dict(self, state):
             self.done = state["done"]
 
-    def trainable(config: dict[str, Any]) -> None:
-        """Note each epoch, and hang in the third while the file `hold` is there."""
+    def train(config: dict[str, Any], run: Any) -> None:
+        """Note each epoch, and hang or fail in the third while the file `hold` or `fail` is there."""
         folder, steps = Path(config["folder"]), Steps()
-        run = Run(TuneReporter(), metric=Reported("loss", MINIMIZE), epochs=EPOCHS)
         run.restore(steps=steps)
         for epoch in run.epochs():
             with (folder / "ledger").open("a") as ledger:
                 ledger.write(json.dumps([config["level"], epoch]) + "\n")
             while epoch == 2 and (folder / "hold").exists():
                 signal.pause()
+            if epoch == 2 and (folder / "fail").exists():
+                (folder / "fail").unlink()
+                raise RuntimeError("out of luck")
             run.log(loss=config["level"] + LOSSES[steps.done])
             steps.done += 1
             if config["kept"]:
                 run.checkpoint(steps=steps)
 
+    return train
+
+
+def make_trainable() -> Any:
+    """A trainable as a user writes it."""
+    train = make_train()
+
+    def trainable(config: dict[str, Any]) -> None:
+        """Train; the reports go to Tune."""
+        train(config, Run(TuneReporter(), metric=Reported("loss", MINIMIZE), epochs=EPOCHS))
+
     return trainable
+
+
+def make_objective(folder: Path, **facts: Any) -> RayObjective:
+    """The same search as an objective without a directory."""
+    space = {"level": Choice([0, 1]), "folder": str(folder), "kept": True}
+    return RayObjective(make_train(), space, metric=LOSS, epochs=EPOCHS, **facts)
+
+
+def fit_objective(folder: Path, objective: RayObjective | None = None, **settings: Any) -> tune.ResultGrid:
+    """Fit the same trials."""
+    tuner = (objective or make_objective(folder)).tuner(
+        2,
+        points=[{"level": 0}, {"level": 1}],
+        max_concurrent=1,
+        run_config=tune.RunConfig(name="own", storage_path=str(folder), verbose=0, **settings),
+    )
+    return tuner.fit()
 
 
 def make_tuner(folder: Path, kept: bool = True, config: tune.TuneConfig | None = None) -> tune.Tuner:
@@ -70,13 +103,13 @@ def make_tuner(folder: Path, kept: bool = True, config: tune.TuneConfig | None =
     )
 
 
-def fit(address: str, folder: str) -> None:
+def fit(address: str, folder: str, kind: str) -> None:
     """Fit in a process of its own."""
     import ray
 
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "0"  # Tune writes its state at once, not every ten seconds
     ray.init(address, log_to_driver=False)
-    make_tuner(Path(folder)).fit()
+    fit_objective(Path(folder)) if kind == "objective" else make_tuner(Path(folder)).fit()
 
 
 def ledger(folder: Path) -> list[tuple[int, int]]:
@@ -92,20 +125,59 @@ def written_since(file: Path, home: Path) -> bool:
 
 
 @pytest.mark.ray
-def test_a_killed_tuner_of_your_own_is_restored_at_its_epoch(ray_cluster, tmp_path):
+@pytest.mark.parametrize("kind", ["tuner", "objective"])
+def test_a_killed_tuner_is_restored_at_its_epoch(ray_cluster, tmp_path, kind):
     """No epoch that has a checkpoint is trained again; the epoch in which the driver was killed is."""
     (tmp_path / "hold").touch()
-    driver = Forked(tmp_path, fit, ray_cluster, str(tmp_path), prints=tmp_path)
+    driver = Forked(tmp_path, fit, ray_cluster, str(tmp_path), kind, prints=tmp_path)
     assert driver.waits_for(lambda: (0, 2) in ledger(tmp_path)), (tmp_path / "err").read_text()
     assert driver.waits_for(lambda: written_since(tmp_path / "ledger", tmp_path / "own"))
     driver.killed()
     (tmp_path / "hold").unlink()
-    restored = tune.Tuner.restore(str(tmp_path / "own"), trainable=make_trainable(), resume_unfinished=True)
+    if kind == "objective":
+        restored = make_objective(tmp_path).restore(tmp_path / "own")
+    else:
+        restored = tune.Tuner.restore(str(tmp_path / "own"), make_trainable(), resume_unfinished=True)
     results = restored.fit()
+    assert [result.error for result in results] == [None] * len(results)
+    begun = 1 if kind == "objective" else 2  # the params of the next trial were in the study of the driver
     first = [(0, epoch) for epoch in (0, 1, 2, 2, 3)]
-    assert ledger(tmp_path) == [*first, *((1, epoch) for epoch in range(EPOCHS))]
-    assert [result.metrics["picked"] for result in results] == [0.2, 1.2]
-    assert [result.metrics["training_iteration"] for result in results] == [EPOCHS, EPOCHS]
+    assert ledger(tmp_path) == [*first, *((1, epoch) for epoch in range(EPOCHS))][: 5 + EPOCHS * (begun - 1)]
+    assert [result.metrics["picked"] for result in results] == [0.2, 1.2][:begun]
+    assert [result.metrics["training_iteration"] for result in results] == [EPOCHS, EPOCHS][:begun]
+    best = best_result(results, LOSS)
+    assert (best.value, best.epoch, best.params["level"]) == (0.2, 1, 0)
+    assert load_checkpoint(best.checkpoint)["states"]["steps"] == {"done": 2}
+
+
+@pytest.mark.ray
+def test_a_failed_trial_of_an_objective_goes_on_at_its_epoch(ray_cluster, tmp_path):
+    """Tune tries it again, after its last checkpoint; the study has each epoch once, the best its state."""
+    (tmp_path / "fail").touch()
+    objective = make_objective(tmp_path)
+    results = fit_objective(tmp_path, objective, failure_config=tune.FailureConfig(max_failures=1))
+    assert ledger(tmp_path)[:5] == [(0, epoch) for epoch in (0, 1, 2, 2, 3)]
+    assert [list(trial.intermediate_values.values()) for trial in objective.study.trials] == [
+        list(LOSSES),
+        [1 + loss for loss in LOSSES],
+    ]
+    best = objective.best(results)
+    assert (best.trial, best.value, best.epoch) == (0, 0.2, 1)
+    assert load_checkpoint(best.checkpoint)["states"]["steps"] == {"done": 2}
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [("best", [1, 3]), pytest.param("last", [3], marks=EXHAUSTIVE), ("all", [0, 1, 2, 3]), ("none", [])],
+)
+def test_tune_keeps_the_checkpoints_of_an_objective_that_are_to_be_kept(ray_cluster, tmp_path, keep, kept):
+    """The picked one is the earliest of equal ones."""
+    objective = make_objective(tmp_path, checkpoints=keep)
+    config = objective._run_config(None, None).checkpoint_config
+    for result in fit_objective(tmp_path, objective, checkpoint_config=config):
+        names = sorted(path.name for path in Path(result.path).rglob("epoch-*.pt"))
+        assert names == [f"epoch-{epoch:04d}.pt" for epoch in kept]
 
 
 @pytest.mark.ray

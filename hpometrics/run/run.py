@@ -281,8 +281,8 @@ class Run(Closing):
     def checkpoint(self, **objects: Stateful) -> None:
         """Copy the state of each object now; it is written when the epoch closes.
 
-        Without a directory nothing is copied, except in a trainable of your own on Ray: Tune gets the state
-        with the report of the epoch.
+        Without a directory nothing is copied, except on Ray, where Tune gets the state with the report of the
+        epoch.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.

@@ -107,7 +107,7 @@ class Traces:
             self.users.checkpointed()
             self.examples.checkpointed()
         if self._carried is not None and self._states is not None:
-            Checkpoints(self._carried.folder()).save(epoch, self._states, random)
+            Checkpoints(self._carried.folder(picked == epoch)).save(epoch, self._states, random)
         self._states = None
 
     def hold(self, objects: dict[str, Stateful]) -> None:

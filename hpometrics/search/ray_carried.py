@@ -1,4 +1,4 @@
-"""Checkpoints of a trainable of one's own: they go to Ray Tune with the report of their epoch."""
+"""Checkpoints of a run without a directory: they go to Ray Tune with the report of their epoch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ class Carried:
 
     Attributes:
         done: epochs up to the checkpoint that the trial goes on from; Tune has their reports.
+        score: of the checkpoint of the open epoch, see `CHECKPOINT_SCORE`; None where it has none.
     """
 
     def __init__(self) -> None:
         self.done = 0
+        self.score: int | None = None
         self._lines: list[str] = []
         self._folder: TemporaryDirectory[str] | None = None
 
@@ -32,9 +34,14 @@ class Carried:
         """Add an epoch that has closed."""
         self._lines.append(record.to_line())
 
-    def folder(self) -> Path:
-        """Return a new folder for the checkpoint of the last epoch."""
+    def folder(self, picked: bool) -> Path:
+        """Return a new folder for the checkpoint of the last epoch.
+
+        Args:
+            picked: whether that is the picked epoch now.
+        """
         self._clear()
+        self.score = len(self._lines) if picked else 0
         self._folder = TemporaryDirectory(prefix="hpometrics-")
         home = Path(self._folder.name)
         (home / EPOCHS_FILE).write_text("".join(f"{line}\n" for line in self._lines), encoding="utf8")
@@ -62,6 +69,7 @@ class Carried:
             yield Path(folder), epochs
 
     def _clear(self) -> None:
+        self.score = None
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

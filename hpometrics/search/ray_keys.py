@@ -7,8 +7,14 @@ FINAL = "final"
 VALUES = "values"
 VOID = "void"
 FULL = "full"
+CHECKPOINT_SCORE = "checkpoint_score"
+"""Beside a checkpoint: its epoch, from 1, if that is the picked one, else 0; so the picked epoch has the
+greatest."""
 TAKEN = frozenset(
-    {VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, FULL, "done", "config", "trial_id", "training_iteration"}
+    {
+        *(VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, FULL, CHECKPOINT_SCORE),
+        *("done", "config", "trial_id", "training_iteration"),
+    }
 )
 
 NUMBER, PARAMS = "number", "params"

@@ -17,7 +17,7 @@ from ..exceptions import ObjectiveError, RunError
 from ..objective import MINIMIZE, Objective
 from .ray_carried import Carried
 from .ray_internals import judges
-from .ray_keys import EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
+from .ray_keys import CHECKPOINT_SCORE, EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
 from .reporter import Pause
 
 _WORST = 1e300  # far from the largest float, so that means of it stay finite
@@ -80,9 +80,10 @@ class TuneReporter:
     Tune works on each key of each report, so what does not hold is not told: `final` is there, and true,
     where no epoch follows, `void` where it is so, `values` where there are any.
 
-    In a trainable of your own, a run without a directory sends what `run.checkpoint` copied to Tune with the
-    report of its epoch, and `run.restore` reads `tune.get_checkpoint()`. The results have the checkpoints, so
-    `Tuner.restore` goes on after the last. Tune's `CheckpointConfig` says which are kept.
+    A run without a directory sends what `run.checkpoint` copied to Tune with the report of its epoch, and
+    `run.restore` reads `tune.get_checkpoint()`. The results have the checkpoints, so `Tuner.restore` goes on
+    after the last. Tune's `CheckpointConfig` says which are kept; with `num_to_keep=1` and
+    `checkpoint_score_attribute="checkpoint_score"` it is that of the picked epoch, beside the latest.
 
     Args:
         number: of the trial.
@@ -92,7 +93,7 @@ class TuneReporter:
     Attributes:
         stopped: whether Tune has stopped the trial; then nothing more is reported.
         carried: takes the checkpoints of a run without a directory to Tune, and brings back the one that a
-            restored trial goes on from; None of a trial of `RayObjective`.
+            restored trial goes on from; None for the member of a population.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class TuneReporter:
     ) -> None:
         self.number, self.params = number, params
         self._handed_on = handed_on
-        self.carried = Carried() if number is None else None
+        self.carried = Carried() if handed_on is None else None
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
         self.stopped = False
         self._told = -1 if handed_on is None else handed_on.told - 1
@@ -154,6 +155,8 @@ class TuneReporter:
         optimised = {self._metric, *self._others}
         beside = {name: value for name, value in values.items() if name not in optimised}
         told |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
+        if self.carried is not None and self.carried.score is not None:
+            told[CHECKPOINT_SCORE] = self.carried.score
         try:
             with self._state_after(epoch, final) as state:
                 tune.report(told, checkpoint=state)

@@ -60,10 +60,13 @@ class StudySearcher(Searcher):
         self.study, self.space, self.optimised, self.at = study, space, optimised, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._retries = retries
+        self._draws = True
         self._live: dict[str, _Live] = {}
 
     def suggest(self, trial_id: str) -> Any:
         """Claim the next slot and draw its params; `FINISHED` when there is none."""
+        if not self._draws:
+            return Searcher.FINISHED
         if self._take is None:
             trial = claim(self.study)
         else:
@@ -110,8 +113,9 @@ class StudySearcher(Searcher):
         """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Live trials, locks and the study, whose URL may name a password, belong to this process.
-        return {**self.__dict__, "_live": {}, "_take": None, "study": None}
+        # Live trials, locks and the study, whose URL may name a password, belong to this process. A searcher
+        # that Tune reads from an experiment draws no more.
+        return {**self.__dict__, "_live": {}, "_take": None, "study": None, "_draws": False}
 
     def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
         """Where a trial keeps its record, and what it has written."""
