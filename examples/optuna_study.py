@@ -18,7 +18,9 @@ space = {
 def main(trials: int = 8, epochs: int = 5) -> None:
     """Optimise the macro F1 of the digits network."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    objective = OptunaObjective(train, space, metric="f1(average=macro)", epochs=epochs, seed=7)
+    objective = OptunaObjective(
+        train, space, metric="f1(average=macro)", epochs=epochs, checkpoints="none", seed=7
+    )
     study = objective.create_study(pruner=optuna.pruners.MedianPruner(n_startup_trials=3))
     study.optimize(objective, n_trials=trials)
     best = objective.best(study)

@@ -144,7 +144,8 @@ class TrainerLoop:
             )
         self._check_measured()
         self._run.log(**self._logged)
-        self._run.checkpoint(**objects)
+        if self._run.keeps_checkpoints:
+            self._run.checkpoint(**objects)
         self._open, self._epoch = False, None  # and so they stay where the host stops the run
         self._epoch = next(self._epochs, None)
 

@@ -78,6 +78,11 @@ class Closing(Recording):
         return self._traces.directory
 
     @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether what `checkpoint` copies is kept: in the directory, or by Ray Tune."""
+        return self._keeps
+
+    @property
     def finished(self) -> bool:
         """Whether patience, the target or the time has ended the run."""
         return self._progress.ended_by is not None

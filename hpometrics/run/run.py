@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -282,11 +283,18 @@ class Run(Closing):
         """Copy the state of each object now; it is written when the epoch closes.
 
         Without a directory nothing is copied, except on Ray, where Tune gets the state with the report of the
-        epoch.
+        epoch. A RuntimeWarning says so once for a run or a search, unless it has `checkpoints="none"`.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
+        if not self._keeps and self._ranks.leads and self.spec.warns_of_unkept():
+            warnings.warn(
+                "run.checkpoint keeps nothing: the run has no directory; give directory= to the run or its "
+                'objective, or checkpoints="none" if nothing must be kept',
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._traces.hold(objects)
         self._holding = self._keeps
 

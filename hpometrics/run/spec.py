@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
@@ -104,6 +105,8 @@ class RunSpec:
     bounds: tuple[Constraint, ...] = field(init=False, repr=False, compare=False)
     combined: tuple[SettledCombined, ...] = field(init=False, repr=False, compare=False)
     collections: Mapping[str, Collections] = field(init=False, repr=False, compare=False)
+    warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    """What the user was warned of in a run of this spec, so that a search warns once."""
 
     def __post_init__(self) -> None:
         features = _features(self.output)
@@ -133,6 +136,19 @@ class RunSpec:
         measured = self.collections.get(VALIDATION, {}).get(asked.feature)
         panel = None if measured is None else measured.prototype
         self._set(track_examples=settle_examples(self.track_examples, asked.key, self.objective, panel))
+
+    def warns_of_unkept(self) -> bool:
+        """Whether a checkpoint that is not kept is worth a warning: it is wanted, and this is the first."""
+        if self.checkpoints is Keep.NONE or "checkpoint" in self.warned:
+            return False
+        self.warned.add("checkpoint")
+        return True
+
+    def without_checkpoints(self) -> RunSpec:
+        """Return the spec of a run that keeps no checkpoint."""
+        spec = copy(self)
+        spec._set(checkpoints=Keep.NONE)
+        return spec
 
     @property
     def bounded(self) -> str:

@@ -81,8 +81,9 @@ class Trials:
         home = self.directory_of(reporter.number) if keep and reporter.number is not None else None
         trial = None if home is None else Ranks().from_first(lambda: _unfinished(home, params))
         host = HoldsLast(reporter) if self.repeats > 1 else None
+        spec = self.spec if keep else self.spec.without_checkpoints()
         while True:
-            record, error = self._run_one(params, host or reporter, trial, home)
+            record, error = self._run_one(params, spec, host or reporter, trial, home)
             trial = self.course.after(trial, record)
             if trial.repeats and home is not None and process() == 0:
                 write_trial(home, trial)
@@ -109,7 +110,12 @@ class Trials:
         )
 
     def _run_one(
-        self, params: Mapping[str, Any], host: Reporter, trial: TrialRecord | None, home: Path | None
+        self,
+        params: Mapping[str, Any],
+        spec: RunSpec,
+        host: Reporter,
+        trial: TrialRecord | None,
+        home: Path | None,
     ) -> tuple[TrialRecord, BaseException | None]:
         """Run the repeat that is next, or the one that has failed; the first one in the trial's directory."""
         repeat = 0 if trial is None else len(trial.repeats)
@@ -118,7 +124,7 @@ class Trials:
         return attempt(
             self.train,
             params,
-            self.spec,
+            spec,
             host if first else ListReporter(number, params),
             directory=home if first or home is None else home / REPEATS / str(repeat),
             seed=self.seed_of(number, repeat),

@@ -13,6 +13,7 @@ from ..exceptions import NoFiniteValueError
 from ..messages import one_line
 from ..metrics.diagnostics import diagnostic
 from ..redaction import redacted
+from ..run.checkpoint import Keep
 from ..run.spec import RunSpec
 from ..run.trial import attempt
 from ..search.readings import Reading
@@ -58,7 +59,7 @@ def probe(plan: Plan) -> Probe:
     (params,) = sample(plan, 1).params
     engine = import_engine(plan)
     plan = settle(plan, engine)
-    spec = RunSpec(**{**spec_facts(plan, engine), "epochs": 1})
+    spec = RunSpec(**{**spec_facts(plan, engine), "epochs": 1, "checkpoints": Keep.NONE})
     check_space(plan, engine, spec)
     seed = derive_seed(plan.engine_seed, 0)
     record, error = attempt(engine, params, spec, ListReporter(0, params), seed=seed)

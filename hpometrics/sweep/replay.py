@@ -10,6 +10,7 @@ from typing import Any
 from ..exceptions import ConfigError, RecordError
 from ..messages import printable
 from ..replayed import Replayed
+from ..run.checkpoint import Keep
 from ..run.progress import End
 from ..run.spec import RunSpec
 from ..run.trial import attempt
@@ -103,7 +104,8 @@ class TrialReplay:
             done = self.record.repeats[repeat]
             epochs = done.epochs
         late = done.ended_by == End.TRIAL_TIME
-        return RunSpec(**self._measured | {"trial_time": None} | ({"epochs": epochs} if late else {}))
+        changed = {"trial_time": None, "checkpoints": Keep.NONE} | ({"epochs": epochs} if late else {})
+        return RunSpec(**self._measured | changed)
 
     def compare(self, again: TrialRecord) -> Replayed:
         """Put what was recorded beside what came out."""

@@ -65,7 +65,8 @@ def plain(run: Run, epochs: int) -> nn.Module:
         with torch.no_grad():
             for x, y in loader(VALID):
                 run.update(logits=model(x), target=y)
-        run.checkpoint(model=model, optimizer=optimizer)
+        if run.keeps_checkpoints:
+            run.checkpoint(model=model, optimizer=optimizer)
     return model
 
 

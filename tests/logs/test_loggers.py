@@ -56,7 +56,8 @@ def train(params, run):
     run.restore(model=model)
     for epoch in run.epochs(3):
         run.log(loss=[0.3, 0.1, 0.2][epoch])
-        run.checkpoint(model=model)
+        if run.keeps_checkpoints:
+            run.checkpoint(model=model)
 
 
 def test_a_logger_is_told_how_the_run_stands():

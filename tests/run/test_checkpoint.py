@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 import torch
 from forked import Forked
@@ -14,6 +15,7 @@ from hpometrics.exceptions import RecordError, RunError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category
 from hpometrics.objective import MINIMIZE
+from hpometrics.optuna_objective import OptunaObjective
 from hpometrics.run import Reported, Run, RunSpec
 from hpometrics.run.checkpoint import (
     Checkpoints,
@@ -110,6 +112,37 @@ def test_which_checkpoints_are_kept_is_a_choice(tmp_path, keep, kept, done):
     assert names == [f"epoch-{epoch:04d}.pt" for epoch in kept]
     assert (run.best_checkpoint is not None) == (1 in kept)
     assert losses(tmp_path, [0.4, 0.1, 0.3, 0.2], checkpoints=keep)[2] == done
+
+
+def keep_states(run: Run) -> None:
+    """Train two epochs, a checkpoint in each."""
+    for _ in run.epochs(2):
+        run.log(loss=0.5)
+        run.checkpoint(model=torch.nn.Linear(1, 1))
+
+
+UNKEPT = "run.checkpoint keeps nothing: the run has no directory; give directory="
+
+
+@pytest.mark.parametrize("host", [None, optuna.trial.FixedTrial({})], ids=["none", "trial"])
+def test_a_checkpoint_that_is_not_kept_is_told_once_for_each_run(host):
+    """With what to do, and from the line that asks for it; every run tells it, not the first of a process."""
+    for _ in range(2):
+        with pytest.warns(RuntimeWarning, match=UNKEPT) as told:
+            keep_states(Run(host, metric=LOSS))
+        assert [Path(one.filename).name for one in told] == ["test_checkpoint.py"]
+
+
+def test_an_objective_without_a_directory_tells_that_no_checkpoint_is_kept(tmp_path):
+    """Once for all its trials; one that has a directory, or wants no checkpoint, has nothing to tell."""
+    for facts in ({"directory": tmp_path}, {"checkpoints": "none"}):
+        objective = OptunaObjective(lambda params, run: keep_states(run), {}, metric=LOSS, **facts)
+        objective.create_study().optimize(objective, n_trials=1)
+    objective = OptunaObjective(lambda params, run: keep_states(run), {}, metric=LOSS)
+    objective(optuna.trial.FixedTrial({}))  # a replay, of which nothing is kept in any case
+    with pytest.warns(RuntimeWarning, match=UNKEPT) as told:
+        objective.create_study().optimize(objective, n_trials=2)
+    assert len(told) == 1
 
 
 def test_no_such_choice_of_checkpoints():

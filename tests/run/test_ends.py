@@ -22,7 +22,8 @@ def ran(epochs: int = 4, directory: Path | None = None, **facts) -> tuple[Run, L
         run.restore(model=model)
         for epoch in run.epochs(epochs):
             run.log(loss=(epochs - epoch) / 10)
-            run.checkpoint(model=model)
+            if directory is not None:
+                run.checkpoint(model=model)
     return run, reporter
 
 

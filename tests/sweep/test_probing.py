@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from sample_sweeps import SWEEP, changed
+from sample_sweeps import changed
 
 PROGRAM = """\
 import json
@@ -13,9 +13,10 @@ print("no further", flush=True)
 """
 
 
-def test_a_probe_shows_every_value_and_keeps_nothing(sweep, folder):
-    """One epoch of trial 0, named values and others; no run directory is made."""
-    result = sweep(SWEEP, "--probe", command="check")
+@pytest.mark.parametrize("engine", ["train", "learn"])
+def test_a_probe_shows_every_value_and_keeps_nothing(sweep, folder, engine):
+    """One epoch of trial 0, named values and others; no run directory is made, no checkpoint is missed."""
+    result = sweep(changed("toy_engine:train", f"toy_engine:{engine}"), "--probe", command="check")
     assert (result.exit_code, result.stderr) == (0, "")
     words = [line.split() for line in result.stdout.splitlines()]
     at = next(i for i, line in enumerate(words) if line[0] == "probe")
