@@ -45,6 +45,8 @@ def test_ray_and_optuna_agree(folder, on_ray):
     assert out.splitlines()[-1] == "saved best.yaml, trials.csv, study.db in runs/on_ray"
     again = ended("run", "on_ray.yaml")
     assert again[:2] == (0, out)
+    (experiment,) = (folder / "runs/on_ray/ray").iterdir()
+    assert experiment.name.startswith("on_ray_")
     assert "all 4 trials are done" in again[2]
     with sqlite3.connect(folder / "runs" / "on_ray" / "study.db") as study:
         assert study.execute("SELECT DISTINCT state FROM trials").fetchall() == [("COMPLETE",)]
