@@ -94,6 +94,9 @@ class RayObjective(Outcome):
     ) -> tune.Tuner:
         """Build a tuner for one `fit()`; Ray is started unless it runs.
 
+        `get_best_result()` of its results compares the values of the picked epochs, also of trials that were
+        stopped; `best` knows constraints and how a trial ended too. Of several objectives Tune compares none.
+
         Args:
             num_samples: trials in all, those that `study` has already included.
             scheduler: see `make_scheduler`.
@@ -109,9 +112,6 @@ class RayObjective(Outcome):
                 Unless given, nothing is printed, and reports are logged as JSON alone.
             name: of the experiment, unless `run_config` has one; that of the function unless given.
             tune_config: further arguments of `tune.TuneConfig`, but no `metric` and no `mode`.
-
-        `get_best_result()` compares the values of the picked epochs, also of trials that were stopped; `best`
-        knows constraints and how a trial ended too. Of several objectives Tune compares none.
 
         Raises:
             ObjectiveError: a scheduler, a study or `mode` says another direction.

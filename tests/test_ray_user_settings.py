@@ -21,6 +21,7 @@ from ray.tune.logger import JsonLoggerCallback
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.ray_objective import RayObjective, _name_of
 from hpometrics.run import Reported
+from hpometrics.search.ray_session import environment, signal_handlers
 from hpometrics.search.space import Float
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -132,6 +133,20 @@ def test_the_settings_of_a_user_hold(ray_cluster, tmp_path, own, scheduler):
         assert Path(result.path).parent.name.startswith("descend_")
         assert Path(result.path).name.startswith("descend_")
         assert Path(result.path).parents[1] == tmp_path / "own"
+
+
+def test_what_ray_changes_in_a_process_is_put_back():
+    """However it ends: variables that were set or not, those that Ray sets, and the handlers of signals."""
+    os.environ["SET_BEFORE"] = "mine"
+    before = process()
+    with pytest.raises(KeyError), environment({"SET_BEFORE": "1", "NOT_SET": "1"}), signal_handlers():
+        assert (os.environ["SET_BEFORE"], os.environ["NOT_SET"]) == ("1", "1")
+        os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb.set_trace"
+        for number in SIGNALS:
+            signal.signal(number, handle)
+        raise KeyError
+    assert process() == before
+    del os.environ["SET_BEFORE"]
 
 
 def search_alone(folder: str) -> None:

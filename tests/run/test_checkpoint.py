@@ -28,6 +28,7 @@ from hpometrics.run.checkpoint import (
 )
 from hpometrics.run.trial import run_trial
 from hpometrics.search.epoch_log import read_epochs, read_trial
+from hpometrics.search.ray_reporter import HandedOn, TuneReporter
 from hpometrics.search.record import TrialState
 from hpometrics.search.reporter import ListReporter
 
@@ -143,6 +144,26 @@ def test_an_objective_without_a_directory_tells_that_no_checkpoint_is_kept(tmp_p
     with pytest.warns(RuntimeWarning, match=UNKEPT) as told:
         objective.create_study().optimize(objective, n_trials=2)
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "directory", "checkpoints", "kept"),
+    [
+        (None, False, "best", False),
+        (None, True, "best", True),
+        (None, True, "none", False),
+        (TuneReporter(), False, "last", True),
+        (TuneReporter(3), False, "best", True),
+        (TuneReporter(3), False, "none", False),
+        (TuneReporter(3, None, HandedOn(2, lambda epoch: None)), False, "best", False),
+    ],
+)
+def test_a_run_knows_whether_it_keeps_checkpoints(tmp_path, host, directory, checkpoints, kept):
+    """In its directory, or by Ray Tune; a member of a population has a directory."""
+    home = tmp_path if directory else None
+    run = Run(host, metric=LOSS, directory=home, checkpoints=checkpoints)
+    assert run.keeps_checkpoints is kept
+    run.close()
 
 
 def test_no_such_choice_of_checkpoints():
