@@ -23,8 +23,10 @@ HIDDEN = "***"
 
 _LEAST = 4  # characters of what is hidden: in place of less, whole texts would be stars
 _DEPTH = 2  # forms in each other
+_READ = 2**16  # characters that are read of a text of which a start is shown
 _USER = re.compile(r"(?<=://)[^\s/?#'\"]+(?=@)")
-_QUERY = re.compile(r"(?<=[?&])(\w*(?:password|passwd|pwd|secret|token|key)\w*=)[^\s&#'\"]+", re.IGNORECASE)
+_QUERY = re.compile(r"(?<=[?&])(\w+=)[^\s&#'\"]+")
+_KEY = re.compile("password|passwd|pwd|secret|token|key", re.IGNORECASE)
 _revealed: set[str] = set()  # what this process was told in secret
 
 
@@ -57,7 +59,7 @@ def redacted(text: str) -> str:
     """
     if _revealed:
         text = _without(text, _found(_pattern(frozenset(_revealed)), text, _DEPTH))
-    return _QUERY.sub(rf"\g<1>{HIDDEN}", _USER.sub(HIDDEN, text))
+    return _QUERY.sub(_without_key, _USER.sub(HIDDEN, text))
 
 
 def excerpt(text: object, length: int) -> str:
@@ -65,7 +67,11 @@ def excerpt(text: object, length: int) -> str:
 
     Of a secret that is cut in two, nobody knows that its first half is one.
     """
-    return redacted(str(text))[:length]
+    return redacted(str(text)[:_READ])[:length]
+
+
+def _without_key(found: re.Match[str]) -> str:
+    return f"{found[1]}{HIDDEN}" if _KEY.search(found[1]) else found[0]
 
 
 @lru_cache(maxsize=8)

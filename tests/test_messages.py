@@ -85,3 +85,34 @@ def test_no_message_states_a_direction_of_its_own():
     for place, text in _texts_of_errors():
         words = re.findall(r"\b(minimize|maximize|MINIMIZE|MAXIMIZE)\b", text)
         assert len({word.lower() for word in words}) in (0, 2), f"{place}: {text}"
+
+
+CUT_AS_THEY_ARE = {
+    "redaction.py": "what hides secrets",
+    "guide/evidence.py": "errors of metrics of this package",
+    "testing/waits.py": "errors of torch",
+    "search/storages.py": "the name of a study in a database",
+}
+"""Files whose texts are cut in which no secret can stand."""
+
+
+def _cuts(tree: ast.AST) -> Iterator[str]:
+    """The expressions that show the start of a text: a slice up to 20 and more, a format of a precision."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+            if node.conversion != -1 and re.search(r"\.", ast.unparse(node.format_spec)):
+                yield ast.unparse(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and not node.slice.lower:
+            end = node.slice.upper
+            if isinstance(end, ast.Constant) and isinstance(end.value, int) and end.value >= 20:
+                yield ast.unparse(node)
+            elif isinstance(end, ast.Name) and end.id in ("_LONGEST", "length"):
+                yield ast.unparse(node)
+
+
+def test_no_text_is_cut_before_its_secrets_are_hidden():
+    """The start of a secret is hidden by nobody: what is shown in part is an excerpt."""
+    files = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+    found = {name: list(_cuts(ast.parse(path.read_text(encoding="utf8")))) for name, path in files.items()}
+    assert all(found[name] for name in CUT_AS_THEY_ARE)
+    assert not {name: cuts for name, cuts in found.items() if cuts and name not in CUT_AS_THEY_ARE}

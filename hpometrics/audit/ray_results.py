@@ -12,6 +12,7 @@ from typing import Any
 
 from ..exceptions import RecordError
 from ..objective import Objective
+from ..redaction import excerpt
 from ..search.record import TrialState
 from .search import Search, Tried
 
@@ -143,5 +144,5 @@ def _json(text: str, file: Path) -> dict[str, Any]:
     except ValueError as err:
         raise RecordError(f"{file}: is no JSON: {err}") from err
     if not isinstance(told, dict):
-        raise RecordError(f"{file}: wants an object, got {text[:40]!r}")
+        raise RecordError(f"{file}: wants an object, got {excerpt(text, 40)!r}")
     return told

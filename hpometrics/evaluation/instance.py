@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..exceptions import RecordError
+from ..redaction import excerpt
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_json
 from .files import write_json
 
@@ -106,7 +107,7 @@ class EvaluationInstance:
                 told["evaluatorResults"],
             )
         except (KeyError, TypeError, ValueError) as err:
-            raise RecordError(f"no record of an evaluation ({err!r}): {str(told)[:80]}") from err
+            raise RecordError(f"no record of an evaluation ({err!r}): {excerpt(told, 80)}") from err
 
     def write(self, directory: Path) -> None:
         """Write `instance.json` whole or not at all."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import EngineParamsError
+from ..redaction import excerpt
 
 Described = dict[str, Any]
 Default = Callable[[Any], Any] | None
@@ -120,7 +121,9 @@ def _parsed(described: Mapping[str, Any] | str) -> Mapping[str, Any]:
         try:
             found = json.loads(described)
         except json.JSONDecodeError as err:
-            raise EngineParamsError(f"engine params are no JSON: {err}; got {described[:80]!r}") from err
+            raise EngineParamsError(
+                f"engine params are no JSON: {err}; got {excerpt(described, 80)!r}"
+            ) from err
     if not isinstance(found, Mapping):
         raise EngineParamsError(
             f"engine params are a mapping of stages, got {type(found).__name__}: {found!r}"

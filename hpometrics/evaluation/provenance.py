@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ..exceptions import RecordError
+from ..redaction import excerpt
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 from ..search.values import is_whole
 from ..versions import installed_versions
@@ -92,4 +93,6 @@ class Provenance:
                 dict(told[_STATED]) if _STATED in told else None,
             )
         except (KeyError, TypeError, ValueError) as err:
-            raise RecordError(f"{place}: does not say what was evaluated ({err!r}): {told!r:.80}") from err
+            raise RecordError(
+                f"{place}: does not say what was evaluated ({err!r}): {excerpt(repr(told), 80)}"
+            ) from err

@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from typing import Any, Self
 
 from ..exceptions import MetricInputError
+from ..redaction import excerpt
 
 Number = int | float
 
@@ -96,5 +97,5 @@ def as_number(value: Any, source: Callable[[], str]) -> Number:
             except (TypeError, ValueError, RuntimeError):
                 continue
     raise MetricInputError(
-        f"{source()} is to give a number, got {str(value)[:60]!r} ({type(value).__name__})"
+        f"{source()} is to give a number, got {excerpt(value, 60)!r} ({type(value).__name__})"
     )

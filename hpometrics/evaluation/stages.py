@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..exceptions import EngineError
+from ..redaction import excerpt
 from .engine import Engine, Fold, Pairs, named_stage
 from .engine_params import Stage
 from .isolation import Isolation
@@ -120,7 +121,7 @@ def _pair(pair: Any, index: int) -> tuple[Any, Any]:
     if isinstance(pair, (tuple, list)) and len(pair) == 2:
         return pair[0], pair[1]
     raise EngineError(
-        f"fold {index}: a query comes with its actual result, (query, actual); got {pair!r:.80}"
+        f"fold {index}: a query comes with its actual result, (query, actual); got {excerpt(repr(pair), 80)}"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from ..redaction import excerpt
 from ..search.atomic import atomic_write
 from ..search.readings import numbers_of
 from ..search.record import EpochRecord
@@ -100,4 +101,4 @@ class MlflowLogger:
 
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text[:_LONGEST]
+    return excerpt(text, _LONGEST)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics.features import BINARY, CATEGORY, CLUSTERS, MASK, SEQUENCE, SET, TEXT, OutputFeature
+from ..redaction import excerpt
 from .labels import Labels, unlabelled_hint
 from .roles import WIDE, WORDS, Role, Roles
 from .source import Chunk, PredictionsError, Source
@@ -169,7 +170,7 @@ class _Reader:
         if bad.any():
             row = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
             cell = values[row].tolist() if values.ndim > 1 else values[row].item()
-            told = "is empty or nan" if cell != cell else f"holds {str(cell)[:60]}"
+            told = "is empty or nan" if cell != cell else f"holds {excerpt(cell, 60)}"
             raise PredictionsError(
                 f"{self.source.place(first + row)}: column {column!r} {told}; a value is a finite number"
                 + (hint if cell != cell else "")
@@ -220,7 +221,7 @@ class _Reader:
         for i, row in enumerate(values):
             if not (isinstance(row, list) and all(isinstance(token, int) for token in row)):
                 raise PredictionsError(
-                    f"{self.source.place(first + i)}: column {role.columns[0]!r} holds {str(row)[:40]}, "
+                    f"{self.source.place(first + i)}: column {role.columns[0]!r} holds {excerpt(row, 40)}, "
                     "which is no list of token numbers"
                 )
 

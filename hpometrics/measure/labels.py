@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics.features import BINARY, CATEGORY, OutputFeature
+from ..redaction import excerpt
 from .roles import WORDS, Roles
 from .source import PredictionsError, Source
 
@@ -219,8 +220,8 @@ def _labels_in(values: np.ndarray, source: Source, column: str, first: int) -> t
         rows = values.tolist()
         odd = next(i for i, cell in enumerate(rows) if isinstance(cell, (list, dict)))
     raise PredictionsError(
-        f"{source.place(first + odd)}: column {column!r} holds {str(rows[odd])[:40]}; a label is one text or "
-        "number"
+        f"{source.place(first + odd)}: column {column!r} holds {excerpt(rows[odd], 40)}; "
+        "a label is one text or number"
     )
 
 

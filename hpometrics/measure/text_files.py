@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from ..redaction import excerpt
 from .source import ROWS, Chunk, PredictionsError, check_names, objects
 
 _BLOCK = 1 << 23  # bytes of a CSV block
@@ -116,7 +117,7 @@ class JsonLines:
         for (line, _), cell in zip(held, cells, strict=True):
             if not _holds_numbers(cell):
                 raise PredictionsError(
-                    f"{self.path}:{line}: column {name!r} holds {str(cell)[:60]!r}, which is no number"
+                    f"{self.path}:{line}: column {name!r} holds {excerpt(cell, 60)!r}, which is no number"
                 ) from None
             if np.shape(cell) != width:
                 raise PredictionsError(
@@ -141,7 +142,7 @@ class JsonLines:
             raise PredictionsError(f"{self.path}:{line}: is no JSON: {err}") from None
         if not isinstance(row, dict):
             raise PredictionsError(
-                f"{self.path}:{line}: a line is an object {{...}}, got {text.strip()[:40]}"
+                f"{self.path}:{line}: a line is an object {{...}}, got {excerpt(text.strip(), 40)}"
             )
         return row
 

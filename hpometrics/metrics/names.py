@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..exceptions import MetricNameError
+from ..redaction import excerpt
 from .also_called import also_called
 
 Scalar = str | int | float | bool
@@ -72,7 +73,7 @@ class MetricName:
         if match is None:
             meant = also_called(text.strip())
             raise MetricNameError(
-                f"{text[:80]!r} is no metric name; the form is "
+                f"{excerpt(text, 80)!r} is no metric name; the form is "
                 "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"
                 f"{f'. Did you mean {meant!r}?' if meant else ''}"
             )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from ..redaction import excerpt
 from .devices import on_host
 
 Number: TypeAlias = int | float | Tensor
@@ -32,7 +33,9 @@ def number(given: Any, what: str) -> Number:
         return int(given)
     if isinstance(given, Real):
         return float(given)
-    came = f"a tensor of shape {tuple(given.shape)}" if isinstance(given, Tensor) else repr(given)[:80]
+    came = (
+        f"a tensor of shape {tuple(given.shape)}" if isinstance(given, Tensor) else excerpt(repr(given), 80)
+    )
     raise MetricInputError(
         f"{what} is one number, got {came} ({type(given).__name__}); "
         "of text count something, as in int('hello' in text); several numbers are for `many`"

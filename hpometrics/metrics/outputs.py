@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from ..redaction import excerpt
 from .derivations import (
     Decided,
     class_scores_of,
@@ -477,12 +478,12 @@ def _lacking(value: Any) -> str | None:
         return "; give it as a list or an array" if isinstance(value, Iterable) else None
     odd: Any = next((entry for entry in _entries(entries) if not isinstance(entry, _NUMBERS)), 0)
     if isinstance(odd, str):
-        return f" with the text {odd[:30]!r}; give each text a whole number, the same in every batch"
+        return f" with the text {excerpt(odd, 30)!r}; give each text a whole number, the same in every batch"
     if odd is None or type(odd).__name__ in _MISSING:
         return f" with {odd}; leave out what has no value"
     if isinstance(odd, _NUMBERS):
         return None
-    return f" with {str(odd)[:30]}, a {type(odd).__name__}; give a float for it"
+    return f" with {excerpt(odd, 30)}, a {type(odd).__name__}; give a float for it"
 
 
 def _entries(value: Any) -> Iterator[Any]:

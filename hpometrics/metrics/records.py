@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from ..redaction import excerpt
 from .features import BOXES, TEXT, OutputFeature
 
 _ANY = "any"  # the output of a metric that was never registered
@@ -24,7 +25,8 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
         return {}
     for name, value in values.items():
         if isinstance(value, str) and feature.type == TEXT:
-            raise MetricInputError(f"{name} are a list of texts, got one text; write [{value[:30]!r}]")
+            start = excerpt(value, 30)
+            raise MetricInputError(f"{name} are a list of texts, got one text; write [{start!r}]")
     columns = {name: _column(value) for name, value in values.items()}
     found = {name: list(value) for name, value in columns.items() if _is_list_of_records(value, feature)}
     if len({len(records) for records in found.values()}) > 1:
@@ -40,7 +42,7 @@ def texts_of(values: Any, name: str) -> list[str]:
         MetricInputError: naming the first that is none.
     """
     if isinstance(values, str):
-        raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
+        raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
     if _all_plain(values):
         return list(values)
     for row, value in enumerate(values):
@@ -61,7 +63,7 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
         MetricInputError: a row without a reference, or one that is no text.
     """
     if isinstance(values, str):
-        raise MetricInputError(f"{name} are a list of texts, got one text; write [{values[:30]!r}]")
+        raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
     rows = [
         tuple(row) if isinstance(row, Iterable) and not isinstance(row, str) else (row,) for row in values
     ]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from ..redaction import excerpt
 from .devices import number, on_host, sent
 from .likeness import FEW
 from .statistics.mean import Sums
@@ -113,7 +114,7 @@ def _tensor(value: Any, name: str) -> Tensor:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         raise MetricInputError(
-            f"{name}: get_current_value gives one value, or one per row, got {str(value)[:80]}"
+            f"{name}: get_current_value gives one value, or one per row, got {excerpt(value, 80)}"
         ) from None
 
 
@@ -155,5 +156,7 @@ def _checked(weight: Tensor, value: Tensor, name: str) -> Tensor:
         )
     share = weight.double() if value.ndim else weight.sum(dtype=torch.float64)
     if on_host(share) and not bool(((weight >= 0) & weight.isfinite()).all()):
-        raise MetricInputError(f"{name}: a weight is a finite number from 0, got {weight.tolist()}"[:300])
+        raise MetricInputError(
+            f"{name}: a weight is a finite number from 0, got {excerpt(weight.tolist(), 250)}"
+        )
     return share

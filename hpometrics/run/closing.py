@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from ..exceptions import RunError
 from ..logs.logger import Standing
 from ..logs.loggers import LoggerLike, Loggers
+from ..redaction import redacted
 from ..search.epoch_log import Fsync
 from ..search.readings import numbers_of
 from ..search.record import EpochRecord
@@ -146,7 +147,9 @@ class Closing(Recording):
         """The record of the open epoch, and the random states of every rank where it is checkpointed."""
         epoch, random = self._panels.close(self._beside)
         seconds = round(time.perf_counter() - self._began, 6)
-        return EpochRecord(len(self._progress.history), epoch.values, epoch.reasons, seconds), random
+        _check_names(epoch.values)
+        reasons = {name: redacted(reason) for name, reason in epoch.reasons.items()}
+        return EpochRecord(len(self._progress.history), epoch.values, reasons, seconds), random
 
     def _beside(self) -> Any:
         """Take in what teachers have measured; what else a rank tells the others is its random states."""
@@ -241,3 +244,15 @@ class Closing(Recording):
             self._panels.watches.detach()
             self._traces.close()
             self._end_loggers(complete=False)
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Refuse a name that holds a secret: files have all names, and two that are hidden would be one.
+
+    Raises:
+        RunError: with the name as it may be shown.
+    """
+    text = "\n".join(names)
+    if redacted(text) != text:
+        shown = next(shown for name in names if (shown := redacted(name)) != name)
+        raise RunError(f"the name of a value holds a secret: {shown}; give it another name")

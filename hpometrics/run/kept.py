@@ -11,6 +11,7 @@ from torch import Tensor
 from ..exceptions import RecordError
 from ..metrics.collection import MetricCollection
 from ..metrics.statistics.statistic import Statistic
+from ..redaction import excerpt
 from .tensor_json import tensor_from_json, tensor_to_json
 
 Keeping = Literal["small", "all", "none"]
@@ -68,7 +69,7 @@ class KeptPart:
             }
             return cls(**{**told, "statistics": states, "left_out": dict(told["left_out"])})
         except (KeyError, TypeError, AttributeError, ValueError) as err:
-            raise RecordError(f"no kept statistics: {str(told)[:80]}") from err
+            raise RecordError(f"no kept statistics: {excerpt(told, 80)}") from err
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from ..exceptions import NewerFormatError, RecordError
+from ..redaction import excerpt
 from ..search.atomic import writing
 from ..search.epoch_log import cut_torn_line
 from ..search.record import TRIAL_FILE
@@ -49,7 +50,7 @@ class KeptEpoch:
         except NewerFormatError:
             raise
         except (ValueError, KeyError, TypeError) as err:
-            raise RecordError(f"no kept epoch: {line[:80]!r}") from err
+            raise RecordError(f"no kept epoch: {excerpt(line, 80)!r}") from err
 
 
 class StatisticsLog:

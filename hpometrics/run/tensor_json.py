@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import RecordError
+from ..redaction import excerpt
 
 _TYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -43,7 +44,7 @@ def tensor_from_json(told: Mapping[str, Any]) -> Tensor:
         dtype, shape = _TYPES[told["type"]], [int(size) for size in told["shape"]]
         raw = base64.b64decode(told["bytes"], validate=True)
     except (KeyError, TypeError, ValueError, binascii.Error) as err:
-        raise RecordError(f"no tensor: {str(told)[:80]}") from err
+        raise RecordError(f"no tensor: {excerpt(told, 80)}") from err
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(raw):
         raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {shape}")
     if not raw:

@@ -18,7 +18,7 @@ from ..exceptions import DiskError, NewerFormatError, NoFiniteValueError, Record
 from ..logs.loggers import LoggerLike
 from ..messages import text_of
 from ..metrics.ranks import process
-from ..redaction import redacted
+from ..redaction import excerpt, redacted
 from ..search.atomic import writing
 from ..search.constraints import judged
 from ..search.epoch_log import Fsync, read_trial
@@ -204,8 +204,8 @@ def _refuse(returned: Any, metric: str) -> NoReturn:
             "write train(params, run) without yield or async"
         )
     raise RunError(
-        f"train reported no epoch and returned {returned!r:.80}, which nobody reads; {metric} is reported by "
-        "run.log(...) or measured from run.update(...)"
+        f"train reported no epoch and returned {excerpt(repr(returned), 80)}, which nobody reads; "
+        f"{metric} is reported by run.log(...) or measured from run.update(...)"
     )
 
 
@@ -241,7 +241,8 @@ def _ending(
 ) -> dict[str, Any]:
     """Return what the end of a trial adds to its record."""
     state = _state_of(failure, stops)
-    reason = None if failure is None else text_of(failure) if state is TrialState.PRUNED else _told(failure)
+    pruned = state is TrialState.PRUNED
+    reason = None if failure is None else redacted(text_of(failure)) if pruned else _told(failure)
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
     ending["ended_by"] = run.ended_by if run is not None and failure is None else None
     ending["targets"] = None if run is None else run.targets

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import NewerFormatError, RecordError, SpaceError
+from ..redaction import excerpt
 from .atomic import atomic_write, free_name, sync_directory
 from .epoch_log import EPOCHS_FILE, current_epochs
 from .record import (
@@ -234,7 +235,8 @@ def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], s
     if None not in lines:
         return lines, None
     number = lines.index(None)
-    return lines, f"{path}:{number + 1}: no epoch record: {texts[number].decode(errors='replace')[:80]!r}"
+    shown = excerpt(texts[number].decode(errors="replace"), 80)
+    return lines, f"{path}:{number + 1}: no epoch record: {shown!r}"
 
 
 def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:

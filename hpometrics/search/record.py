@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any
 
 from ..exceptions import NewerFormatError, RecordError
+from ..redaction import excerpt
 from .atomic import atomic_write, make_private
 from .exploits import Exploit
 from .readings import Reading, from_json, number_in, to_json
@@ -103,7 +104,7 @@ class EpochRecord:
         except NewerFormatError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as err:
-            raise RecordError(f"no epoch record: {line[:80]!r}") from err
+            raise RecordError(f"no epoch record: {excerpt(line, 80)!r}") from err
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class TrialRecord:
             known["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
             return cls(**{**known, "epochs": epochs})
         except (ValueError, KeyError, TypeError) as err:
-            raise RecordError(f"no trial record ({err}): {str(told)[:80]}") from err
+            raise RecordError(f"no trial record ({err}): {excerpt(told, 80)}") from err
 
 
 _MAY_BE: Mapping[str, tuple[type, ...]] = {
@@ -235,7 +236,7 @@ def _check_fields(told: Mapping[str, Any]) -> None:
     for name, value in told.items():
         kinds = _MAY_BE.get(name)
         if kinds is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-            raise ValueError(f"{name} cannot be {value!r:.40}")
+            raise ValueError(f"{name} cannot be {excerpt(repr(value), 40)}")
 
 
 def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> None:

@@ -7,6 +7,7 @@ import math
 from typing import TypeGuard
 
 from ..exceptions import SpaceError
+from ..redaction import excerpt
 
 Scalar = str | int | float | bool | None
 
@@ -54,4 +55,4 @@ def shown(value: object) -> str:
         text = " ".join(repr(value).split())
     except ValueError:  # Python prints no int of more than 4300 digits
         text = "a value too long to print"
-    return f"{text[:60]}{'...' if len(text) > 60 else ''} ({type(value).__name__})"
+    return f"{excerpt(text, 60)}{'...' if len(text) > 60 else ''} ({type(value).__name__})"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from ..exceptions import RecordError
+from ..redaction import excerpt
 from .strict_json import FORMAT_KEY
 
 Drawn = Literal["rows", "matrix"]
@@ -112,7 +113,7 @@ class Verdict:
             known["difference"] = None if told["difference"] is None else Span(**told["difference"])
             return cls(**known)
         except (KeyError, TypeError, AttributeError) as err:
-            raise RecordError(f"no verdict: {str(told)[:80]}") from err
+            raise RecordError(f"no verdict: {excerpt(told, 80)}") from err
 
     def _picks(self) -> tuple[Any, ...]:
         sides = (self.winner, self.runner_up)

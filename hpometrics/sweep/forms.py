@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from ..messages import did_you_mean
 from ..metrics.names import MetricName
 from ..metrics.places import COMBINED, check_output_name
+from ..redaction import excerpt
 from ..target import TARGET, is_target
 from .slugs import SLUG, objection
 
@@ -96,7 +97,7 @@ def _shown(value: Any) -> str:
 def _short(value: Any) -> str:
     """Print a value as far as a message needs it."""
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _SHOWN else f"{excerpt(text, _SHOWN)}..."
 
 
 def _name(value: Any) -> Any:
@@ -107,7 +108,9 @@ def _name(value: Any) -> Any:
 
 def _param(value: str) -> str:
     if not 0 < len(value) <= _PARAM_LENGTH or not value.isprintable() or value != value.strip():
-        raise wrong(f"{value[:40]!r} is no parameter name; use 1 to {_PARAM_LENGTH} printable characters")
+        raise wrong(
+            f"{excerpt(value, 40)!r} is no parameter name; use 1 to {_PARAM_LENGTH} printable characters"
+        )
     if not is_normalized("NFC", value):
         raise wrong(f"{value!r} is not in Unicode's composed form (NFC); another name would look the same")
     return value

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from ..redaction import excerpt
 from .forms import wrong
 
 _LENGTH = 1024
@@ -13,13 +14,13 @@ _LENGTH = 1024
 
 def _path(value: str) -> str:
     if not value.isprintable() or len(value) > _LENGTH:
-        raise wrong(f"{value[:40]!r} is no path; write up to {_LENGTH} printable characters")
+        raise wrong(f"{excerpt(value, 40)!r} is no path; write up to {_LENGTH} printable characters")
     return value
 
 
 def _part(value: str) -> str:
     if "\0" in value:
-        raise wrong(f"{value[:40]!r} is no part of a command; no program is told a NUL")
+        raise wrong(f"{excerpt(value, 40)!r} is no part of a command; no program is told a NUL")
     return value
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ..exceptions import ConfigError
 from ..messages import printable
-from ..redaction import redacted
+from ..redaction import excerpt, redacted
 
 Path = tuple[str | int, ...]
 
@@ -43,7 +43,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{show_path(self.path)}: " if self.path else ""
-        text = self.text if len(self.text) <= _LONGEST else f"{self.text[:_LONGEST]}..."
+        text = self.text if len(self.text) <= _LONGEST else f"{excerpt(self.text, _LONGEST)}..."
         return redacted(f"{self.mark}: {where}{text}")
 
 

@@ -17,6 +17,7 @@ from typing import IO, Any
 from ..exceptions import HpometricsError, RunError
 from ..metrics.names import MetricName
 from ..metrics.registry import find_metric
+from ..redaction import excerpt
 from ..run.run import Run
 from ..search.atomic import writing
 from ..search.epoch_log import read_trial
@@ -162,7 +163,7 @@ def _next_epoch(lines: Iterator[str], kept: IO[str], epoch: int) -> dict[str, An
             kept.write(line)
             continue
         if told.pop("epoch", epoch) != epoch:
-            raise RunError(f"the next epoch is {epoch}, but the program tells: {line.strip()[:80]}")
+            raise RunError(f"the next epoch is {epoch}, but the program tells: {excerpt(line.strip(), 80)}")
         return told
     return None
 

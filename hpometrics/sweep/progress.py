@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..exceptions import NoFiniteValueError
 from ..messages import printable
+from ..redaction import excerpt
 from ..search.constraints import Constraint
 from ..search.pareto import front_trials
 from ..search.readings import number_in
@@ -102,7 +103,8 @@ class Progress:
         values = [f"{name} {spread_of(record):>{_WIDTH}}"]
         values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.beside]
         if record.state is TrialState.FAILED:
-            values = [printable((record.reason or "").partition("\n")[0])[:100], *self._traceback(record)]
+            reason = printable(excerpt((record.reason or "").partition("\n")[0], 100))
+            values = [reason, *self._traceback(record)]
         epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"
         mark = "*" if better else " "
         head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import re
 
+from ..redaction import excerpt
+
 Scalar = str | int | float | bool | None
 
 _WORDS: dict[str, Scalar] = {
@@ -61,7 +63,9 @@ def _read_number(text: str) -> int | float:
 def _checked(number: int | float, text: str) -> int | float:
     too_long = isinstance(number, int) and number.bit_length() > 63
     if too_long or not math.isfinite(number):
-        raise ScalarError(f"{text[:30]} is too large; whole numbers have 64 bits, others end at 1.8e308")
+        raise ScalarError(
+            f"{excerpt(text, 30)} is too large; whole numbers have 64 bits, others end at 1.8e308"
+        )
     if number == 0 and _NOT_ZERO.match(text):
-        raise ScalarError(f"{text[:30]} is too small; the least number above 0 is 5e-324")
+        raise ScalarError(f"{excerpt(text, 30)} is too small; the least number above 0 is 5e-324")
     return number

@@ -21,6 +21,7 @@ from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.metric import Metric
 from ..metrics.names import parse_import_path
 from ..objective import Objective
+from ..redaction import excerpt
 from ..run.spec import RunSpec
 from ..search.selection import Best
 from ..search.values import is_whole
@@ -169,7 +170,9 @@ def restated(told: Mapping[str, Any]) -> tuple[str, Evaluation]:
     try:
         target, stated = _read_stated(told)
     except (KeyError, TypeError, ValueError) as err:
-        raise RecordError(f"evaluation.stated is not what a sweep file says ({err!r}): {told!r:.80}") from err
+        raise RecordError(
+            f"evaluation.stated is not what a sweep file says ({err!r}): {excerpt(repr(told), 80)}"
+        ) from err
     here = Path.cwd()
     copied = here / stated.given  # a project that was copied or moved is replayed with its own code
     file = copied if copied.is_file() else Path(stated.file)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ..messages import did_you_mean, one_line
+from ..redaction import excerpt
 from . import config
 from .config import Draft, Sweep
 from .dimensions import MODELS as DIMENSIONS
@@ -174,7 +175,7 @@ def _text(error: ErrorDetails, path: Path) -> str:
         return f"wants {_WANTED[kind]}, got {_shown(given)}{_as_number(given, kind)}"
     if kind in ("too_short", "too_long"):
         if path[-1] in ("float", "int"):
-            return f"wants [low, high], got {given!r:.60}"
+            return f"wants [low, high], got {excerpt(repr(given), 60)}"
         most = context.get("max_length")
         return "must not be empty" if most is None else f"has at most {most} entries, got {len(given)}"
     if kind == "literal_error":
@@ -188,7 +189,7 @@ def _text(error: ErrorDetails, path: Path) -> str:
 
 def _shown(value: Any) -> str:
     named = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value))
-    return named or f"{value!r:.60}" + (" (text)" if isinstance(value, str) else "")
+    return named or excerpt(repr(value), 60) + (" (text)" if isinstance(value, str) else "")
 
 
 def _as_number(value: Any, kind: str) -> str:

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import html
 import json
 import sys
+from base64 import b64encode
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from click.testing import CliRunner
 from sample_sweeps import changed, problems_of
+
+from hpometrics.cli import main
+from hpometrics.redaction import HIDDEN
 
 TOKEN = "hf-0123456789.secret"
 ENGINE = """\
@@ -77,6 +84,69 @@ def test_a_secret_in_an_error_is_hidden(secretive, sweep):
     assert "401 Unauthorized for https://***@hub/x with ***" in (trial / "error.txt").read_text()
     told = everything_in(secretive / "runs") + (result.stdout + result.stderr).encode()
     assert TOKEN.encode() not in told and b"ada:pw" not in told
+
+
+HARD_TOKEN = """it's\\n "7" ß€𝄞
+-----BEGIN KEY-----
+MIIEvQIBADANBgkqhkiG9w0BAQEF+/ASC"""
+"""A secret with all that is escaped."""
+LEAKING = """\
+import base64
+import json
+from urllib.parse import quote
+
+import optuna
+
+
+def train(params, run):
+    token, where = params["token"], run.params["where"]
+    forms = (token, {"a": [token]}, token.encode(), json.dumps({"a": repr(token)}), quote(token))
+    text = f"{forms} {base64.b64encode(b'u:' + token.encode()).decode()} {ascii(token)}"
+    if where == "return":
+        return ["x" * 50 + token, params]
+    for epoch in run.epochs(2):
+        run.undefined(other=text)
+        if where == "name":
+            run.log(**{token.splitlines()[-1]: 1.0})
+        if where == "logged":
+            run.log(late=token)
+        run.log(gap=0.5)
+        if where == "pruned":
+            raise optuna.TrialPruned(text)
+    if where == "raise":
+        raise KeyError(text) from OSError(2, text, token)
+"""
+
+
+@pytest.mark.parametrize("where", ["raise", "pruned", "return", "name", "logged", "undefined"])
+def test_a_secret_is_in_no_file_in_any_form(where, secretive, sweep, monkeypatch):
+    """However the engine leaks it: no line of it is in a file, the study, the report, or on the terminal."""
+    monkeypatch.setenv("HUB_TOKEN", HARD_TOKEN)
+    (secretive / "secretive.py").write_text(LEAKING)
+    text = TEXT.replace("params: {", f"params: {{where: {where}, ").replace("report: md", "report: html")
+    text = text.replace(
+        "direction: minimize}}", "direction: minimize}, track: [{metric: other, direction: minimize}]}"
+    )
+    result = sweep(text.replace("epochs: 1", "epochs: 2"))
+    assert result.exit_code == (0 if where == "undefined" else 3), result.stderr
+    told = result.stdout + result.stderr
+    home = secretive / "runs/sweep"
+    for command in (["trials"], ["epochs", "0"], ["report", "-f", "md"], ["status"], ["report"]):
+        told += CliRunner().invoke(main, [command[0], str(home), *command[1:]]).output
+    told = (told.encode() + everything_in(secretive / "runs")).decode("utf8", "backslashreplace")
+    assert HIDDEN in told
+    for line in HARD_TOKEN.splitlines():
+        for form in (
+            line,
+            repr(line)[1:-1],
+            ascii(line)[1:-1],
+            json.dumps(line)[1:-1],
+            quote(line),
+            html.escape(line),
+        ):
+            assert form not in told
+    for part in ("MIIEvQ", "BEGIN", "wMAQEF", b64encode(b"EGIN KEY").decode()[2:-4], "it's", '7\\" '):
+        assert part not in told, part
 
 
 def test_a_missing_variable_ends_before_the_first_trial(secretive, sweep, monkeypatch):

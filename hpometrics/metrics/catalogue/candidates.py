@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError, MetricNameError
 from ...objective import MAXIMIZE, MINIMIZE
+from ...redaction import excerpt
 from ..features import PREDICTIONS, TEXT, OutputFeature
 from ..metric import MeanMetric
 from ..outputs import Outputs
@@ -41,7 +42,7 @@ def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
     for number, row in enumerate(rows):
         if isinstance(row, str) or not all(isinstance(text, str) for text in row):
             raise MetricInputError(
-                f"candidates are a list of texts per row, got {row!r} in row {number}"[:200]
+                f"candidates are a list of texts per row, got {excerpt(repr(row), 150)} in row {number}"
             )
     return [tuple(row) for row in rows]
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, NonFiniteError
+from ...redaction import excerpt
 from ..devices import on_host, sent
 from ..outputs import as_tensor
 
@@ -177,7 +178,7 @@ class Interactions:
         ):
             raise MetricInputError(
                 f"{name}: offsets rise from 0 to the number of items, {len(self.items)}; "
-                f"got {self.offsets.tolist()}"[:300]
+                f"got {excerpt(self.offsets.tolist(), 200)}"
             )
         if self.grades is not None and self.grades.shape != self.items.shape:
             raise MetricInputError(f"{name}: {len(self.items)} items have {len(self.grades)} grades")

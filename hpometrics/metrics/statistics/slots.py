@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ...redaction import excerpt
 from ..devices import sent
 from ..outputs import Outputs
 from .totals import RowTotals
@@ -46,7 +47,9 @@ def _states(batch: Outputs) -> States:
 def _mappings(batch: Outputs, name: str) -> list[Slots]:
     rows = batch.extras[name]
     if isinstance(rows, (str, Mapping)) or len(rows) != len(batch):
-        raise MetricInputError(f"{name} are a list of {len(batch)} mappings, one per row; got {rows!r}"[:200])
+        raise MetricInputError(
+            f"{name} are a list of {len(batch)} mappings, one per row; got {excerpt(repr(rows), 150)}"
+        )
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise MetricInputError(f"{name} are mappings, got {type(row).__name__} in row {number}")

@@ -15,6 +15,7 @@ from ...metrics.derivations import class_dim, derivable
 from ...metrics.features import BINARY, LOGITS, PREDICTIONS, PROBABILITIES, TEXT
 from ...metrics.outputs import Outputs
 from ...metrics.ranking.batch import RankingBatch
+from ...redaction import excerpt
 from ...search.readings import to_json
 
 Line = dict[str, Any]
@@ -52,7 +53,7 @@ def entry_of(examples: Any, row: int) -> Any:
     except (TypeError, ValueError) as err:
         raise MetricInputError(
             f"examples= are what strict JSON holds (a text, a number, a list, a mapping), got "
-            f"{type(entry).__name__} {str(entry)[:60]} in row {row}: {err}"
+            f"{type(entry).__name__} {excerpt(entry, 60)} in row {row}: {err}"
         ) from None
     return entry
 
