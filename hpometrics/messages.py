@@ -32,4 +32,11 @@ def text_of(error: BaseException) -> str:
 
 def printable(text: str) -> str:
     """Escape what would move the cursor, change colours or turn the reading direction."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Escape the same in a text of several lines, whose ends stay."""
+    return "\n".join(map(printable, text.split("\n")))

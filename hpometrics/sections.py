@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
+
+from .messages import printable_lines
 
 
 class Sections(click.Group):
@@ -21,6 +24,20 @@ class Sections(click.Group):
         for those in sections.values():
             for command in those:
                 self.add_command(command)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry out a command; what it says of its arguments steers no terminal, whatever files are called.
+
+        Raises:
+            UsageError: an argument is wrong.
+        """
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as err:
+            raw = err.format_message()
+            if (text := printable_lines(raw)) == raw:
+                raise
+            raise click.UsageError(text, err.ctx) from err
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, a list below each heading."""

@@ -11,6 +11,7 @@ import click
 from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .leaving import NOTHING_FINITE, reported
 from .parameters import INTERVAL
+from .terminal import show
 
 
 @click.command()
@@ -55,7 +56,7 @@ def compare(
         from ..sweep.comparing import compared
 
         found = compared(directory, *trials, names, by)
-        click.echo(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())
+        show(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())
 
 
 def _two_trials(others: tuple[str, ...]) -> tuple[int, int] | None:
@@ -81,6 +82,6 @@ def _compare_sweeps(
     from ..sweep.rivals import rivals
 
     found = rivals(directories, level)
-    click.echo(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())
+    show(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())
     if found.undecided:
         sys.exit(NOTHING_FINITE)

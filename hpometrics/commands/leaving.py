@@ -7,12 +7,11 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-
 from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
 from ..redaction import redacted
 from ..search.atomic import is_of_disk
 from ..sweep.interrupts import exit_code
+from .terminal import show
 
 CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
 
@@ -25,14 +24,14 @@ def reported(verbose: bool = False) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code(interrupt))
     except HpometricsError as err:
-        click.echo(redacted(traceback.format_exc() if verbose else str(err)), err=True)
+        show(redacted(traceback.format_exc() if verbose else str(err)), err=True)
         sys.exit(_code(err))
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
     except OSError as err:
         place = "" if err.filename is None else f"{err.filename}: "
         told = f"error: {place}{err.strerror or err}"
-        click.echo(redacted(traceback.format_exc() if verbose else told), err=True)
+        show(redacted(traceback.format_exc() if verbose else told), err=True)
         sys.exit(DISK_ERROR if is_of_disk(err) else CONFIG_ERROR)
 
 

@@ -9,7 +9,7 @@ import click
 from .completion import FAMILY, FEATURE, METRIC_OR_GROUP, METRICS
 from .leaving import reported
 from .parameters import AS_JSON, FILE
-from .terminal import terminal_width
+from .terminal import show, terminal_width
 
 
 @click.command()
@@ -48,7 +48,7 @@ def measure(
         from ..metrics.names import split_names
 
         request = Request(file, output, tuple(split_names(names)), weights, by)
-        click.echo(report(measure_file(request), form))
+        show(report(measure_file(request), form))
 
 
 @click.group()
@@ -76,9 +76,9 @@ def list_metrics(
         from ..guide.listing import Filter, metrics_json, metrics_table
 
         asked = Filter(feature, inputs, objective, family)
-        click.echo(metrics_json(asked) if as_json else metrics_table(asked, terminal_width()))
+        show(metrics_json(asked) if as_json else metrics_table(asked, terminal_width()))
         if asked == Filter() and not as_json:
-            click.echo(f"\n{diagnostics_table(terminal_width())}")
+            show(f"\n{diagnostics_table(terminal_width())}")
 
 
 @metrics.command("show")
@@ -94,4 +94,4 @@ def show_metric(name: str, feature: str | None, as_json: bool) -> None:
         from ..guide.page import metric_json, metric_text
 
         told = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
-        click.echo(told)
+        show(told)

@@ -14,7 +14,7 @@ import click
 from .completion import METRIC, RUN_DIRECTORY
 from .leaving import NOTHING_FINITE, reported
 from .parameters import AS_JSON, FILE, INTERVAL
-from .terminal import terminal_width
+from .terminal import show, terminal_width
 
 Tell = Callable[[str], object]
 TellFacts = Callable[[dict[str, Any]], object]
@@ -74,10 +74,10 @@ def best(
 
         rule = None if pick is None else read_pick(pick)
         try:
-            click.echo(best_text(directory, form, metric, at, level, rule, count))
+            show(best_text(directory, form, metric, at, level, rule, count))
         except NoneFeasible as err:
             if form in ("yaml", "json"):
-                click.echo(err.written(form, listed=count is not None))
+                show(err.written(form, listed=count is not None))
             raise
 
 
@@ -132,12 +132,12 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 def _tells(stdout: TextIO, as_json: bool) -> tuple[Tell, TellFacts | None]:
     """Give what takes the lines of a replay, and its facts where JSON has the output for itself."""
     if not as_json:
-        return partial(click.echo, file=stdout), None
+        return partial(show, file=stdout), None
 
     def tell_facts(facts: dict[str, Any]) -> None:
-        click.echo(json.dumps(facts, indent=1, allow_nan=False), file=stdout)
+        show(json.dumps(facts, indent=1, allow_nan=False), file=stdout)
 
-    return partial(click.echo, err=True), tell_facts
+    return partial(show, err=True), tell_facts
 
 
 @click.command()
@@ -173,7 +173,7 @@ def audit(
         from ..audit.auditing import Request, audit_json, audit_text, audited, path_of
 
         found = audited(Request(path_of(path), study, metric, direction, budget, ignore))
-        click.echo(audit_json(found) if as_json else audit_text(found))
+        show(audit_json(found) if as_json else audit_text(found))
         if any(one.findings for one in found):
             sys.exit(1)
 
@@ -194,7 +194,7 @@ def status(directory: Path, as_json: bool) -> None:
             told, complete = json.dumps(facts, indent=1, allow_nan=False), facts["states"]["complete"] > 0
         else:
             told, complete = status_text(directory)
-        click.echo(told)
+        show(told)
         if not complete:
             sys.exit(NOTHING_FINITE)
 
@@ -210,7 +210,7 @@ def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> No
     with reported():
         from ..sweep.listing import trials_text
 
-        click.echo(trials_text(directory, form, sort, states))
+        show(trials_text(directory, form, sort, states))
 
 
 @click.command()
@@ -222,7 +222,7 @@ def report(directory: Path, output: Path | None, form: str) -> None:
     with reported():
         from ..sweep.report.writing import write_report
 
-        click.echo(f"saved {write_report(directory, form, output)}")
+        show(f"saved {write_report(directory, form, output)}")
 
 
 @click.command()
@@ -233,7 +233,7 @@ def dashboard(directory: Path, port: int) -> None:
     with reported():
         from ..sweep.dashboard import serve_dashboard
 
-        serve_dashboard(directory, port, click.echo)
+        serve_dashboard(directory, port, show)
 
 
 @click.command()
@@ -247,4 +247,4 @@ def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: s
     with reported():
         from ..sweep.epochs import epochs_text
 
-        click.echo(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))
+        show(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))

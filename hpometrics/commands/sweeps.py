@@ -15,6 +15,7 @@ from .brevity import uncollected
 from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .leaving import CONFIG_ERROR, reported
 from .parameters import FILE
+from .terminal import show
 
 if TYPE_CHECKING:
     from ..sweep.checking import Check  # with pydantic
@@ -45,11 +46,11 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
                 raise click.UsageError("--from has a metric and a backend of its own")
             from ..importing.reading import write_imported
 
-            click.echo(write_imported(source, directory))
+            show(write_imported(source, directory))
             return
         from ..sweep.init import write_starter
 
-        click.echo(write_starter(directory, metric or "roc_auc", backend or "optuna"))
+        show(write_starter(directory, metric or "roc_auc", backend or "optuna"))
 
 
 @click.command()
@@ -140,14 +141,14 @@ def _check(
 
 def _print_text(asked: Check) -> None:
     told, lacking = asked.text()
-    click.echo(told)
+    show(told)
     if lacking is not None:
         raise lacking
 
 
 def _print_json(asked: Check) -> None:
     facts = asked.facts()
-    click.echo(json.dumps(facts, indent=1))
+    show(json.dumps(facts, indent=1))
     if not facts["ok"]:
         sys.exit(CONFIG_ERROR)
 

@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from ..messages import printable_lines
 from ..prints import aside
 from ..target import Kind, import_target
 from .evaluation import Evaluation
@@ -95,7 +95,7 @@ def carry_out(
         click.echo(json.dumps(result.to_json(), indent=1, allow_nan=False))
         return
     if options.quiet:
-        click.echo(str(result))
+        click.echo(printable_lines(str(result)))
     click.echo(f"saved {', '.join(_FILES)} in {directory}")
 
 
@@ -141,7 +141,7 @@ def _tell(options: Options, stdout: TextIO) -> Tell:
     """Give what takes the lines: JSON has the output for itself."""
     if options.quiet:
         return lambda line: None
-    return partial(click.echo, file=sys.stderr if options.as_json else stdout)
+    return lambda line: click.echo(printable_lines(line), file=sys.stderr if options.as_json else stdout)
 
 
 def _name_of(engine: Any, target: str) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from ..messages import printable
 from ..metrics.names import SPLITS
 from ..metrics.readable import Readable
 from ..search.readings import Reading, shape_of
@@ -106,8 +107,9 @@ def _table(rows: Mapping[str, Mapping[str, Reading]], width: int | None) -> str:
     columns = [_column(metric, [row.get(metric) for row in rows.values()]) for metric in metrics]
     labels: list[list[str]] = []
     if rows.keys() != {ALL}:
-        wide = max(map(len, rows))
-        labels = [[label.ljust(wide) for label in ("", *rows)]]
+        names = [printable(task) for task in rows]
+        wide = max(map(len, names))
+        labels = [[label.ljust(wide) for label in ("", *names)]]
     room = math.inf if width is None else width - len(_INDENT) - sum(len(label[0]) + 1 for label in labels)
     blocks = _blocks(columns, room)
     return "\n".join(_printed([*labels, *block], last=block is blocks[-1]) for block in blocks)
@@ -121,7 +123,7 @@ def _printed(columns: Sequence[Sequence[str]], last: bool) -> str:
 
 
 def _column(metric: str, values: Sequence[Reading | None]) -> list[str]:
-    texts = [f" {metric}", *map(cell, values)]
+    texts = [f" {printable(metric)}", *map(cell, values)]
     wide = max(map(len, texts))
     return [text.rjust(wide) for text in texts]
 

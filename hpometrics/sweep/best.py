@@ -164,7 +164,7 @@ def _of_several(
         raise ConfigError("several objectives were optimised; --pick knee|TRIAL says whose params")
     if form != "text":
         return _written(front_facts(records, resolved), form)
-    repeats = resolved.config["budget"]["repeats"] if at is not None else 1
+    repeats = resolved.config["budget"].get("repeats", 1) if at is not None else 1
     told = [f"each trial is told by the first of its {repeats} repeats"] if repeats > 1 else []
     return "\n".join([front_text(records, resolved, home.path), *told])
 
@@ -244,7 +244,7 @@ def _beside(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
     same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
     given_up = "the same pick" if same else f"here {number(value)}, which gives up {number(loss)}"
     yield f"  {resolved.metric} at {resolved.at}: {where}; {given_up}"
-    if (repeats := resolved.config["budget"]["repeats"]) > 1:
+    if (repeats := resolved.config["budget"].get("repeats", 1)) > 1:
         yield f"each trial is told by the first of its {repeats} repeats"
     for trial, reason in chosen.lacking.items():
         yield f"left out: trial {trial}: {reason}"

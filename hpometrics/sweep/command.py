@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..exceptions import ConfigError, NoFiniteValueError
-from ..messages import printable
+from ..messages import printable, printable_lines
 from ..prints import aside
 from ..redaction import redacted
 from ..search.picking import best_by
@@ -136,7 +136,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     if as_json:
         print(status_json(home.label), flush=True)
     elif not quiet:
-        print(results_text(home, resolved, records), flush=True)
+        print(printable_lines(results_text(home, resolved, records)), flush=True)
     return OK
 
 

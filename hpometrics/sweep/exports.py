@@ -31,7 +31,8 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
-    writer.writerow([*facts, *(f"params.{name}" for name in params), *(f"values.{name}" for name in values)])
+    heads = [*(f"params.{name}" for name in params), *(f"values.{name}" for name in values)]
+    writer.writerow([*facts, *map(cell, heads)])
     for record in records:
         row = [
             record.number,

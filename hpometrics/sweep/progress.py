@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..exceptions import NoFiniteValueError
-from ..messages import printable
+from ..messages import printable, printable_lines
 from ..redaction import excerpt
 from ..search.constraints import Constraint
 from ..search.pareto import front_trials
@@ -61,7 +61,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line."""
         if not self._quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(printable_lines(text), file=sys.stderr, flush=True)
 
     def tell(self, record: TrialRecord) -> None:
         """Print the line of a trial that ended."""

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, NewerFormatError, RecordError
+from ..messages import one_line
 from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.rules import Pick
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .plan import Plan  # with pydantic, which readers of results need not load
 
 _DIGEST = "# sha256 of what follows: "
+_ORIGINS = ("registry", "stated", "mixed")  # who says the direction of the metric
 _HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
 
 
@@ -259,7 +261,7 @@ def _resolved(read: Callable[[], Document], source: str) -> Resolved:
     except NewerFormatError:
         raise
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
-        raise RecordError(f"{source}: does not read back as a resolved sweep: {err}") from err
+        raise RecordError(f"{source}: does not read back as a resolved sweep: {one_line(err)}") from err
 
 
 def _check_format(document: Document) -> None:
@@ -272,17 +274,27 @@ def _check_format(document: Document) -> None:
 
 def _check_kinds(told: Mapping[str, Any]) -> None:
     """Refuse what is of another kind than `to_yaml` writes, as far as others rely on it."""
+    if told["objective_from"] not in _ORIGINS:
+        raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {told['objective_from']!r}")
     for key in ("name", "metric", "space", "at"):
         if not isinstance(told[key], str):
             raise TypeError(f"{key} is no text")
     for key in ("track", "seeds", "versions", "config", "formulas", "others", "sources"):
         if not isinstance(told.get(key, {}), Mapping):
             raise TypeError(f"{key} is no mapping")
-    for key in ("engine", "space"):
+    if not {"target", "command"} & told["config"]["engine"].keys():
+        raise KeyError("config.engine.target")
+    for key in ("engine", "space", "metrics", "budget"):
         if not isinstance(told["config"][key], Mapping):
             raise TypeError(f"config.{key} is no mapping")
     if not isinstance(told["config"]["engine"].get("params"), Mapping):
         raise TypeError("config.engine.params is no mapping")
+    if not isinstance(told["config"]["budget"].get("repeats", 1), int):
+        raise TypeError("config.budget.repeats is no number")
+    names = (told[key] for key in ("name", "metric", "at"))
+    for name in (*names, *(name for key in ("track", "formulas", "others") for name in told.get(key, ()))):
+        if not str(name).isprintable():
+            raise ValueError(f"{name!r} cannot be printed on a line")
 
 
 @dataclass(frozen=True)

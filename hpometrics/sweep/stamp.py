@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from .. import __version__
 from ..exceptions import DiskError
+from ..messages import printable_lines
 from ..search.atomic import atomic_write
 from ..search.strict_json import FORMAT, read_json
 from .directory import RunDirectory
@@ -88,8 +89,9 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
         return False
     resolved, records = home.read(), home.records()
     if not quiet:
-        print(opening(home, resolved, records), file=sys.stderr, flush=True)
-    print(status_json(home.path) if as_json else results_text(home, resolved, records), flush=True)
+        print(printable_lines(opening(home, resolved, records)), file=sys.stderr, flush=True)
+    told = status_json(home.path) if as_json else printable_lines(results_text(home, resolved, records))
+    print(told, flush=True)
     return True
 
 

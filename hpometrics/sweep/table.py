@@ -143,7 +143,7 @@ def params_line(params: Mapping[str, Any], resolved: Resolved) -> str:
 
 
 def _origin(name: str, params: Mapping[str, Any], resolved: Resolved) -> str:
-    return "fixed" if name in resolved.fixed else resolved.bundle_of(name, params) or ""
+    return "fixed" if name in resolved.fixed else printable(resolved.bundle_of(name, params) or "")
 
 
 def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:

@@ -20,7 +20,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = None if is_text(text) and text != "<<" else '"'
+    style = None if is_text(text) and text != "<<" and text.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 
@@ -49,7 +49,7 @@ def dump_yaml(data: Any) -> str:
     name: "1e-5"
     widths: [1, 2]
     """
-    return str(yaml.dump(data, Dumper=_Dumper, **_STYLE))
+    return _escaped(str(yaml.dump(data, Dumper=_Dumper, **_STYLE)))
 
 
 def flow_yaml(data: Any) -> str:
@@ -59,7 +59,14 @@ def flow_yaml(data: Any) -> str:
     {float: [1.0e-05, 0.1], log: true} "10"
     """
     style = {**_STYLE, "default_flow_style": True, "width": math.inf}
-    return str(yaml.dump(data, Dumper=_Dumper, **style)).removesuffix("...\n").rstrip()
+    return _escaped(str(yaml.dump(data, Dumper=_Dumper, **style)).removesuffix("...\n").rstrip())
+
+
+def _escaped(text: str) -> str:
+    """Escape what is not printable, such as turns of the reading direction: it stands in double quotes."""
+    odd = {char for char in text if not (char.isprintable() or char == "\n")}
+    short = {ord(char): f"\\u{ord(char):04x}" for char in odd if char <= "\uffff"}
+    return text.translate({**{ord(char): f"\\U{ord(char):08x}" for char in odd}, **short})
 
 
 def write_text(path: Path, text: str) -> None:

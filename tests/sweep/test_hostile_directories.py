@@ -7,12 +7,15 @@ import json
 import pickle
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+import optuna
 import pytest
 import torch
+import yaml
 from click.testing import CliRunner, Result
 from sample_records import FOUR, written
 from sample_sweeps import SWEEP, changed
@@ -274,3 +277,127 @@ def test_a_resolved_sweep_is_of_the_kinds_that_were_written(key, folder):
     for name, arguments in READERS.items():
         if name != "epochs":
             assert_refused(call(*arguments), "does not read back as a resolved sweep: ")
+
+
+STEERING = "\x1b]0;pwned\x07\x9b31m\u202e\u2066\x7f\r"
+"""It sets a title, rings, colours by a C1 code, turns the reading direction twice, deletes and returns."""
+FILES = ("trials/0001/trial.json", "trials/0001/epochs.jsonl", "sweep.resolved.yaml")
+
+
+def poisoned(told: Any, chosen: Callable[[int], bool], counter: Iterator[int]) -> Any:
+    """The same data, in which texts and keys, chosen by their place, steer a terminal and forge a line."""
+    if isinstance(told, dict):
+        return {
+            poisoned(name, chosen, counter): poisoned(value, chosen, counter) for name, value in told.items()
+        }
+    if isinstance(told, list):
+        return [poisoned(one, chosen, counter) for one in told]
+    return f"{told}{STEERING}\n#99 ok" if isinstance(told, str) and chosen(next(counter)) else told
+
+
+def poison(file: Path, chosen: Callable[[int], bool]) -> int:
+    """Write texts of a file anew; gives how many there are."""
+    counter, text = count(), file.read_text()
+    if file.suffix == ".yaml":
+        file.write_text(yaml.safe_dump(poisoned(yaml.safe_load(text), chosen, counter)))
+    else:
+        lines = text.splitlines() if file.suffix == ".jsonl" else [text]
+        file.write_text(
+            "".join(f"{json.dumps(poisoned(json.loads(line), chosen, counter))}\n" for line in lines)
+        )
+    return next(counter)
+
+
+READING = {
+    **{name: arguments for name, arguments in READERS.items() if name != "report"},
+    "epochs of the trial": ["epochs", HOME, "1", "--all"],
+    "best as YAML": ["best", HOME, "-f", "yaml"],
+    "best as arguments": ["best", HOME, "-f", "args"],
+    "the three best": ["best", HOME, "-k", "3"],
+    "status as JSON": ["status", HOME, "--json"],
+    "compare": ["compare", HOME, HOME],
+}
+
+
+def assert_steers_nothing(arguments: list[str]) -> str:
+    """What a command prints shows what would steer a terminal; how it ends is not asked here."""
+    result = call(*arguments)
+    told = result.stdout + result.stderr
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    raw = {char for char in told.replace("\n", "") if not char.isprintable()}
+    assert not raw, (arguments, [line for line in told.splitlines() if raw & {*line}])
+    assert "\n#99" not in told, arguments
+    return told
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_no_text_of_a_file_steers_the_terminal(file, folder):
+    """Whichever name or text it is: those who read the directory show it escaped, or refuse the file."""
+    home = written(folder / HOME, FOUR[:3])
+    record = json.loads((home / "trials/0001/trial.json").read_text())
+    record |= {
+        "reason": "why",
+        "failed_attempts": ["died"],
+        "ended_by": "patience",
+        "versions": {"torch": "2"},
+    }
+    record |= {"constraints": {"accuracy <= 1": 0}, "targets": "digest", "checkpoint": "epoch-0001.pt"}
+    (home / "trials/0001/trial.json").write_text(json.dumps(record))
+    epoch = '{"epoch": 3, "values": {"loss": null, "b/loss": 1}, "reasons": {"loss": "no row"}'
+    with (home / "trials/0001/epochs.jsonl").open("a") as lines:
+        lines.write(f'{epoch}, "seconds": 1, "attempt": 1}}\n')
+    whole = (home / file).read_text()
+    for place in range(poison(home / file, lambda place: False)):
+        (home / file).write_text(whole)
+        poison(home / file, lambda one, place=place: one == place)
+        for arguments in READING.values():
+            assert_steers_nothing(arguments)
+
+
+def test_no_name_of_a_file_steers_the_terminal(folder):
+    """Whoever types `hpometrics best runs/*` has not read what the directories are called."""
+    home = written(folder / "runs" / f"a{STEERING}", FOUR[:3])
+    for arguments in READING.values():
+        assert_steers_nothing([str(home) if one == HOME else one for one in arguments])
+    for command in (
+        "best",
+        "trials",
+        "status",
+        "report",
+        "compare",
+        "audit",
+        "measure",
+        "check",
+        "replay",
+        "worker",
+    ):
+        for path in (home / STEERING, home.parent / f"{STEERING}.csv", home / "sweep.yaml"):
+            assert_steers_nothing([command, str(path)])
+    assert "pwned" in assert_steers_nothing(["best", str(home / STEERING)])
+
+
+def test_no_name_of_another_tool_steers_the_terminal(folder):
+    """Studies that `audit` reads, columns that `measure` reads, sweep files that `check` reads."""
+    name = f"x{STEERING}"
+    study = optuna.create_study(storage="sqlite:///study.db", study_name=name, direction="minimize")
+    for value in (1.0, 1.0):
+        study.add_trial(
+            optuna.create_trial(
+                params={name: 1},
+                distributions={name: optuna.distributions.IntDistribution(1, 2)},
+                value=value,
+                user_attrs={name: name},
+            )
+        )
+    assert "pwned" in assert_steers_nothing(["audit", "study.db"])
+    assert_steers_nothing(["audit", "study.db", "--json"])
+    Path("x.jsonl").write_text(json.dumps({name: 1, "target": name, "prediction": name}) + "\n")
+    for arguments in (["--output", "category"], ["--output", "text"], ["-f", "csv"], ["--by", name], [name]):
+        assert_steers_nothing(["measure", "x.jsonl", *arguments])
+    for text in (
+        SWEEP,
+        SWEEP.replace("roc_auc", json.dumps(name)),
+        SWEEP.replace("lr:", f"{json.dumps(name)}:"),
+    ):
+        Path("sweep.yaml").write_text(f"{json.dumps(name)}: 1\n{text}")
+        assert "pwned" in assert_steers_nothing(["check", "sweep.yaml"])

@@ -103,7 +103,7 @@ class Report:
         sweep = self.resolved
         formula = f" = {sweep.formula}" if sweep.formula else ""
         epoch = f"The value of a trial is that of its {sweep.at} epoch; epochs count from 0."
-        seeds = sweep.config["budget"]["repeats"]
+        seeds = sweep.config["budget"].get("repeats", 1)
         mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
         if sweep.others:
             told = "; ".join(f"to {way}: {name}" for name, way in sweep.optimised.items())
