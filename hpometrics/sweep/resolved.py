@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .plan import Plan  # with pydantic, which readers of results need not load
 
 _DIGEST = "# sha256 of what follows: "
-_ORIGINS = ("registry", "stated", "mixed")  # who says the direction of the metric
+_ORIGINS = ("registry", "stated", "mixed", "engine")  # who says the direction of the metric
 _HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
 
 

@@ -232,6 +232,15 @@ def test_constraints_are_about_scores(sweep, folder):
     )
 
 
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_a_sweep_by_a_metric_of_the_engine_has_a_report(swept, folder, form):
+    """It says whose the direction is."""
+    assert swept(OWN).exit_code == 0
+    told = CliRunner().invoke(main, ["report", "runs/sweep", "-f", form])
+    assert told.exit_code == 0, told.output
+    assert "of the engine" in (folder / f"runs/sweep/report.{form}").read_text()
+
+
 def replayed(*arguments: str):
     """What `hpometrics replay` gives."""
     return CliRunner().invoke(main, ["replay", *arguments])

@@ -27,6 +27,7 @@ from ..writer import dump_yaml
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
     "stated": "The direction is stated in the sweep file; the metric has none of its own.",
+    "engine": "The direction is that of the engine's own metric.",
     "mixed": "Each term goes in the direction of its own metric, or in the one that the sweep file states.",
 }
 _MEANINGS = {
