@@ -33,10 +33,24 @@ from .terminal import show, terminal_width
     "--by", metavar="COLUMN", help="A line of values for each task in this column.  [task, if there]"
 )
 @click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    metavar="GIB",
+    help="The most that columns may take that are read at once.",
+)
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text")
 @AS_JSON
 def measure(
-    file: Path, output: str | None, names: str, by: str | None, weights: str | None, form: str
+    file: Path,
+    output: str | None,
+    names: str,
+    by: str | None,
+    weights: str | None,
+    memory: float,
+    form: str,
 ) -> None:
     """Measure predictions that were saved to a file: CSV, TSV, JSON lines, Parquet or npz.
 
@@ -47,7 +61,7 @@ def measure(
         from ..measure import Request, measure_file, report
         from ..metrics.names import split_names
 
-        request = Request(file, output, tuple(split_names(names)), weights, by)
+        request = Request(file, output, tuple(split_names(names)), weights, by, memory)
         show(report(measure_file(request), form))
 
 

@@ -191,8 +191,9 @@ class _Reader:
     def _string(self, value: Any, column: str, row: int) -> Any:
         listed = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
         if not (isinstance(value, str) or listed):
+            told = excerpt(repr(value), 60)
             raise PredictionsError(
-                f"{self.source.place(row)}: column {column!r} holds {value!r}, which is no text"
+                f"{self.source.place(row)}: column {column!r} holds {told}, which is no text"
             )
         return value
 

@@ -13,6 +13,7 @@ from ..metrics.groups import expand, group_named
 from ..metrics.lookup import FoundMetric
 from ..metrics.names import MetricName
 from ..metrics.registry import find_metric, get_metric, metric_names
+from ..redaction import excerpt
 from .roles import WEIGHT, Roles
 from .source import PredictionsError, Source
 
@@ -87,7 +88,7 @@ class _Obstacle(NamedTuple):
 def _obstacle(found: FoundMetric, output: OutputFeature, roles: Roles, source: Source) -> _Obstacle | None:
     if not derivable(found.inputs, frozenset(map(InputType, roles.given)), output):
         short = f"reads {found.inputs}"
-        there = ", ".join(source.columns)
+        there = excerpt(", ".join(source.columns), 500)
         return _Obstacle(short, f"{short}, and there is no column for that; its columns are {there}")
     if roles.weight is not None and not get_metric(found.name, output).takes_weights:
         short = "cannot weigh rows"

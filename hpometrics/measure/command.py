@@ -25,7 +25,7 @@ from .labels import Labels, read_labels
 from .refusal import in_columns, refusal
 from .report import ALL, Measured, Value
 from .roles import Roles, logits_alone, read_roles
-from .source import PredictionsError, Source
+from .source import MEMORY, PredictionsError, Source
 
 _OWN = {"texts", "references"}  # the columns of predictions and target have them
 
@@ -40,6 +40,8 @@ class Request:
         metrics: names and groups.
         weights: the column of weights, `sample_weight` unless said.
         by: the column of tasks, `task` unless said: a line of values for each, and one for all.
+        memory: how many GiB the columns may take that are read at once: all of an npz file, a row group of
+            Parquet.
     """
 
     file: Path
@@ -47,6 +49,7 @@ class Request:
     metrics: tuple[str, ...] = ("default",)
     weights: str | None = None
     by: str | None = None
+    memory: float = MEMORY
 
 
 def measure_file(request: Request) -> Measured:
@@ -56,7 +59,7 @@ def measure_file(request: Request) -> Measured:
         PredictionsError: the file does not hold what is to be measured; names file, row and column.
         UnknownMetricError, MetricNameError: a metric does not exist for the output.
     """
-    source = open_source(request.file)
+    source = open_source(request.file, request.memory)
     output = _output(request, source)
     extras = {extra for entry in all_entries(output.type) for extra in entry.extras} - _OWN
     roles = read_roles(source, output.type, request.weights, request.by, extras)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from .array_files import Npz, Parquet
-from .source import PredictionsError, Source
+from .source import MEMORY, PredictionsError, Source
 from .text_files import Delimited, JsonLines
 
 _READERS: Mapping[str, type[Delimited] | type[JsonLines] | type[Parquet] | type[Npz]] = {
@@ -19,11 +20,16 @@ _READERS: Mapping[str, type[Delimited] | type[JsonLines] | type[Parquet] | type[
 }
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path, memory: float = MEMORY) -> Source:
     """Open a file by its suffix.
 
+    Args:
+        path: of the file.
+        memory: how many GiB the columns may take that are read at once.
+
     Raises:
-        PredictionsError: there is no reader for the suffix, or the file is not what the suffix says.
+        PredictionsError: there is no reader for the suffix, or the file is not what the suffix says, or not
+            a regular file, such as a pipe or a device, which need not end.
         OSError: it cannot be opened.
     """
     reader = _READERS.get(path.suffix.lower())
@@ -31,5 +37,7 @@ def open_source(path: Path) -> Source:
         raise PredictionsError(
             f"{path}: predictions are read from {', '.join(_READERS)}, got {path.suffix!r}"
         )
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise PredictionsError(f"{path}: is not a regular file; write the predictions to one, and name it")
     with path.open("rb"):
-        return reader(path)
+        return reader(path, memory)

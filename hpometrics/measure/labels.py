@@ -57,7 +57,7 @@ class Labels:
             index = numbers.index(None)
             place = source.place(first + int(np.flatnonzero(where == index)[0]))
             blank = self._is_blank(words[index])
-            cell = f"holds {words[index]!r}" if words[index] else "is empty"
+            cell = f"holds {excerpt(words[index], 60)!r}" if words[index] else "is empty"
             wanted = f"one of {', '.join(self.names)}" if self.names else "a class number from 0"
             hint = unlabelled_hint(output) if blank and output is not None else ""
             raise PredictionsError(f"{place}: column {column!r} {cell}; it should be {wanted}{hint}")
@@ -105,20 +105,19 @@ def read_labels(source: Source, roles: Roles, output: OutputFeature) -> Labels:
             _check_zero_or_one(source, roles, {int(float(word)) for word in numbered} - {ignored})
         return Labels(ignored=ignored)
     words = sorted(word for word in every if word and _not_ignored(word, ignored))
+    shown = excerpt(", ".join(words[:6]), 200)
     numbers = [_number(word) for word in words]
     if None not in numbers and output.type == CATEGORY:
         raise PredictionsError(
-            f"{source.path}: a class number is from 0, got {', '.join(words[:6])}; if one of them marks rows "
+            f"{source.path}: a class number is from 0, got {shown}; if one of them marks rows "
             f"that do not count, say so, as in --output 'category(ignore_index={words[0]})'"
         )
     if output.type == BINARY and len(words) > 2:
-        raise PredictionsError(
-            f"{source.path}: a binary output has two labels, got {len(words)}: {', '.join(words[:6])}"
-        )
+        raise PredictionsError(f"{source.path}: a binary output has two labels, got {len(words)}: {shown}")
     if suffixes and output.type == CATEGORY and len(suffixes) != len(words):
         raise PredictionsError(
             f"{source.path}: there are {len(suffixes)} columns of classes named by number and the labels "
-            f"{', '.join(words[:6])}; name the columns by label, as in probability_{words[0]}"
+            f"{shown}; name the columns by label, as in probability_{words[0]}"
         )
     _check_written_alike(source, words)
     return _named(tuple(words), ignored, source)

@@ -74,13 +74,14 @@ def read_roles(
         _check_suffixes(source, feature_type, target, role)
     if feature_type in WIDE:
         found = {keyword: _aligned(role, target) for keyword, role in found.items()}
-    used = {column for role in (target, *found.values()) for column in role.columns}
+    used: set[str | None] = {column for role in (target, *found.values()) for column in role.columns}
     named = {
         "weight": _chosen(source, weight, WEIGHT, "--weights"),
         "task": _chosen(source, task, TASK, "--by"),
     }
     more = tuple(extra for extra in source.columns if extra in extras)
-    rest = [c for c in source.columns if c not in {*used, *named.values(), *more, "output"}]
+    used |= {*named.values(), *more, "output"}
+    rest = [column for column in source.columns if column not in used]
     return Roles(target, found, named["weight"], named["task"], more, tuple(rest))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,9 +12,15 @@ import numpy as np
 
 from ..exceptions import HpometricsError
 from ..metrics.registry import suggestion
+from ..redaction import excerpt
 
 ROWS = 1 << 12
 """The rows of a chunk: few, as a row may hold a thousand numbers."""
+
+MEMORY = 4.0
+"""GiB that the columns may take that are read at once, unless another limit is given."""
+
+_LONGEST_NAME = 1000  # characters
 
 Chunk = dict[str, np.ndarray]
 
@@ -56,11 +64,11 @@ def missing_column(source: Source, wanted: str, reader: str = "") -> Predictions
     there = ", ".join(source.columns)
     if len(source.columns) == 1 and (parts := there.replace("\t", ";").split(";"))[1:]:
         return PredictionsError(
-            f"{source.path}: the head is one column, {there!r}, which would be {len(parts)} were it written "
-            "with commas; a .csv has commas and decimal points, a .tsv has tabs"
+            f"{source.path}: the head is one column, {excerpt(there, 200)!r}, which would be {len(parts)} "
+            "were it written with commas; a .csv has commas and decimal points, a .tsv has tabs"
         )
     return PredictionsError(
-        f"{source.path}: there is no column {wanted!r}{why}.{hint} Its columns are {there}"
+        f"{source.path}: there is no column {wanted!r}{why}.{hint} Its columns are {excerpt(there, 500)}"
     )
 
 
@@ -70,11 +78,36 @@ def check_names(source: Source) -> None:
     Raises:
         PredictionsError: naming it.
     """
-    twice = sorted({name for name in source.columns if source.columns.count(name) > 1})
+    twice = sorted(name for name, times in Counter(source.columns).items() if times > 1)
+    long = next((name for name in source.columns if len(name) > _LONGEST_NAME), None)
+    if long is not None:
+        raise PredictionsError(
+            f"{source.path}: the name of a column has {len(long)} characters, up to {_LONGEST_NAME} are "
+            f"read; it begins with {excerpt(long, 40)!r}. Is a quote not closed?"
+        )
     if not source.columns:
         raise PredictionsError(f"{source.path}: is empty; its first row says what the columns are")
     if twice:
         raise PredictionsError(f"{source.path}: column {', '.join(twice)} stands twice in the head")
+
+
+def check_memory(path: Path, what: str, size: int, memory: float) -> None:
+    """Refuse columns that take too much memory at once, before any is taken.
+
+    Args:
+        path: of the file.
+        what: the columns, as a sentence begins with them.
+        size: how many bytes they take.
+        memory: how many GiB they may take.
+
+    Raises:
+        PredictionsError: they take more; it says how to raise the limit.
+    """
+    if size > memory * 2**30:
+        raise PredictionsError(
+            f"{path}: {what} take {size / 2**30:.3g} GiB of memory, and {memory:g} are allowed; "
+            f"if that is right, raise the limit: --memory {math.ceil(size / 2**30)}"
+        )
 
 
 def objects(values: list[Any]) -> np.ndarray:

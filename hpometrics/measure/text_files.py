@@ -6,31 +6,30 @@ import csv
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from ..redaction import excerpt
-from .source import ROWS, Chunk, PredictionsError, check_names, objects
+from .source import MEMORY, ROWS, Chunk, PredictionsError, check_names, objects
 
-_BLOCK = 1 << 23  # bytes of a CSV block
+_BLOCK = 1 << 23  # bytes of a CSV block, and characters of a cell
+_LINE = 1 << 26  # characters of a line
 
 
 class Delimited:
     """A CSV or TSV file with a head line."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, memory: float = MEMORY) -> None:
         self.path = path
         self._delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                self.columns = tuple(next(csv.reader(file, delimiter=self._delimiter), ()))
-        except UnicodeDecodeError as err:
-            raise _not_utf8(path, err) from None
+        with self._lines() as rows:
+            self.columns = tuple(next(rows, ()))
         check_names(self)
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
@@ -65,25 +64,43 @@ class Delimited:
                 for name, cell in zip(self.columns, row, strict=False):
                     if name in numbers and not _is_number(cell):
                         return PredictionsError(
-                            f"{where}: column {name!r} holds {cell!r}, which is no number"
+                            f"{where}: column {name!r} holds {excerpt(cell, 60)!r}, which is no number"
                         )
         return PredictionsError(f"{self.path}: cannot be read: {err}")
 
     @contextmanager
     def _rows(self) -> Iterator[Any]:
+        """Read the rows behind the head."""
+        with self._lines() as rows:
+            next(rows, None)
+            yield rows
+
+    @contextmanager
+    def _lines(self) -> Iterator[Any]:
+        """Read rows cell by cell.
+
+        Raises:
+            PredictionsError: they are not UTF-8, or a line or a cell is too long.
+        """
         with self.path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.reader(file, delimiter=self._delimiter)
+            rows = csv.reader(_lines_of(self.path, file), delimiter=self._delimiter)
+            usual = csv.field_size_limit(_BLOCK)
             try:
-                next(rows, None)
                 yield rows
+            except csv.Error as err:
+                place = f"{self.path}:{rows.line_num}"
+                most = f"a cell has up to {_BLOCK} characters. Is a quote not closed?"
+                raise PredictionsError(f"{place}: {err}; {most}") from None
             except UnicodeDecodeError as err:
                 raise _not_utf8(self.path, err) from None
+            finally:
+                csv.field_size_limit(usual)
 
 
 class JsonLines:
     """A file with a JSON object per line; a value may be a list, such as the probabilities of a row."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, memory: float = MEMORY) -> None:
         self.path = path
         _, first = next(self._rows(), (0, {}))
         self.columns = tuple(first)
@@ -105,31 +122,32 @@ class JsonLines:
 
     def _cell(self, row: Mapping[str, Any], name: str, line: int) -> Any:
         if name not in row:
-            raise PredictionsError(f"{self.path}:{line}: the row has no {name!r}; it has {', '.join(row)}")
+            there = excerpt(", ".join(row), 500)
+            raise PredictionsError(f"{self.path}:{line}: the row has no {name!r}; it has {there}")
         return row[name]
 
     def _numbers(self, name: str, held: list[tuple[int, dict[str, Any]]]) -> np.ndarray:
         cells = [self._cell(row, name, line) for line, row in held]
         try:
             return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
-        except (TypeError, ValueError):
-            width = np.shape(cells[0])
+        except (TypeError, ValueError, OverflowError):
+            width = _shape(cells[0])
         for (line, _), cell in zip(held, cells, strict=True):
-            if not _holds_numbers(cell):
+            if not _holds_numbers(cell) or _shape(cell) is None:
                 raise PredictionsError(
                     f"{self.path}:{line}: column {name!r} holds {excerpt(cell, 60)!r}, which is no number"
                 ) from None
-            if np.shape(cell) != width:
+            if _shape(cell) != width:
                 raise PredictionsError(
                     f"{self.path}:{line}: column {name!r} holds {np.size(cell)} numbers, the rows before "
-                    f"{int(np.prod(width))}"
+                    f"{int(np.prod(width or ()))}"
                 ) from None
         raise PredictionsError(f"{self.path}: column {name!r} holds what are no numbers")
 
     def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             with self.path.open(encoding="utf-8-sig") as file:
-                for line, text in enumerate(file, 1):
+                for line, text in enumerate(_lines_of(self.path, file), 1):
                     if text.strip():
                         yield line, self._object(line, text)
         except UnicodeDecodeError as err:
@@ -140,6 +158,8 @@ class JsonLines:
             row = json.loads(text)
         except ValueError as err:
             raise PredictionsError(f"{self.path}:{line}: is no JSON: {err}") from None
+        except RecursionError:
+            raise PredictionsError(f"{self.path}:{line}: is no JSON: it is nested too deep") from None
         if not isinstance(row, dict):
             raise PredictionsError(
                 f"{self.path}:{line}: a line is an object {{...}}, got {excerpt(text.strip(), 40)}"
@@ -147,9 +167,25 @@ class JsonLines:
         return row
 
 
+def _lines_of(path: Path, file: IO[str]) -> Iterator[str]:
+    """Read a file line by line.
+
+    Raises:
+        PredictionsError: a line is so long that it is none.
+    """
+    for line in count(1):
+        text = file.readline(_LINE)
+        if len(text) == _LINE:
+            raise PredictionsError(f"{path}:{line}: a line has up to {_LINE} characters; this one has more")
+        if not text:
+            return
+        yield text
+
+
 def _not_utf8(path: Path, err: UnicodeDecodeError) -> PredictionsError:
     with path.open("rb") as file:
-        line = next((i for i, raw in enumerate(file, 1) if not _is_utf8(raw)), 1)
+        lines = iter(partial(file.readline, _LINE), b"")
+        line = next((i for i, raw in enumerate(lines, 1) if not _is_utf8(raw)), 1)
     return PredictionsError(f"{path}:{line}: is no UTF-8 ({err.reason}); save the file as UTF-8")
 
 
@@ -174,6 +210,14 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return cell in ("NA", "N/A", "NULL", "null", "n/a", "#N/A")
     return True
+
+
+def _shape(cell: Any) -> tuple[int, ...] | None:
+    """Return how many numbers a cell has each way; None where its lists are no table."""
+    try:
+        return tuple(np.shape(cell))
+    except ValueError:
+        return None
 
 
 def _holds_numbers(cell: Any) -> bool:

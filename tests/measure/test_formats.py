@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import csv
 import io
+import json
+import os
 import pickle
+import random
 import tracemalloc
 import zipfile
 from datetime import datetime
@@ -11,8 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from hpometrics.exceptions import HpometricsError
+from hpometrics.measure.command import Request, measure_file
 from hpometrics.measure.formats import open_source
-from hpometrics.measure.source import PredictionsError, missing_column
+from hpometrics.measure.roles import read_roles
+from hpometrics.measure.source import PredictionsError, check_names, missing_column
 
 
 def columns(path, texts=(), numbers=()):
@@ -147,3 +154,173 @@ def test_memory_does_not_grow_with_the_file(suffix, tmp_path, monkeypatch):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] < 1.5 * peaks[1]
+
+
+def npy_head(shape: str, kind: str = "<f8") -> bytes:
+    """The head of an array whose values are not there."""
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    text = text.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (
+            npy_head("(1000000000000000,)"),
+            "target .* take 7.45e.06 GiB of memory, and 4 are allowed; .*raise the",
+        ),
+        (npy_head("(2, 500000000000000)", "|b1"), "take 7.45e.06 GiB"),
+        (npy_head("(3000000,)", "<U1000"), "take 11.2 GiB of memory, and 4 are allowed; .* --memory 12"),
+        (npy_head("(3,)"), "is damaged: target.npy: "),
+        (npy_head("(-3,)"), "'target' is no array of plain"),
+        (npy_head("(3,)", "|O"), "'target' is no array of plain"),
+        (npy_head("(3.5,)"), "'target' is no array of plain"),
+        (b"\x93NUMPY\x09\x00", "'target' is no array of plain"),
+        (b"", "'target' is no array of plain"),
+        (npy_head("(0,)") + b"12345678", "is damaged: target.npy has more values than it says"),
+    ],
+)
+def test_the_head_of_an_array_is_judged_before_memory_is_taken(head, told, tmp_path):
+    """By what it says of its shape, of which not one value need be there."""
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("target.npy", head)
+    tracemalloc.start()
+    with pytest.raises(PredictionsError, match=told):
+        columns(path, numbers=["target"])
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+def test_arrays_that_nobody_asks_for_are_not_unpacked(tmp_path):
+    """An archive may hold embeddings beside the predictions, or a bomb."""
+    path = tmp_path / "x.npz"
+    large = np.zeros(1 << 22)
+    np.savez_compressed(path, target=np.arange(3.0), large=large)
+    tracemalloc.start()
+    assert columns(path, numbers=["target"]) == {"target": [0, 1, 2]}
+    assert tracemalloc.get_traced_memory()[1] < large.nbytes / 4
+    tracemalloc.stop()
+
+
+def test_the_limit_of_memory_can_be_raised(tmp_path):
+    """For arrays that are read at once; the message says to what."""
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, target=np.zeros(1 << 20))
+    with pytest.raises(PredictionsError, match=r"take 0.00781 GiB .*and 0.001 are allowed.*--memory 1"):
+        next(open_source(path, 0.001).chunks((), ["target"]))
+    assert len(next(open_source(path, 0.01).chunks((), ["target"]))["target"]) == 1 << 20
+    parquet.write_table(pa.table({"target": range(1 << 16), "other": range(1 << 16)}), tmp_path / "x.parquet")
+    with pytest.raises(PredictionsError, match=r"the columns of row group 0 take 0\.000"):
+        next(open_source(tmp_path / "x.parquet", 1e-5).chunks((), ["target"]))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
+def test_what_need_not_end_is_refused(suffix, tmp_path):
+    """A pipe that nobody writes to, a device, a directory."""
+    os.mkfifo(tmp_path / f"pipe{suffix}")
+    (tmp_path / f"zero{suffix}").symlink_to("/dev/zero")
+    (tmp_path / f"folder{suffix}").mkdir()
+    for name in ("pipe", "zero", "folder"):
+        with pytest.raises(PredictionsError, match=f"{name}{suffix}: is not a regular file; write the"):
+            open_source(tmp_path / f"{name}{suffix}")
+
+
+LONG = "x" * 200_000
+ODD_TEXTS = {
+    "quote in the head": (
+        "x.csv",
+        f'"target,prediction\n{LONG}',
+        "has 200018 characters, up to 1000 are read",
+    ),
+    "endless head": ("x.csv", '"' + "x" * (1 << 23) + "yy", "x.csv:1: field larger than field limit"),
+    "endless line": ("x.csv", "x" * ((1 << 26) + 1), "x.csv:1: a line has up to 67108864 characters"),
+    "endless object": ("x.jsonl", " " * ((1 << 26) + 1), "x.jsonl:1: a line has up to 67108864 characters"),
+    "quote that never ends": ("x.csv", f'target\n1\n"2\n{LONG}\n3\n', "x.csv:5: column 'target' holds"),
+    "long number": ("x.csv", f"target\n1\n{LONG}\n", "x.csv:3: column 'target' holds 'xxx"),
+    "nested deep": ("x.jsonl", "[" * 100_000, "x.jsonl:1: is no JSON: it is nested too deep"),
+    "nested number": (
+        "x.jsonl",
+        '{"target": ' + "[" * 100_000,
+        "x.jsonl:1: is no JSON: it is nested too deep",
+    ),
+    "deep number": ("x.jsonl", f'{{"target": {"[" * 90}1{"]" * 90}}}', "column 'target' holds"),
+    "huge number": ("x.jsonl", '{"target": 1' + "0" * 400 + "}", "column 'target' holds what are no numbers"),
+    "huge digits": ("x.jsonl", '{"target": 1' + "0" * 5000 + "}", "x.jsonl:1: is no JSON: Exceeds the limit"),
+    "many columns": (
+        "x.csv",
+        ",".join(map(str, range(20_000))),
+        "no column 'target' .* Its columns are 0, 1, 2",
+    ),
+    "NUL": ("x.csv", "target\n\0\n", "column 'target' holds"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_TEXTS)
+def test_a_text_that_nobody_has_written_is_an_error_with_its_line(name, tmp_path):
+    """And the message is short, whatever is shown of it."""
+    file, text, told = ODD_TEXTS[name]
+    (tmp_path / file).write_text(text)
+    with pytest.raises(PredictionsError, match=told) as refused:
+        if name == "many columns":
+            read_roles(open_source(tmp_path / file), "number")
+        columns(tmp_path / file, numbers=["target"])
+    assert len(str(refused.value)) < 700 + len(str(tmp_path))
+
+
+def test_a_cell_may_be_long(tmp_path):
+    """A text of a document is one; its row is found behind it too."""
+    (tmp_path / "x.csv").write_text(f"target,size\n{LONG},1\nb,odd\n")
+    assert columns(tmp_path / "x.csv", ["target"])["target"] == [LONG, "b"]
+    with pytest.raises(PredictionsError, match=r"x\.csv:3: column 'size' holds 'odd'"):
+        columns(tmp_path / "x.csv", numbers=["size"])
+    assert csv.field_size_limit() == 131_072
+
+
+class Counted(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_the_work_for_a_column_does_not_grow_with_the_columns(tmp_path, monkeypatch):
+    """20 000 of them are read as fast as 20, each."""
+    names = [f"probability_{number}" for number in range(20_000)]
+    (tmp_path / "x.csv").write_text(",".join(["target", *names]))
+    source = open_source(tmp_path / "x.csv")
+    monkeypatch.setattr(source, "columns", tuple(map(Counted, source.columns)))
+    check_names(source)
+    assert len(read_roles(source, "category").given["probabilities"].columns) == 20_000
+    assert Counted.compared < 20 * len(names)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz"])
+def test_a_damaged_file_is_an_error_of_ours(suffix, tmp_path):
+    """Whichever bytes are other ones, gone, or doubled."""
+    path, draw = tmp_path / f"x{suffix}", random.Random(3)
+    rows = {"target": [1, 0, 1], "prediction": [0.5, 0.25, 1.5], "probability": [0.1, 0.5, 0.75]}
+    if suffix == ".npz":
+        np.savez_compressed(path, **rows)
+    elif suffix == ".csv":
+        path.write_text("target,prediction,probability\n1,0.5,0.1\n0,0.25,0.5\n1,1.5,0.75\n")
+    else:
+        cells = zip(*rows.values(), strict=True)
+        path.write_text("".join(f"{json.dumps(dict(zip(rows, row, strict=True)))}\n" for row in cells))
+    whole, refused = path.read_bytes(), 0
+    for _ in range(300):
+        content, place = bytearray(whole), draw.randrange(len(whole))
+        end = place + draw.choice([1, 1, 1, 4, 30])
+        content[place:end] = draw.choice([b"", whole[place:end] * 2, draw.randbytes(end - place), b'"', b"["])
+        path.write_bytes(content)
+        try:
+            measure_file(Request(path, "number", ("default",)))
+        except HpometricsError as err:
+            refused += 1
+            assert str(path) in str(err) or "hpometrics" in str(err), err
+    assert refused > 100
