@@ -12,7 +12,7 @@ from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .exceptions import ConfigError, missing_extra
+from .exceptions import ConfigError, HpometricsError, missing_extra
 from .messages import did_you_mean, one_line
 
 TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
@@ -62,6 +62,25 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
 
 
 @contextmanager
+def foreign(what: str) -> Iterator[None]:
+    """Run code of others in this context: however it ends the program, it ends with an error of ours.
+
+    Args:
+        what: begins the message.
+
+    Raises:
+        ConfigError: the code has raised something, or called `sys.exit`.
+        KeyboardInterrupt: the user has interrupted it.
+    """
+    try:
+        yield
+    except (HpometricsError, KeyboardInterrupt):
+        raise
+    except BaseException as err:  # it may raise anything
+        raise ConfigError(f"{what}: {type(err).__name__}: {one_line(err)}") from err
+
+
+@contextmanager
 def same_folder() -> Iterator[None]:
     """Run a user's code in this context and return to the current folder behind it, unless that is gone."""
     try:
@@ -77,13 +96,11 @@ def same_folder() -> Iterator[None]:
 
 
 def _module(name: str) -> ModuleType:
-    try:
-        with same_folder():
+    with foreign(f"importing {name} failed"), same_folder():
+        try:
             return import_module(name)
-    except ModuleNotFoundError as err:
-        raise ConfigError(_not_there(name, err)) from err
-    except Exception as err:  # the module's own code may raise anything
-        raise ConfigError(f"importing {name} failed: {type(err).__name__}: {one_line(err)}") from err
+        except ModuleNotFoundError as err:
+            raise ConfigError(_not_there(name, err)) from err
 
 
 def _not_there(module: str, err: ModuleNotFoundError) -> str:

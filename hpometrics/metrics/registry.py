@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..exceptions import MetricNameError, RegistrationError, UnknownMetricError
+from ..exceptions import ConfigError, MetricNameError, RegistrationError, UnknownMetricError
 from ..objective import Objective
+from ..target import foreign
 from . import store
 from .entry import MetricEntry, Observed, path_of
 from .facts import UNSTATED, Facts, facts_of
@@ -122,9 +123,10 @@ def import_metric(path: str) -> FoundMetric:
     """
     module, attribute = parse_import_path(path) or ("", "")
     try:
-        cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as err:
-        raise MetricNameError(f"{path!r} cannot be imported as package.module:Class: {err}") from err
+        with foreign(f"{path!r} cannot be imported as package.module:Class"):
+            cls = getattr(importlib.import_module(module), attribute)
+    except ConfigError as err:
+        raise MetricNameError(str(err)) from err
     entries = store.entries_of_class(cls) if isinstance(cls, type) else ()
     if not entries:
         raise MetricNameError(

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ..messages import one_line
 from ..objective import Objective
 from .entry import MetricEntry, Observed, live_classes
 from .features import FEATURES, InputType
@@ -187,9 +188,12 @@ def load_plugins() -> None:
     for plugin in entry_points(group=ENTRY_POINT_GROUP):
         try:
             plugin.load()
-        except Exception as err:  # one broken package must not take the registry with it
+        except KeyboardInterrupt:
+            raise
+        except BaseException as err:  # one broken package, or one that exits, takes nothing with it
+            told = f"{type(err).__name__}: {one_line(err)}"
             warnings.warn(
-                f"the metrics of {plugin.value!r} are left out: {err}", RuntimeWarning, stacklevel=3
+                f"the metrics of {plugin.value!r} are left out: {told}", RuntimeWarning, stacklevel=3
             )
 
 

@@ -17,6 +17,7 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from ..exceptions import ConfigError
+from ..target import foreign
 from .plugins import PlugIn, find_class, read_spec
 from .seeds import derive_seed
 
@@ -149,10 +150,10 @@ def make_sampler(spec: object, seed: int | None = None) -> BaseSampler:
     found, arguments = find_class("sampler", spec, SAMPLERS)
     make: Callable[..., BaseSampler] = partial(found, **arguments)
     if seed is None:
-        return _built("sampler", make)
+        return _built("sampler", spec, make)
     if read_spec("sampler", spec)[0] == "qmc":  # one sequence for all workers; what it cannot draw is random
         return SeededSampler(partial(_make_qmc, make, seed), seed)
-    _built("sampler", partial(make, seed=0))  # errors now, not at the first trial
+    _built("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
     return SeededSampler(partial(_make_seeded, make), seed)
 
 
@@ -180,7 +181,7 @@ def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
         inner = arguments.get("wrapped_pruner")
         arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
     make: Callable[..., BasePruner] = partial(found, **arguments)
-    return _built("pruner", make)
+    return _built("pruner", spec, make)
 
 
 def is_plain(sampler: BaseSampler) -> bool:
@@ -219,11 +220,12 @@ def own_pruner(study: optuna.Study) -> BasePruner | None:
     return None if type(study.pruner) is MedianPruner else study.pruner
 
 
-def _built(what: str, make: Callable[[], T]) -> T:
-    try:
-        return _quiet(make)
-    except (TypeError, ValueError) as err:
-        raise ConfigError(f"{what}: {err}") from err
+def _built(what: str, spec: object, make: Callable[[], T]) -> T:
+    with foreign(f"{what} {read_spec(what, spec)[0]!r} cannot be made"):
+        try:
+            return _quiet(make)
+        except (TypeError, ValueError) as err:
+            raise ConfigError(f"{what}: {err}") from err
 
 
 def _quiet(make: Callable[[], T]) -> T:

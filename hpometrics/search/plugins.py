@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..exceptions import ConfigError, missing_extra
+from ..target import foreign, same_folder
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,8 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
 
 def _load(what: str, path: str) -> Callable[..., Any]:
     module, _, attribute = path.partition(":")
-    try:
+    with foreign(f"{what} {path!r} cannot be imported"), same_folder():
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as err:
-        raise ConfigError(f"{what} {path!r} cannot be imported: {err}") from err
     if not isinstance(found, type):
         raise ConfigError(f"{what} {path!r} is no class, but a {type(found).__name__}")
     return found

@@ -20,6 +20,7 @@ from ray.tune.schedulers import (
 
 from ..exceptions import ConfigError, ObjectiveError
 from ..objective import Objective
+from ..target import foreign
 from .plugins import PlugIn, find_class, read_spec
 from .population import Population
 from .ray_keys import EPOCH, VALUE
@@ -214,12 +215,13 @@ def make_scheduler(
     found, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
-    try:
-        return _without_pauses(_adopted(found(**arguments), objective))
-    except ConfigError:
-        raise
-    except (AssertionError, TypeError, ValueError) as err:
-        raise ConfigError(f"scheduler {name!r}: {err}") from err
+    with foreign(f"scheduler {name!r} cannot be made"):
+        try:
+            return _without_pauses(_adopted(found(**arguments), objective))
+        except ConfigError:
+            raise
+        except (AssertionError, TypeError, ValueError) as err:
+            raise ConfigError(f"scheduler {name!r}: {err}") from err
 
 
 def _adopted(scheduler: TrialScheduler, objective: Objective) -> TrialScheduler:

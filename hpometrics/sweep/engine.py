@@ -94,7 +94,9 @@ class ImportedEngine:
                 check_output_name(name)
             with same_folder():
                 return parse_feature(output)
-        except Exception as err:  # it reads the user's data
+        except KeyboardInterrupt:
+            raise
+        except BaseException as err:  # it reads the user's data
             which = "" if name is None else f" {name!r}"
             raise ConfigError(
                 f"the output{which} of {self.target} cannot be had: {type(err).__name__}: {one_line(err)}"

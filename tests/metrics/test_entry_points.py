@@ -55,6 +55,9 @@ def test_an_entry_point_brings_metrics(ask, tmp_path, monkeypatch, registry):
     [
         "import no_such_module",
         "raise RuntimeError('broken')",
+        "import sys; sys.exit(7)",
+        "class Odd(BaseException): pass\nraise Odd('\\x1b[31m')",
+        "raise GeneratorExit",
         "syntax error",
         PLUGIN.replace("_gap", "Bad"),
     ],
@@ -64,3 +67,10 @@ def test_a_broken_package_takes_nothing_with_it(body, tmp_path, monkeypatch, reg
     plug_in(tmp_path, monkeypatch, registry, body)
     with pytest.warns(RuntimeWarning, match="the metrics of 'plugged_metrics' are left out"):
         assert "accuracy" in metric_names(CATEGORY)
+
+
+def test_an_interrupt_goes_through_a_package(tmp_path, monkeypatch, registry):
+    """It is the user's."""
+    plug_in(tmp_path, monkeypatch, registry, "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        metric_names(CATEGORY)

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 import optuna
 import pytest
 
-from hpometrics.exceptions import ConfigError, MissingExtraError
+from hpometrics.exceptions import ConfigError, MetricNameError, MissingExtraError
+from hpometrics.metrics.registry import get_metric
 from hpometrics.search.optuna_backend import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler
 from hpometrics.search.plugins import check_spec
+from hpometrics.target import Kind, import_target
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -69,3 +72,41 @@ def test_a_wrong_spec_is_refused_with_what_was_meant(make, text):
     """At construction, never at the first trial."""
     with pytest.raises(ConfigError, match=text):
         make()
+
+
+ENDS = {
+    "exit": "import sys; sys.exit(7)",
+    "panic": "raise type('Panic', (BaseException,), {})('lost')",
+    "error": "raise OSError(5, 'broken')",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("when", ["imported", "made"])
+def test_a_plug_in_that_ends_the_program_is_named(end, when, tmp_path, monkeypatch):
+    """By an exit, or an exception that no `except Exception` takes: no command ends without a word."""
+    body = f"class Odd:\n    def __init__(self, seed=0, **_): {ENDS[end]}\n"
+    (tmp_path / "ending.py").write_text(f"{ENDS[end]}\n" if when == "imported" else body)
+    monkeypatch.syspath_prepend(tmp_path)
+    told = {"exit": "SystemExit: 7", "panic": "Panic: lost", "error": r"OSError: \[Errno 5\] broken"}[end]
+    for make in (lambda: make_sampler("ending:Odd", 1), lambda: make_pruner("ending:Odd")):
+        monkeypatch.delitem(sys.modules, "ending", raising=False)
+        with pytest.raises(ConfigError, match=rf"'ending:Odd' cannot be {when}: {told}"):
+            make()
+    if when == "imported":
+        with pytest.raises(MetricNameError, match=rf"'ending:Odd' cannot be imported .*: {told}"):
+            get_metric("ending:Odd")
+        with pytest.raises(ConfigError, match=rf"importing ending failed: {told}"):
+            import_target("ending:Odd", Kind("class", lambda found: True))
+
+
+@pytest.mark.parametrize("when", ["imported", "made"])
+def test_an_interrupt_goes_through_a_plug_in(when, tmp_path, monkeypatch):
+    """Whoever waits for one to be loaded can leave."""
+    end = "raise KeyboardInterrupt"
+    body = f"class Odd:\n    def __init__(self, seed=0, **_): {end}\n"
+    (tmp_path / "ending.py").write_text(f"{end}\n" if when == "imported" else body)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "ending", raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        make_pruner("ending:Odd")
