@@ -27,6 +27,11 @@ Tell = Callable[[str], object]
 Scored = list[tuple[EngineParams, MetricScores]]
 
 
+def print_line(line: str) -> None:
+    """Print a line; it is pickled by its name, as `print` is not once a library has replaced it."""
+    print(line)
+
+
 class MetricEvaluator:
     """Evaluates engine params by a metric, other metrics beside it.
 
@@ -77,7 +82,7 @@ class MetricEvaluator:
         cache: bool = True,
         seed: int | None = 0,
         workers: int = 1,
-        tell: Tell = print,
+        tell: Tell = print_line,
     ) -> None:
         self.panel = Panel(metric, other_metrics, output)
         self.directory = None if directory is None else Path(directory)

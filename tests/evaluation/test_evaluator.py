@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import builtins
 import json
 import math
+import pickle
 import threading
 
 import pytest
@@ -357,3 +359,11 @@ def test_workers_are_counted(workers):
     """At least one, and whole."""
     with pytest.raises(EngineError, match="workers is how many"):
         MetricEvaluator(Guessed(), workers=workers)
+
+
+def test_an_evaluator_is_pickled_where_print_was_replaced(monkeypatch, capsys):
+    """A library's own `print`, as Ray sets one, is no attribute of a module by which it could be found."""
+    monkeypatch.setattr(builtins, "print", lambda *words, old=print: old("patched", *words))
+    evaluator = pickle.loads(pickle.dumps(MetricEvaluator(Accuracy())))
+    evaluator.evaluate(Classification(), DOCUMENTED[:1])
+    assert "patched Iteration 0" in capsys.readouterr().out
