@@ -62,7 +62,8 @@ def nice_report(values: Mapping[str, Reading | Readable], width: int | None = No
     Where other splits than validation have values, each has a table under its name.
 
     Args:
-        values: by name, as in `EpochRecord.values`, or additive values as `aggregate_named_reports` returns.
+        values: by name, as in `EpochRecord.values`, or additive values as `aggregate_named_reports` returns;
+            one that is too large for a number prints as `inf`.
         width: of a terminal, at which the columns are broken; None never breaks them.
 
     >>> print(nice_report({"loss": 5.078, "exs": 8416, "a/loss": 5.288, "b/loss": math.nan}))
@@ -99,7 +100,12 @@ def cell(value: Reading | None) -> str:
 
 
 def _reading(value: Reading | Readable) -> Reading:
-    return value.value() if isinstance(value, Readable) else value
+    if not isinstance(value, Readable):
+        return value
+    try:
+        return value.value()
+    except OverflowError:  # of the exponential of a loss, as a perplexity of one's own takes it
+        return math.inf
 
 
 def _table(rows: Mapping[str, Mapping[str, Reading]], width: int | None) -> str:

@@ -9,7 +9,9 @@ import pandas
 import pytest
 
 from hpometrics.logs.report import cell, nice_report, place_of, rows_of, splits_of
+from hpometrics.metrics.additive import AverageMetric
 from hpometrics.metrics.names import MetricName
+from hpometrics.metrics.tasks import aggregate_named_reports
 
 TABLES = Path(__file__).with_name("parlai_tables.txt").read_text(encoding="utf8").rstrip("\n").split("\n\n")
 """Tables that ParlAI's tutorial on metrics prints: five of an evaluation, two of two tasks in training."""
@@ -108,3 +110,22 @@ def test_columns_break_where_pandas_breaks_them(width):
     for _ in range(25):
         values = random_values(draw)
         assert nice_report(values, width) == drawn_by_pandas(values, width)
+
+
+class Perplexity(AverageMetric):
+    """As ParlAI writes it."""
+
+    def value(self):
+        return math.exp(super().value())
+
+
+def test_a_perplexity_too_large_for_a_number_prints_as_infinite():
+    """Of an untrained model; also of all tasks together, and beside others that have a number."""
+    reports = {"a": {"ppl": Perplexity(800.0, 1)}, "b": {"ppl": Perplexity(2.0, 1)}}
+    table = nice_report(aggregate_named_reports(reports))
+    assert [line.split() for line in table.splitlines()] == [
+        ["ppl"],
+        ["all", "inf"],
+        ["a", "inf"],
+        ["b", "7.389"],
+    ]
