@@ -35,6 +35,17 @@ def is_target(text: str) -> bool:
     return re.fullmatch(TARGET, text) is not None and "__" not in text
 
 
+def as_target(text: str) -> str:
+    """Return a target of its dotted form, as PredictionIO writes it; any other text as it is.
+
+    >>> as_target("org.template.Precision"), as_target("module:Name"), as_target("Name")
+    ('org.template:Precision', 'module:Name', 'Name')
+    """
+    module, _, name = text.rpartition(".")
+    dotted = f"{module}:{name}"
+    return dotted if is_target(dotted) else text
+
+
 def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
     """Import what a target names.
 

@@ -13,7 +13,7 @@ import click
 
 from ..messages import printable_lines
 from ..prints import aside
-from ..target import Kind, import_target
+from ..target import Kind, as_target, import_target
 from .evaluation import Evaluation
 from .evaluator import Tell
 from .files import BEST_FILE, RESULTS_FILE, RESULTS_FORMS
@@ -43,7 +43,7 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
     """Evaluate a list of engine params; print every score and the best.
 
     Args:
-        target: the evaluation, `package.module:Name`.
+        target: the evaluation, `package.module:Name`, or with dots alone as in PredictionIO.
         generator: its list, likewise; None: the evaluation's own.
         options: how.
 
@@ -51,6 +51,8 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
         ConfigError, EngineError, EngineParamsError: what was named is something else.
         NoFiniteValueError: no engine params has a finite score.
     """
+    target = as_target(target)
+    generator = None if generator is None else as_target(generator)
     with aside():
         evaluation = import_evaluation(target)
         params = None if generator is None else import_target(generator, LIST, here())
@@ -103,14 +105,14 @@ def import_evaluation(target: str, folders: Sequence[str] = ()) -> Evaluation:
     """Import an evaluation, from the current folder or what is installed.
 
     Args:
-        target: `package.module:Name`.
+        target: `package.module:Name`, or with dots alone.
         folders: where it is looked for too, after the current one.
 
     Raises:
         ConfigError: it cannot be imported, or is something else; with the evaluations there are.
         EngineError: it states no engine or no metric.
     """
-    return Evaluation.of(import_target(target, EVALUATION, [*here(), *folders]))
+    return Evaluation.of(import_target(as_target(target), EVALUATION, [*here(), *folders]))
 
 
 def here() -> list[str]:

@@ -46,6 +46,20 @@ def test_an_evaluation_prints_predictionios_lines(evaluate, tmp_path):
     assert {path.name for path in home.iterdir()} == set(saved.split(", "))
 
 
+def test_targets_may_be_written_with_dots(tmp_path, monkeypatch):
+    """As PredictionIO's command takes them: the files and the record name them as those with a colon."""
+    monkeypatch.chdir(tmp_path)
+    names = ["sample_evaluations.PrecisionEvaluation", "sample_evaluations.DOCUMENTED"]
+    result = CliRunner().invoke(main, ["eval", *names])
+    assert (result.exit_code, result.stderr) == (0, "")
+    home = tmp_path / "runs" / "PrecisionEvaluation"
+    record = EvaluationInstance.read(home)
+    assert record.evaluation_class == "sample_evaluations:PrecisionEvaluation"
+    assert record.generator_class == "sample_evaluations:DOCUMENTED"
+    again = CliRunner().invoke(main, ["replay", str(home), names[0]])
+    assert again.exit_code == 0, again.output
+
+
 def test_the_list_is_reused_unchanged_under_another_evaluation(evaluate):
     """Precision finds lambda 10 best, accuracy lambda 100, of one list."""
     found = []
