@@ -179,10 +179,12 @@ def is_registered(name: str | MetricName) -> bool:
 def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     """Give the one spelling of a name: parameters typed and checked, those at their default left out.
 
+    What the field disagrees on is never left out: `rouge_1`, which is ParlAI's name, is `rouge_1(measure=r)`.
+
     Raises:
         MetricNameError: a parameter that is unknown, missing or out of its choices.
     """
-    given = dict(name.params)
+    given = _usual(entry) | dict(name.params)
     if name.k is not None and given.setdefault("k", name.k) != name.k:
         raise MetricNameError(f"{name}: k is {given['k']} and {name.k}; write {entry.name}@{name.k}")
     known = {param.name: param for param in entry.params}
@@ -196,6 +198,12 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     kept = {key: value for key, value in values.items() if value != known[key].default or known[key].required}
     k = kept.pop("k", None)
     return replace(name, params=tuple(kept.items()), k=None if k is None else int(k))
+
+
+def _usual(entry: MetricEntry) -> dict[str, Scalar]:
+    """The parameters that the name of a metric means where they are left out, as one of its aliases says."""
+    meaning = (entry.aliases or {}).get(entry.name)
+    return {} if meaning is None else dict(MetricName.parse(meaning).params)
 
 
 def _of_the_output(key: str, entry: MetricEntry) -> str:

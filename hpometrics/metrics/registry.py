@@ -62,7 +62,8 @@ def register_metric(
         feature_types: type constants such as `[SEQUENCE, TEXT]`.
         objective: `MINIMIZE`, `MAXIMIZE` or None (measured, never optimised).
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
-        aliases: other names: a list, or a mapping to what each means (`{"f1_macro": "f1(average=macro)"}`).
+        aliases: other names: a list, or a mapping to what each means (`{"f1_macro": "f1(average=macro)"}`);
+            of the name itself, what it means where a parameter that it needs is left out.
         override: replace an entry that another class holds.
 
     Raises:
@@ -173,7 +174,7 @@ def _check_free(entry: MetricEntry, override: bool) -> None:
             "or override=True to replace it"
         )
     meaning = store.built_in.aliases.get(key) if entry.is_built_in else store.alias_meaning(*key)
-    if meaning is not None and not override:
+    if meaning is not None and MetricName.parse(meaning).metric != entry.name and not override:
         raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
     for alias, meaning in (entry.aliases or {}).items():
         _check_alias(alias, meaning, entry, override)
@@ -192,6 +193,7 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
         other, is_name = store.built_in.aliases.get(key), key in store.built_in.entries
     else:
         other, is_name = store.alias_meaning(*key), store.entry_at(key) is not None
+    is_name = is_name and alias != entry.name
     if (other not in (None, meaning) or is_name) and not override:
         raise RegistrationError(f"{entry}: its alias {alias!r} already means {other or alias}")
 

@@ -44,8 +44,8 @@ class Rouge(TextMetric):
     """Mean over texts of a measure of what they share with their best reference.
 
     Args:
-        measure: `r`, recall (ParlAI's choice); `p`, precision; `f`, their F1 (rouge-score's). The field
-            disagrees, so it must be said. Each takes the reference that is best for it.
+        measure: `r`, recall, which ParlAI's names `rouge_1`, `rouge_2` and `rouge_L` mean; `p`, precision;
+            `f`, their F1 (rouge-score's). Each takes the reference that is best for it.
         stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
@@ -81,7 +81,7 @@ class RougeN(Rouge):
 
 
 def _aliases(name: str, key: str, parlai: str) -> dict[str, str]:
-    """The names of rouge-score and Hugging Face (F1), torchmetrics and ParlAI (recall)."""
+    """The names of rouge-score and Hugging Face (F1), torchmetrics, and ParlAI (recall)."""
     return {
         key: f"{name}(measure=f)",
         f"{key}_fmeasure": f"{name}(measure=f)",
@@ -91,7 +91,9 @@ def _aliases(name: str, key: str, parlai: str) -> dict[str, str]:
     }
 
 
-@register_metric("rouge_1", [TEXT], aliases=_aliases("rouge_1", "rouge1", "rouge-1"))
+@register_metric(
+    "rouge_1", [TEXT], aliases=_aliases("rouge_1", "rouge1", "rouge-1") | {"rouge_1": "rouge_1(measure=r)"}
+)
 class Rouge1(RougeN):
     """Mean over texts of the words shared with the best reference, as recall, precision or F1.
 
@@ -110,7 +112,9 @@ class Rouge1(RougeN):
     n = 1
 
 
-@register_metric("rouge_2", [TEXT], aliases=_aliases("rouge_2", "rouge2", "rouge-2"))
+@register_metric(
+    "rouge_2", [TEXT], aliases=_aliases("rouge_2", "rouge2", "rouge-2") | {"rouge_2": "rouge_2(measure=r)"}
+)
 class Rouge2(RougeN):
     """Mean over texts of the pairs of words shared with the best reference, as recall, precision or F1.
 
@@ -130,7 +134,10 @@ class Rouge2(RougeN):
 
 
 @register_metric(
-    "rouge_l", [TEXT], aliases=_aliases("rouge_l", "rougeL", "rouge_L") | {"rouge-L": "rouge_l(measure=r)"}
+    "rouge_l",
+    [TEXT],
+    aliases=_aliases("rouge_l", "rougeL", "rouge_L")
+    | dict.fromkeys(["rouge-L", "rouge_l"], "rouge_l(measure=r)"),
 )
 class RougeL(Rouge):
     """Mean over texts of the longest common subsequence with the best reference, as recall, precision or F1.

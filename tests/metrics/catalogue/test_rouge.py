@@ -11,7 +11,8 @@ from matrix import covering
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.names import MetricName
+from hpometrics.metrics.registry import find_metric, get_metric
 
 KEYS = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL", "rouge_lsum": "rougeLsum"}
 
@@ -34,10 +35,27 @@ def test_agrees_with_rouge_score(name, shape, stem):
         assert got == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_measure_must_be_said():
-    """ParlAI means recall, rouge-score F1: the error lists the choices."""
-    with pytest.raises(MetricNameError, match=r"needs measure=.*rouge_1\(measure=r\)"):
-        get_metric("rouge_1", Text())
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("rouge_1", "rouge_1"),
+        ("rouge_2", "rouge_2"),
+        ("rouge_l", "rouge_L"),
+        ("rouge_1(stem=true)", "rouge_1(stem=true)"),
+    ],
+)
+def test_parlais_names_are_its_recall(name, written):
+    """The names of its report are taken as they are, and print with the measure that they mean."""
+    metric, params = MetricName.parse(name).metric, MetricName.parse(name).params
+    assert str(get_metric(written, Text()).name) == str(MetricName(metric, (("measure", "r"), *params)))
+    assert value(written, ["a b c"], ["a b d e"]) == value(f"{metric}(measure=r)", ["a b c"], ["a b d e"]) > 0
+    assert str(find_metric(f"{metric}(measure=f)", "text").name) == f"{metric}(measure=f)"
+
+
+def test_what_parlai_does_not_name_must_be_said():
+    """Of summaries by lines the field disagrees, and ParlAI has none: the error lists the choices."""
+    with pytest.raises(MetricNameError, match=r"needs measure=.*rouge_lsum\(measure=r\)"):
+        get_metric("rouge_lsum", Text())
 
 
 def test_nothing_to_share():

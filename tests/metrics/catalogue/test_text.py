@@ -158,6 +158,7 @@ def test_words_are_cut_once_per_batch(monkeypatch):
         ("nlg_bleu", "bleu_4"),
         ("nlg_f1", "f1"),
         ("rouge-1", "rouge_1(measure=r)"),
+        ("rouge_2", "rouge_2(measure=r)"),
         ("rouge_L", "rouge_l(measure=r)"),
         ("rouge1", "rouge_1(measure=f)"),
         ("intradistinct-2", "intradistinct_2"),
