@@ -6,6 +6,8 @@ What a type checker sees of them is in `__init__.pyi`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .lazy import lazy_names
 
 _NAMES_BY_HOME = {
@@ -181,11 +183,23 @@ _NAMES_BY_HOME = {
 _HOME_OF = {name: home for home, names in _NAMES_BY_HOME.items() for name in names}
 
 _HIDING = {"Sequence", "Set", "Text"}
-"""Public names that `from hpometrics import *` leaves out, since they would hide those of `typing`."""
+"""Public names that `from hpometrics import *` leaves out, since they would hide those of `typing`.
+
+It leaves out the names of the built-in metrics too, which are constants, as `TOKEN_ACCURACY`.
+"""
 
 __all__ = sorted(_HOME_OF.keys() - _HIDING)
 __version__ = "0.1.0.dev0"
-__getattr__ = lazy_names(__name__, _HOME_OF)
+_load = lazy_names(__name__, _HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name.isupper() and name not in _HOME_OF:
+        from .metrics.store import built_in_names  # no other name needs the index
+
+        if name.lower() in built_in_names():
+            return name.lower()
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import hpometrics
+from hpometrics.guide.index import with_constants
+from hpometrics.metrics.store import all_entries
 
 SOURCE = Path(hpometrics.__file__)
 
@@ -28,8 +30,27 @@ def test_a_star_import_hides_no_name_of_typing():
 def test_the_type_checker_sees_the_same_names():
     """The stub and the names loaded lazily are one list."""
     stub = ast.parse(SOURCE.with_suffix(".pyi").read_text(encoding="utf8"))
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.level]
     assert {alias.name: node.module for node in imports for alias in node.names} == hpometrics._HOME_OF
+
+
+def test_the_names_of_built_in_metrics_are_constants():
+    """By the name in capitals, for a type checker as well; none is another public name, or in `__all__`."""
+    names = {entry.name for entry in all_entries() if entry.is_built_in}
+    assert {name: getattr(hpometrics, name.upper()) for name in names} == {name: name for name in names}
+    assert {name.upper() for name in names}.isdisjoint({*hpometrics._HOME_OF, *hpometrics.__all__})
+    text = SOURCE.with_suffix(".pyi").read_text(encoding="utf8")
+    assert with_constants(text) == text
+    declared = [node for node in ast.parse(text).body if isinstance(node, ast.AnnAssign)]
+    constants = {node.target.id: node.value.value for node in declared if node.value}
+    assert constants == {name.upper(): name for name in names}
+
+
+@pytest.mark.parametrize("name", ["TOKEN_ACCURRACY", "Token_Accuracy", "NDCG@10"])
+def test_what_is_no_name_of_a_metric_is_no_constant(name):
+    """As any other attribute that there is not."""
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+        getattr(hpometrics, name)
 
 
 def test_an_unknown_name_is_an_attribute_error():

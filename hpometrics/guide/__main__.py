@@ -8,14 +8,17 @@ from pathlib import Path
 
 from ..metrics import store
 from . import elsewhere, sweep_file
-from .index import build_index
+from .index import build_index, with_constants
 from .markdown import page, with_table
+
+STUB = Path(__file__).parents[1] / "__init__.pyi"
 
 
 def main(directory: str = ".") -> None:
-    """Write `index.json`, and the README's table and `docs` of a directory that has a README."""
+    """Write `index.json`, the constants, and the README's table and `docs` of a directory with a README."""
     _write(store.INDEX, build_index())
     store.forget_index()
+    _write(STUB, with_constants(STUB.read_text(encoding="utf8")))
     readme = Path(directory) / "README.md"
     if readme.exists():
         _write(readme, with_table(readme.read_text(encoding="utf8")))

@@ -1,4 +1,7 @@
-"""The text of `index.json`: every built-in entry as its class declares it, and what was seen of it."""
+"""The text of `index.json`: every built-in entry as its class declares it, and what was seen of it.
+
+And what a type checker sees of their names, which are constants of the package.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ _DEFAULTS = {
     for field in fields(cls)
     if field.default is not MISSING and field.name not in _ALWAYS
 }
+_MARK = "# The names of the built-in metrics, written by `make index`.\n"
 _SCALARS = re.compile(r"\[\n\s+([^\[\]{}\n]*(?:\n\s+[^\[\]{}\n]*)*)\n\s*\]")
 
 
@@ -44,6 +48,13 @@ def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
         row["features"][feature_type] = _told(asdict(see(entry)))
     text = json.dumps(list(rows.values()), indent=1, sort_keys=True, ensure_ascii=False)
     return _SCALARS.sub(lambda match: f"[{' '.join(match[1].split())}]", text) + "\n"
+
+
+def with_constants(stub: str) -> str:
+    """Put the names of the built-in metrics, as constants, behind the mark in the text of `__init__.pyi`."""
+    head, mark, _ = stub.partition(_MARK)
+    names = sorted(store.built_in_names())
+    return "".join([head, mark, "\n", *(f'{name.upper()}: Final = "{name}"\n' for name in names)])
 
 
 def _told(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,7 +65,8 @@ def register_metric(
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
         aliases: other names: a list, or a mapping to what each means (`{"f1_macro": "f1(average=macro)"}`);
             of the name itself, what it means where a parameter that it needs is left out.
-        override: replace an entry that another class holds.
+        override: replace an entry that another class holds. A built-in one is replaced without it too, by a
+            user's own class and with a warning, but not by that of an installed package.
 
     Raises:
         RegistrationError: a fact is missing or contradicted, the name is malformed or taken.
@@ -84,6 +86,14 @@ def register_metric(
         ]
         for entry in entries:
             _check_free(entry, override)
+        replaced = [str(one) for one in entries if _replaces(one, store.entry_at((name, one.feature_type)))]
+        if replaced and not override:
+            warnings.warn(
+                f"{' and '.join(replaced)} will be measured by {path_of(cls)}, in place of the built-in "
+                "metric; override=True says that it must",
+                store.ReplacedWarning,
+                stacklevel=2,
+            )
         for entry in entries:
             store.layer_of(entry).add(entry, cls)
         return cls
@@ -168,7 +178,7 @@ def _check_free(entry: MetricEntry, override: bool) -> None:
     """
     key = (entry.name, entry.feature_type)
     holder = store.built_in.entries.get(key) if entry.is_built_in else store.entry_at(key)
-    if holder is not None and holder.path != entry.path and not override:
+    if holder is not None and holder.path != entry.path and not (override or _replaces(entry, holder)):
         raise RegistrationError(
             f"{entry} is taken by {holder.path}; {entry.path} needs another name, "
             "or override=True to replace it"
@@ -178,6 +188,11 @@ def _check_free(entry: MetricEntry, override: bool) -> None:
         raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
     for alias, meaning in (entry.aliases or {}).items():
         _check_alias(alias, meaning, entry, override)
+
+
+def _replaces(entry: MetricEntry, holder: MetricEntry | None) -> bool:
+    """Whether a metric of a user's own has the name of a built-in one."""
+    return holder is not None and holder.is_built_in and not entry.is_built_in
 
 
 def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -> None:

@@ -29,6 +29,10 @@ INDEX = Path(__file__).with_name("index.json")
 Key = tuple[str, str]
 
 
+class ReplacedWarning(UserWarning):
+    """A metric of a user's own has taken the name of a built-in one, without `override=True`."""
+
+
 @dataclass
 class Layer:
     """The metrics that were registered in this process, either of the package itself or of everybody else.
@@ -158,6 +162,12 @@ class _Entries(Mapping[Key, MetricEntry]):
 
 
 @cache
+def built_in_names() -> frozenset[str]:
+    """The canonical names of the built-in metrics."""
+    return frozenset(row["name"] for row in _rows())
+
+
+@cache
 def index() -> Mapping[Key, MetricEntry]:
     """The entries of the index."""
     return _Entries(_rows())
@@ -176,7 +186,7 @@ def index_aliases() -> dict[Key, str]:
 
 def forget_index() -> None:
     """Read `index.json` again when it is next needed: it has been written anew."""
-    for read in (index, index_aliases, _rows, _observed):
+    for read in (index, index_aliases, built_in_names, _rows, _observed):
         read.cache_clear()
 
 
@@ -187,7 +197,9 @@ def load_plugins() -> None:
 
     for plugin in entry_points(group=ENTRY_POINT_GROUP):
         try:
-            plugin.load()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", ReplacedWarning)  # a user has written no line of it
+                plugin.load()
         except KeyboardInterrupt:
             raise
         except BaseException as err:  # one broken package, or one that exits, takes nothing with it

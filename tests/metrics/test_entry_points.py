@@ -8,7 +8,7 @@ import pytest
 
 from hpometrics.metrics import store
 from hpometrics.metrics.features import CATEGORY, NUMBER, Number
-from hpometrics.metrics.registry import all_entries, get_metric, metric_names
+from hpometrics.metrics.registry import all_entries, find_metric, get_metric, metric_names
 
 pytestmark = pytest.mark.usefixtures("registry")
 
@@ -60,6 +60,7 @@ def test_an_entry_point_brings_metrics(ask, tmp_path, monkeypatch, registry):
         "raise GeneratorExit",
         "syntax error",
         PLUGIN.replace("_gap", "Bad"),
+        PLUGIN.replace("plugged_gap", "mae"),
     ],
 )
 def test_a_broken_package_takes_nothing_with_it(body, tmp_path, monkeypatch, registry):
@@ -67,6 +68,7 @@ def test_a_broken_package_takes_nothing_with_it(body, tmp_path, monkeypatch, reg
     plug_in(tmp_path, monkeypatch, registry, body)
     with pytest.warns(RuntimeWarning, match="the metrics of 'plugged_metrics' are left out"):
         assert "accuracy" in metric_names(CATEGORY)
+    assert find_metric("mae", NUMBER).entries[0].is_built_in
 
 
 def test_an_interrupt_goes_through_a_package(tmp_path, monkeypatch, registry):

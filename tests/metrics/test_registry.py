@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import pytest
@@ -10,10 +11,21 @@ from forked import program
 from matrix import failures
 from sample_metrics import SAMPLES, Gap, OwnGap, Reversed, ScaledGap, SharedGap
 
+import hpometrics
 from hpometrics.exceptions import MetricInputError, MetricNameError, RegistrationError
 from hpometrics.metrics import store
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import BINARY, CATEGORY, NUMBER, PREDICTIONS, PROBABILITIES, VECTOR, Number
+from hpometrics.metrics.features import (
+    BINARY,
+    CATEGORY,
+    NUMBER,
+    PREDICTIONS,
+    PROBABILITIES,
+    SEQUENCE,
+    TEXT,
+    VECTOR,
+    Number,
+)
 from hpometrics.metrics.groups import DEFAULT, members_of
 from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.names import MetricName
@@ -189,7 +201,7 @@ def test_of_two_registered_under_one_name_the_newer_one_is_built():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("accuracy", [BINARY]), r"accuracy of binary is taken by .*:Accuracy; .*:Reversed needs"),
+        (("taken", [NUMBER]), r"taken of number is taken by .*:Gap; .*:Reversed needs another name"),
         (("Reversed", [NUMBER]), "a metric's name is lower case"),
         (("reversed", []), r"as in register_metric\('reversed', \[BINARY\]\)"),
         (("reversed", [NUMBER], MINIMIZE), "says minimize but the attribute objective says maximize"),
@@ -199,6 +211,7 @@ def test_of_two_registered_under_one_name_the_newer_one_is_built():
 )  # fmt: skip
 def test_a_registration_that_cannot_stand_is_refused(arguments, message):
     """Taken names, malformed names, no feature, contradictions: nothing is registered."""
+    register_metric("taken", [NUMBER])(Gap)
     with pytest.raises(RegistrationError, match=message):
         register_metric(*arguments)(Reversed)
     assert "reversed" not in metric_names()
@@ -219,6 +232,25 @@ def test_a_taken_name_is_replaced_only_on_request():
     register_metric("gap", [NUMBER], override=True)(Reversed)
     assert find_metric("gap", NUMBER).objective is MAXIMIZE
     assert find_metric("gap", VECTOR).objective is MINIMIZE
+
+
+def test_the_line_of_the_ludwig_guide_runs():
+    """A class of one's own takes the name of a built-in one, said once; with `override=True` not at all."""
+    with pytest.warns(store.ReplacedWarning) as said:
+
+        @register_metric(hpometrics.TOKEN_ACCURACY, [SEQUENCE, TEXT])
+        class TokenAccuracyMetric(Gap):
+            pass
+
+    (warning,) = said
+    assert warning.filename == __file__
+    assert re.match(
+        r"token_accuracy of sequence and token_accuracy of text will be measured by .*TokenAccuracyMetric, "
+        r"in place of the built-in metric; override=True",
+        str(warning.message),
+    )
+    assert type(get_metric("token_accuracy", "sequence")) is TokenAccuracyMetric
+    register_metric("accuracy", [BINARY], override=True)(Gap)
 
 
 def test_an_override_holds_whether_it_comes_before_or_after_the_catalogue(tmp_path):
