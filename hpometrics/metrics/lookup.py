@@ -11,6 +11,7 @@ from functools import partial
 from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
 from .also_called import also_called, called_here
+from .class_names import class_meaning
 from .entry import MetricEntry
 from .features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .groups import group_named, group_names
@@ -284,15 +285,24 @@ def _in_another_case(asked: MetricName, types: Iterable[str]) -> list[_Reading]:
 
 
 def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
-    """Read a spelling as the name of an entry, else as an alias."""
+    """Read a spelling as the name of an entry, else as an alias or a class of torchmetrics."""
     meaning = None
     key = (spelling.metric, feature_type)
-    if (entry := entry_at(key)) is None and (alias := alias_meaning(*key)) is not None:
-        meaning = MetricName.parse(alias)
+    if (entry := entry_at(key)) is None and (meaning := _meaning_of(spelling, feature_type)) is not None:
         key = (meaning.metric, feature_type)
         entry = entry_at(key)
     if entry is not None:
         yield _Reading(spelling, entry, meaning, None if entry.is_built_in else catalogue_entry(key))
+
+
+def _meaning_of(spelling: MetricName, feature_type: str) -> MetricName | None:
+    """What an alias means; of a class the defaults of the parameters that are not written beside it."""
+    if (alias := alias_meaning(spelling.metric, feature_type)) is not None:
+        return MetricName.parse(alias)
+    if (alias := class_meaning(spelling.metric, feature_type)) is None:
+        return None
+    meaning, given = MetricName.parse(alias), _given(spelling)
+    return replace(meaning, params=tuple(param for param in meaning.params if param[0] not in given))
 
 
 def _takes(entry: MetricEntry, name: MetricName) -> bool:
