@@ -36,11 +36,11 @@ _KEPT_BY = {
 """By which metric of an output the trainer keeps its weights, unless it says; all others by their loss."""
 _MEANT = {
     ("accuracy", "category"): "balanced_accuracy",
-    ("hits_at_k", "category"): "hits@3",
+    ("hits_at_k", "category"): "hits(average=macro)@3",
     ("token_accuracy", "sequence"): "token_accuracy(average=sequence)",
     ("token_accuracy", "text"): "token_accuracy(average=sequence)",
 }
-"""Metrics that are called like another one here: the accuracy of a category is the mean over its classes."""
+"""Metrics that are called like another one here: those of a category are means over its classes."""
 
 
 @dataclass(frozen=True)

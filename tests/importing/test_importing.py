@@ -183,6 +183,10 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
             "a.balanced_accuracy",
             "Ludwig's accuracy of a category is balanced_accuracy here",
         ),
+        ("hits_at_k", "a"): (
+            "a.hits(average=macro)@3",
+            "Ludwig's hits_at_k of a category is hits(average=macro)@3 here",
+        ),
         ("accuracy_micro", "a"): ("a.accuracy", "goal: is missing, so Ludwig minimizes"),
         ("loss", "b"): ("b.log_loss", "the loss of a binary is log_loss unless"),
         ("loss", "combined"): ("combined.loss", ""),

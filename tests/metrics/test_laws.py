@@ -393,7 +393,10 @@ def test_a_draw_is_right_but_for_its_noise(kind):
 
 def test_parameters_are_tried_out():
     """Each choice of a choice, 2 for a k; a feature is one of several, a name that is none is refused."""
-    assert [str(s) for s in subjects_of("hits", CATEGORY)] == ["hits@2-category"]
+    assert [str(s) for s in subjects_of("hits", CATEGORY)] == [
+        "hits@2-category",
+        "hits(average=macro)@2-category",
+    ]
     assert {str(s.name) for s in subjects_of("f1", CATEGORY)} == {
         "f1(class=2)",
         *(f"f1(average={average})" for average in ("micro", "macro", "weighted", "none")),

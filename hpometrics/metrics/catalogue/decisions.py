@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
 
 from ...exceptions import MetricNameError
@@ -10,7 +12,7 @@ from ..features import BINARY, CATEGORY, PREDICTIONS, PROBABILITIES, SET
 from ..metric import MeanMetric, Metric
 from ..outputs import Outputs
 from ..registry import register_metric
-from ..statistics.ranks import Ranks
+from ..statistics.ranks import ClassHits, Ranks
 from ..statistics.statistic import Statistic
 from ..weighing import RowValues, weighed_rows
 from .averaging import ConfusionMetric
@@ -262,6 +264,10 @@ class Hits(Metric):
 
     Of equal scores the lower class index comes first, so that `hits@1` is the accuracy.
 
+    Args:
+        k: how many places count.
+        average: `micro`, over rows; `macro`, the mean of the shares of the classes that the target holds.
+
     Shape:
         preds: (N, C) float, probabilities (or logits by keyword).
         target: (N,) int.
@@ -270,9 +276,9 @@ class Hits(Metric):
     Raises:
         MetricNameError: k is below 1.
     Formula: rows whose class has one of the first k places / rows
-    Deviates: Ludwig's hits_at_k, and torchmetrics' MulticlassAccuracy(top_k=) by default, are the mean over
-        classes of this share; of equal scores scikit-learn's top_k_accuracy_score takes
-        the higher index first.
+    Deviates: Ludwig's hits_at_k, and torchmetrics' MulticlassAccuracy(top_k=) by default, are
+        hits(average=macro)@k; of equal scores scikit-learn's top_k_accuracy_score takes the higher index
+        first.
     Source: Russakovsky et al. 2015, IJCV 115 (top-5 accuracy); also called top-k accuracy.
 
     >>> import torch
@@ -285,18 +291,22 @@ class Hits(Metric):
     objective = MAXIMIZE
     inputs = PROBABILITIES
 
-    def __init__(self, *, k: int) -> None:
+    def __init__(self, *, k: int, average: Literal["micro", "macro"] = "micro") -> None:
         super().__init__()
         if k < 1:
             raise MetricNameError(f"hits@k counts the first k places, k must be at least 1, got {k}")
         self.k = k
+        self.average = average
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the places of the true classes, which have no k: every hits@k shares them."""
-        return {"ranks": Ranks()}
+        """Need the places of the true classes, which every hits@k shares; of classes apart, their hits."""
+        return {"hits": ClassHits(self.k)} if self.average == "macro" else {"ranks": Ranks()}
 
     def compute(self) -> Tensor:
-        """Add up the first k places."""
+        """Add up the first k places, or average the shares of the classes."""
+        if self.average == "macro":
+            recalls = self.statistic(ClassHits).recalls
+            return recalls.mean() if len(recalls) else self.undefined(_NO_ROW)
         histogram = self.statistic(Ranks).histogram
         return _share(self, histogram[: self.k].sum(), histogram.sum())
 

@@ -1,4 +1,4 @@
-"""Rank histogram: at which place the true class came; one of them serves every top-k."""
+"""Rank histogram: at which place the true class came; one of them serves every top-k of all rows."""
 
 from __future__ import annotations
 
@@ -42,6 +42,42 @@ class Ranks(Statistic):
         """Rank one batch."""
         ranks = batch.block("true_rank", _true_rank)
         self.add(histogram=tally(ranks, batch.weight, batch.scores.shape[1]))
+
+
+class ClassHits(Statistic):
+    """Per class, its rows whose true class had one of the first k places, and all its rows: (2, C) int64.
+
+    With weights it is float64. Places are those of `Ranks`.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"hits": "sum"}
+    weighted: ClassVar[bool] = True
+    regroups = True
+
+    def __init__(self, k: int) -> None:
+        super().__init__(k=k)
+
+    @property
+    def recalls(self) -> Tensor:
+        """The share of hits of each class that the target holds, float64."""
+        hits, rows = self._state["hits"].double()
+        held = rows > 0
+        return hits[held] / rows[held]
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse another number of classes than before.
+
+        Raises:
+            MetricInputError: the batch has another one.
+        """
+        refuse_other_width(batch, self._state["hits"].shape[1] if self._state else None)
+
+    def update(self, batch: Outputs) -> None:
+        """Rank one batch; a class is counted apart by whether its row is a hit."""
+        classes = batch.scores.shape[1]
+        hit = batch.block("true_rank", _true_rank) < self.params["k"]
+        missed, hits = tally(batch.index + classes * hit, batch.weight, 2 * classes).view(2, classes)
+        self.add(hits=torch.stack([hits, hits + missed]))
 
 
 def _true_rank(batch: Outputs) -> Tensor:

@@ -82,6 +82,19 @@ def test_hits_with_weights_are_those_of_scikit_learn(k):
     same(metric.compute().numpy(), reference)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("rows", [5, 200])
+def test_hits_averaged_over_classes_are_ludwigs_hits_at_k(k, rows):
+    """It is the accuracy at k of torchmetrics by default; a class that the target lacks counts in neither."""
+    random = torch.Generator().manual_seed(rows + k)
+    logits, target = torch.randn(rows, 7, generator=random), torch.randint(6, (rows,), generator=random)
+    metric = get_metric(f"hits(average=macro)@{k}", Category(7))
+    for part in (slice(3), slice(3, None)):
+        metric.update(logits=logits[part], target=target[part])
+    theirs = tm.multiclass_accuracy(logits, target, num_classes=7, top_k=k, average="macro")
+    assert metric.compute().item() == pytest.approx(theirs.item(), rel=1e-6)
+
+
 def test_hits_and_accuracy_are_shares_of_rows_where_ludwig_averages_classes():
     """Nine rows of class 0 are found, the one of class 1 is not: 0.9, where Ludwig has 0.5."""
     target = torch.tensor([0] * 9 + [1])
