@@ -18,7 +18,7 @@ EXHAUSTIVE = pytest.mark.exhaustive
 WRAPPED = "hpometrics.metrics.catalogue.reference"
 """The module of the classes of torchmetrics."""
 
-SLOW = {"bleu_score", "eed", "modified_panoptic_quality", "ms_ssim", "panoptic_quality", "qnr", "scc", "sdr"}
+SLOW = {"bleu_score", "modified_panoptic_quality", "ms_ssim", "panoptic_quality", "qnr", "scc", "sdr"}
 """Classes of torchmetrics that take seconds for what others take tenths of one."""
 
 Concern = Callable[[Iterable[Any]], bool]

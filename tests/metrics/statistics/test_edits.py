@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 import torch
+from torchmetrics.functional.text.eed import _eed_function, _preprocess_en
 
-from hpometrics.metrics.statistics.edits import aligned, common_length, edit_distance
+from hpometrics.metrics.features import Text
+from hpometrics.metrics.names import MetricName
+from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.statistics.edits import aligned, common_length, edit_distance, extended_edits
 
 
 def table(first: str, second: str) -> tuple[int, int]:
@@ -42,3 +47,31 @@ def test_the_most_hits_of_the_fewest_edits():
     ids = torch.tensor([[1, 2]]), torch.tensor([[2, 1]])
     two = torch.tensor([2])
     assert [x.item() for x in aligned(ids[0], two, ids[1], two)] == [2, 1]
+
+
+COSTS = [
+    {"alpha": 2.0, "rho": 0.3, "deletion": 0.2, "insertion": 1.0},
+    {"alpha": 1.0, "rho": 0.5, "deletion": 0.01, "insertion": 0.3},
+]
+WORDS = "the a cat. dog, U . S. e.g. 3.5 it, sat! Dr. x y ünï 日本".split()
+
+
+@pytest.mark.parametrize("costs", COSTS, ids=["default", "cheap"])
+@pytest.mark.parametrize("length", [1, 4, 40])
+def test_an_extended_distance_is_that_of_torchmetrics(length, costs):
+    """To the last digit, as of two equal costs it takes the first place; with words and without."""
+    draw = random.Random(length)
+    for separator in (" ", ""):
+        texts = [separator.join(draw.choices(WORDS, k=length)) for _ in range(12)]
+        for text, right in pairwise(texts):
+            metric = get_metric(MetricName("eed", tuple(costs.items())), Text())
+            metric.update([text], [right])
+            theirs = _eed_function(*map(_preprocess_en, (text, right)), **costs)
+            assert metric.compute().item() == theirs
+
+
+def test_a_long_run_of_deletions_is_measured_as_a_short_one():
+    """Longer than whole arrays go on for."""
+    costs = COSTS[1]
+    text, right = f" {'ab' * 90} ", " a "
+    assert extended_edits(text, right, **costs) == _eed_function(text, right, **costs)
