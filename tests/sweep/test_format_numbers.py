@@ -1,7 +1,8 @@
 """Numbers of formats: files of before there were any go on, newer ones are refused, damaged ones mended.
 
 `format_0` holds what the version before the numbers has left: a sweep that is complete, one that was killed
-in its second trial, one whose study is a journal, a study of an `OptunaObjective`, and an evaluation.
+in its second trial, one whose study is a journal, half of a grid, a study of an `OptunaObjective`, and an
+evaluation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import optuna
@@ -49,7 +51,7 @@ READERS = ("best", "trials", "report", "status")
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The current folder, as the version before the numbers has left it."""
     for path in FORMAT_0.iterdir():
-        if path.is_dir() and path.name in (*SWEEPS, "evaluation"):
+        if path.is_dir() and path.name in (*SWEEPS, "grid", "evaluation"):
             shutil.copytree(path, tmp_path / "runs" / path.name)
         elif path.is_dir() and path.name == "objective":
             shutil.copytree(path, tmp_path / path.name)
@@ -132,6 +134,15 @@ def test_a_sweep_of_format_0_goes_on(place, name):
     assert RunDirectory(Path("runs", name)).read().trials == trials
     succeeds("run", f"{name}.yaml", "--set", f"budget.trials={trials}")
     assert len(records(name)) == trials
+
+
+def test_a_grid_of_format_0_goes_on(place):
+    """Each of its points is tried once, those that are done are not tried again."""
+    done = [record.params for record in records("grid")]
+    succeeds("run", "grid.yaml")
+    points = [record.params for record in records("grid")]
+    assert points[:3] == done and len(points) == 6
+    assert {(point["lr"], point["size"]) for point in points} == set(product((0.125, 0.25, 0.5), (1, 8)))
 
 
 @pytest.mark.parametrize("name", ["killed", "journal"])
