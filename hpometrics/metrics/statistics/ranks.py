@@ -62,7 +62,8 @@ class ClassHits(Statistic):
         """The share of hits of each class that the target holds, float64."""
         hits, rows = self._state["hits"].double()
         held = rows > 0
-        return hits[held] / rows[held]
+        shares: Tensor = hits[held] / rows[held]
+        return shares
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of classes than before.
