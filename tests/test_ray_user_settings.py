@@ -158,6 +158,7 @@ def search_alone(folder: str) -> None:
     before = process()
     objective = make_objective(None)
     tuner = objective.tuner(1, points=[{"level": 0.5}], resources={"cpu": 1})
+    before[0]["RAY_AUTH_MODE"] = "token"  # of the Ray that runs, and that child processes may join
     assert process() == before
     (result,) = tuner.fit()
     assert process() == before

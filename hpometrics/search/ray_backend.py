@@ -43,7 +43,8 @@ _NO_LOGGERS = {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}
 def start_ray(**arguments: Any) -> None:
     """Start Ray unless it runs, without dashboard and usage statistics; `arguments` are `ray.init`'s.
 
-    The environment and the signal handlers of this process stay as they are.
+    The environment and the signal handlers of this process stay as they are, except for the `RAY_AUTH_MODE`
+    by which child processes can join.
 
     Raises:
         ConfigError: it would be open to others; see `session_arguments`.

@@ -16,7 +16,10 @@ from ..exceptions import ConfigError
 from .atomic import make_private
 
 _LEFT_BY_RAY = ("PYTHONBREAKPOINT", "TUNE_RESULT_BUFFER_LENGTH", "CRC32C_SW_MODE")
-"""The environment variables that Ray, Tune or what they load set in this process."""
+"""The environment variables that Ray, Tune or what they load set in this process.
+
+`RAY_AUTH_MODE` stays as Ray sets it: by it child processes can join a Ray that asks for a token.
+"""
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1")
 """The signals for which Ray or Tune sets handlers of its own."""
 _SHORT = 24  # characters of a folder below which Ray's sockets have names of at most 107
