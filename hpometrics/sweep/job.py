@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
+from ..exceptions import SpaceError
 from ..metrics.combined import Combined
 from ..run.spec import Reported, RunSpec, engine_facts
 from ..run.trials import Trials
@@ -18,6 +20,7 @@ from .measures import Measure
 from .plan import Plan
 from .program import Program
 from .resolved import Resolved, resolve
+from .searched import arranged
 from .sources import sources_of
 
 if TYPE_CHECKING:
@@ -102,6 +105,16 @@ class Job:
         if target is None or record.value is None or record.state is not TrialState.COMPLETE:
             return False
         return not self.resolved.objective.better(target, record.value)
+
+    def arrange_grid(self) -> None:
+        """Leave to the trials of the directory their points of a grid, so that each is visited once."""
+        if self.plan.sampler != "grid":
+            return
+        taken = {}
+        for record in self.directory.records():
+            with suppress(SpaceError):  # of a trial of another space
+                taken[record.number] = self.plan.space.encode(record.given)
+        self.plan = replace(self.plan, points=arranged(self.plan.points, taken))
 
 
 def make_job(plan: Plan, extend: bool = False) -> Job:

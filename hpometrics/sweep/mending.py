@@ -28,6 +28,7 @@ def mend(job: Job) -> Iterator[str]:
     yield from home.remarks
     for repair in repairs:
         yield repair().replace(str(home.path), str(home.label))
+    job.arrange_grid()
     restored = restore_study(job, known)
     if restored is not None:
         yield restored

@@ -14,7 +14,7 @@ from .measures import Measure
 from .outputs import plain, shown
 from .plan import Plan
 from .printing import ARROWS, duration, exact
-from .searched import LIST
+from .searched import LIST, may_cut
 from .study_place import written
 
 _OPTIONS = 20
@@ -128,7 +128,11 @@ def _meant(measure: Measure, plan: Plan) -> str:
 
 def _counted(plan: Plan) -> str:
     if plan.sampler in ("list", "grid"):
-        return f"{len(plan.points)} points of the {plan.sampler}"
+        left = len(plan.points) - (plan.trials or 0)
+        cut = f", of which {left} are left out" if left else ""
+        drawn = plan.sampler == "grid" and may_cut(plan.config.budget, len(plan.points))
+        order = f", in an order drawn by seed {plan.config.search.seed}" if drawn else ""
+        return f"{_plural(len(plan.points), 'point')} of the {plan.sampler}{order}{cut}"
     searched = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
     conditional = sum(d.when is not None for d in searched)
     bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in searched)

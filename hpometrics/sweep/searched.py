@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from random import Random
 from typing import Any, TypeVar
 
 from ..exceptions import SpaceError
 from ..search.conditions import check_when
 from ..search.dimensions import Choice, Dimension, Float, Int, Value
 from ..search.space import Space
-from .config import Draft
+from .config import Budget, Draft
 from .dimensions import AnyDimension, ChoiceDimension, FloatDimension, IntDimension
 from .loader import Document
 from .problems import Path
@@ -43,7 +44,10 @@ def read_space(config: Draft, document: Document) -> Space | None:
 
 
 def first_points(config: Draft, space: Space, document: Document) -> Points:
-    """Give the stored points of the first trials: those of `search.start`, then the list or the grid."""
+    """Give the stored points of the first trials: those of `search.start`, then the list or the grid.
+
+    A grid that the budget may cut is in an order drawn by `search.seed`: its first points are a sample of it.
+    """
     start = [*_encoded(("search", "start"), config.search.start, space.encode, document)]
     if config.backend.points is not None:
         return (*_encoded(("backend", "list"), config.backend.points, _whole(space), document),)
@@ -51,7 +55,41 @@ def first_points(config: Draft, space: Space, document: Document) -> Points:
     if sampler is None or sampler.name != "grid":
         return (*start,)
     grid = _tried(document, ("search", "sampler"), space.grid) or []
-    return (*start, *(point for point in grid if point not in start))
+    points = (*start, *(point for point in grid if point not in start))
+    if not may_cut(config.budget, len(points)):
+        return points
+    others = [*points[len(start) :]]
+    Random(config.search.seed).shuffle(others)
+    return (*start, *others)
+
+
+def may_cut(budget: Budget | None, points: int) -> bool:
+    """Say whether a budget may end before so many trials are done."""
+    if budget is None:
+        return False
+    return (budget.trials or points) < points or budget.time is not None or budget.target is not None
+
+
+def arranged(points: Points, taken: Mapping[int, Mapping[str, Any]]) -> Points:
+    """Leave to the trials that there are the points that they have; the others come in their order.
+
+    Another budget, or a version that did not shuffle, may have had another order.
+
+    Args:
+        points: in the order of this budget.
+        taken: the point of each trial that there is.
+    """
+    if all(number < len(points) and points[number] == point for number, point in taken.items()):
+        return points
+    had = [*taken.values()]
+    left = [point for point in points if point not in had]
+    others, order = iter(left), list[Mapping[str, Any]]()
+    for number in range(len(left) + len(taken)):
+        point = taken.get(number) or next(others, None)
+        if point is None:
+            break  # trials of a larger grid lie behind
+        order.append(point)
+    return tuple(order)
 
 
 def _dimensions(config: Draft, document: Document) -> Iterator[tuple[str, Dimension]]:

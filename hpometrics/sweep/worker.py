@@ -62,6 +62,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     if settings is not None and settings.storage == "memory":
         raise ConfigError(f"{path}: storage: memory is of one process, no other can join it; choose sqlite")
     job = make_job(plan, extend=True)  # whoever made the directory has checked it
+    job.arrange_grid()
     job.gathers = is_url(place)
     job.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(job.resolved, [], options.quiet or options.hired, job.directory)

@@ -9,8 +9,10 @@ from hpometrics.metrics.features import Binary, Category, Image, Ranking
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.optuna_samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
 from hpometrics.sweep.loader import parse_document
+from hpometrics.sweep.overview import overview
 from hpometrics.sweep.plan import make_plan
 from hpometrics.sweep.problems import SweepFileError
+from hpometrics.sweep.searched import arranged
 from hpometrics.sweep.support import PRUNERS, SAMPLERS
 
 
@@ -175,6 +177,46 @@ def test_a_grid_is_counted():
     first = plan_of(grid.replace("seed: 3", "seed: 3, start: [{lr: 3, size: large}]")).points
     assert first[0] == {"lr": 3, "size": "large"}
     assert len(first) == 6
+
+
+def test_a_grid_that_may_be_cut_is_in_an_order_of_the_seed():
+    """So that what is visited is a sample of it; a whole one is in its own order, start points come first."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{int: [1, 3]}").replace("random", "grid")
+    whole = plan_of(grid.replace("trials: 4, ", "")).points
+    cut = plan_of(grid).points
+    assert [point["lr"] for point in whole] == [1, 1, 2, 2, 3, 3]
+    assert cut != whole and sorted(map(str, cut)) == sorted(map(str, whole)) and plan_of(grid).points == cut
+    assert len({str(plan_of(grid.replace("seed: 3", f"seed: {seed}")).points) for seed in range(9)}) > 3
+    for limit in ("time: 1h, ", "target: 0.9, "):
+        assert plan_of(grid.replace("trials: 4, ", limit)).points == cut
+    started = plan_of(grid.replace("seed: 3", "seed: 3, start: [{lr: 3, size: large}]")).points
+    assert started[0] == {"lr": 3, "size": "large"} and sorted(map(str, started)) == sorted(map(str, whole))
+
+
+def test_check_says_how_many_points_of_a_grid_are_left_out():
+    """And by which seed the others are drawn."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{int: [1, 3]}").replace("random", "grid")
+    told = str([*overview(plan_of(grid))])
+    assert "6 points of the grid, in an order drawn by seed 3, of which 2 are left out" in told
+    assert "points of the grid, " not in str([*overview(plan_of(grid.replace("trials: 4, ", "")))])
+
+
+@pytest.mark.parametrize(
+    ("taken", "order"),
+    [
+        ({}, "abcd"),
+        ({0: "a", 1: "b"}, "abcd"),
+        ({0: "c", 1: "a"}, "cabd"),
+        ({1: "d"}, "adbc"),
+        ({0: "x"}, "xabcd"),
+        ({0: "x", 9: "y"}, "xabcd"),
+    ],
+)
+def test_trials_keep_their_points_of_a_grid(taken, order):
+    """Whatever order there was before; no point is left out, none comes twice."""
+    points = tuple({"p": name} for name in "abcd")
+    found = arranged(points, {number: {"p": name} for number, name in taken.items()})
+    assert "".join(point["p"] for point in found) == order
 
 
 def test_a_grid_needs_finite_dimensions():

@@ -228,6 +228,17 @@ def test_start_points_grids_and_lists_are_tried_as_given(sweep, folder):
     assert [r.params["lr"] for r in records(folder, "grid")] == [0.1, 0.1, 0.2, 0.2]
 
 
+@pytest.mark.parametrize("budgets", [(2, 3, 4), (2, 4), (3, 2, 4), (1, 4)])
+def test_each_point_of_a_grid_is_visited_once(sweep, folder, budgets):
+    """Whatever budgets it is run with one after another, whose orders differ."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{choice: [0.1, 0.2]}").replace("random", "grid")
+    for trials in budgets:
+        sweep(grid.replace("trials: 4", f"trials: {trials}"))
+        points = [(record.params["lr"], record.params["depth"]) for record in records(folder)]
+        assert len(set(points)) == len(points) >= trials
+    assert len(points) == 4
+
+
 def test_a_target_ends_the_sweep(sweep, folder):
     """No trial is started once one has reached it; time alone would do too."""
     result = sweep(changed("trials: 4", "target: 0.5"))
