@@ -6,14 +6,18 @@ import random
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 
 
 @contextmanager
 def seeded_streams(seed: int | None) -> Iterator[None]:
-    """Start every random stream from a seed, that of torch if it is loaded; None leaves them alone.
+    """Start every random stream from a seed, and put it back; that of torch if it is loaded.
+
+    Args:
+        seed: None leaves the streams alone.
 
     Warns:
         RuntimeWarning: torch was loaded on the way, so that its stream could not be started.
@@ -21,12 +25,18 @@ def seeded_streams(seed: int | None) -> Iterator[None]:
     if seed is None:
         yield
         return
+    before, numpy_before = random.getstate(), np.random.get_state(legacy=True)
+    torch = sys.modules.get("torch")
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.manual_seed(seed)
-    yield
+    try:
+        with nullcontext() if torch is None else _forked(torch):
+            if torch is not None:
+                torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpy_before)
     if torch is None and "torch" in sys.modules:
         warnings.warn(
             "a stage has loaded torch, whose random stream was not seeded for it; import torch at the top of "
@@ -34,3 +44,12 @@ def seeded_streams(seed: int | None) -> Iterator[None]:
             RuntimeWarning,
             stacklevel=4,
         )
+
+
+def _forked(torch: Any) -> AbstractContextManager[Any]:
+    """Keep the streams of torch: of the CPU, and of the accelerators that there are."""
+    device = torch.accelerator.current_accelerator()
+    if device is None:
+        return torch.random.fork_rng(devices=[])  # type: ignore[no-any-return]
+    devices = range(torch.accelerator.device_count())
+    return torch.random.fork_rng(devices=devices, device_type=device.type)  # type: ignore[no-any-return]

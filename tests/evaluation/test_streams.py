@@ -3,8 +3,10 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
+import pytest
 import torch
 
 from hpometrics.evaluation.streams import seeded_streams
@@ -25,6 +27,20 @@ def test_every_stream_starts_from_the_seed():
         other = drawn()
     assert found[0] == found[1]
     assert not set(found[0]) & set(other)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_every_stream_goes_on_where_it_was(fails):
+    """The user's own draws do not depend on what is evaluated in between, nor on whether it fails."""
+    with seeded_streams(7):
+        alone = [drawn() for _ in range(2)]
+    with seeded_streams(7):
+        between = [drawn()]
+        with suppress(ZeroDivisionError), seeded_streams(5):
+            drawn()
+            between += [1 / 0] if fails else []
+        between.append(drawn())
+    assert alone == between
 
 
 def test_torch_is_not_loaded_for_its_stream():

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from operator import attrgetter
 
+import numpy as np
 import pytest
 import torch
 from matrix import covering, entries, failures, traits
@@ -23,6 +24,7 @@ from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.registry import all_entries
 from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.run.checkpoint import random_states, set_random_states
 from hpometrics.testing import (
     LAWS,
     OUTPUTS,
@@ -50,6 +52,7 @@ from hpometrics.testing import (
     check_shapes,
     check_single,
     check_state_dict,
+    check_streams,
     check_sync_free,
     draw,
     subjects_of,
@@ -304,6 +307,30 @@ class CopiesNumbers(Gap):
         return (preds - target).abs() * torch.tensor([2.0], device=preds.device)
 
 
+class SeedsAll(Gap):
+    """Starts the streams anew, as who wants the same draws each time."""
+
+    def get_current_value(self, preds, target):
+        torch.manual_seed(0)
+        return (preds - target).abs() + 0 * torch.rand(())
+
+
+class DrawsFromNumPy(Gap):
+    """Takes numbers from the stream that a training uses."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).abs() + 0 * np.random.rand()
+
+
+class SeedsTheDevice(Gap):
+    """Puts the stream of the CPU back, and not that of the accelerator."""
+
+    def get_current_value(self, preds, target):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return (preds - target).abs() + 0 * torch.rand(())
+
+
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
@@ -340,6 +367,9 @@ class SpoilsBlocks(MeanMetric):
         (DeafToPolicy, check_policy),
         (HiddenState, check_sync_free),
         (CopiesNumbers, check_sync_free),
+        (SeedsAll, check_streams),
+        (DrawsFromNumPy, check_streams),
+        (SeedsTheDevice, check_streams),
     ],
     ids=lambda thing: thing.__name__,
 )
@@ -347,8 +377,10 @@ def test_a_law_catches_who_breaks_it(cls, law, registry):
     """Each law can fail: a metric with that one fault is caught, and the message names it."""
     feature = BINARY if cls.inputs is PROBABILITIES else NUMBER
     registry.register_metric("faulty", [feature])(cls)
+    before = random_states()
     with pytest.raises(LawBroken, match=f"faulty-{feature}|faulty of"):
         law(*subjects_of("faulty", feature))
+    set_random_states(before)
 
 
 def test_a_metric_that_spoils_others_is_caught(registry):

@@ -34,6 +34,7 @@ from .state import (
     check_pickle,
     check_reset,
     check_state_dict,
+    check_streams,
 )
 from .verdict import LawBroken
 
@@ -64,6 +65,7 @@ __all__ = [
     "check_single",
     "check_soft_labels",
     "check_state_dict",
+    "check_streams",
     "check_sync_free",
     "check_weight_scale",
     "check_weightless",
@@ -87,6 +89,7 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_inputs,
     check_forward,
     check_inference_mode,
+    check_streams,
     check_company,
     check_weights,
     check_weight_scale,

@@ -5,8 +5,12 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from functools import lru_cache
+import random
+from contextlib import ExitStack
+from functools import lru_cache, partial
+from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +21,7 @@ from ...metrics.metric import Metric
 from ...metrics.names import MetricName
 from ...metrics.registry import all_entries
 from ..subjects import Subject, fed, subjects_of, value_of
-from .verdict import require_same, require_undefined
+from .verdict import LawBroken, require_same, require_undefined
 
 
 def check_merge(subject: Subject) -> None:
@@ -106,6 +110,44 @@ def check_inference_mode(subject: Subject) -> None:
     with torch.inference_mode():
         metric.update(**third)
     require_same(subject, subject.measure(batch), value_of(metric), "updates in and out of inference mode")
+
+
+def check_streams(subject: Subject) -> None:
+    """No random stream changes: of Python, NumPy and torch; of accelerators none is seeded or set.
+
+    A metric that draws does so from a generator of its own.
+    """
+    batch = subject.draw(60)
+    first, second = cut(batch, [40, 20])
+    metric = subject.make()
+    before, seeded = _streams(), list[str]()
+    with ExitStack() as patched:
+        for device in (torch.cuda, torch.xpu, torch.mps):
+            for name in _SETTERS & vars(device).keys():
+                told = partial(seeded.append, f"{device.__name__}.{name}")
+                patched.enter_context(patch.object(device, name, lambda *_, told=told, **__: told()))
+        metric.update(**first)
+        metric.update(**second)
+        value_of(metric)
+    changed = [name for name, state in _streams().items() if state != before[name]]
+    if changed or seeded:
+        raise LawBroken(f"{subject} changed the random streams of {', '.join([*changed, *seeded])}")
+
+
+_SETTERS = {
+    *("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
+}
+"""What sets the stream of an accelerator."""
+
+
+def _streams() -> dict[str, object]:
+    """The states of the streams, such that equal ones are the same."""
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return {
+        "random": random.getstate(),
+        "numpy.random": (kind, np.asarray(keys).tobytes(), *rest),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+    }
 
 
 def check_company(subject: Subject) -> None:
