@@ -10,6 +10,7 @@ import click
 
 from . import __version__
 from .commands import comparisons, editors, metrics, results, sweeps
+from .prints import print_everything
 from .sections import Sections
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
@@ -40,3 +41,4 @@ def main() -> None:
     allows; 5 what is to be recorded cannot be written; 130 interrupted, a sweep that is run again goes on
     (143 by SIGTERM, 129 by SIGHUP).
     """
+    print_everything()

@@ -30,6 +30,15 @@ def text_of(error: BaseException) -> str:
     return text.encode("utf8", "backslashreplace").decode("utf8")
 
 
+def unencodable(error: UnicodeEncodeError) -> str:
+    """Say of a text that the locale cannot encode, as it knows ASCII alone, what to set."""
+    place = f"{error.object[error.start]!r}"
+    return (
+        f"{place} of {error.object!r} cannot be written in {error.encoding}, the encoding of this locale; "
+        "set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+    )
+
+
 def printable(text: str) -> str:
     """Escape what would move the cursor, change colours or turn the reading direction."""
     if text.isprintable():

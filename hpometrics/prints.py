@@ -6,7 +6,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from io import TextIOWrapper
 from typing import TextIO
+
+
+def print_everything() -> None:
+    """Let stdout and stderr escape what their encoding does not have, in place of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a notebook and a test have streams of their own
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
+from ..messages import unencodable
 from ..redaction import redacted
 from ..search.atomic import is_of_disk
 from ..sweep.interrupts import exit_code
@@ -28,6 +29,11 @@ def reported(verbose: bool = False) -> Iterator[None]:
         sys.exit(_code(err))
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
+    except UnicodeEncodeError as err:
+        if err.encoding.lower() in ("utf-8", "utf8"):
+            raise  # a fault of ours
+        show(redacted(traceback.format_exc() if verbose else f"error: {unencodable(err)}"), err=True)
+        sys.exit(CONFIG_ERROR)
     except OSError as err:
         place = "" if err.filename is None else f"{err.filename}: "
         told = f"error: {place}{err.strerror or err}"

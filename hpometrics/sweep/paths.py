@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from ..messages import unencodable
 from ..redaction import excerpt
 from .forms import wrong
 
@@ -15,6 +17,10 @@ _LENGTH = 1024
 def _path(value: str) -> str:
     if not value.isprintable() or len(value) > _LENGTH:
         raise wrong(f"{excerpt(value, 40)!r} is no path; write up to {_LENGTH} printable characters")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError as err:
+        raise wrong(unencodable(err)) from err
     return value
 
 

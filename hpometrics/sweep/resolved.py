@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -165,8 +166,9 @@ def resolve(plan: Plan) -> Resolved:
     """Write down what a settled plan is about.
 
     Raises:
-        ConfigError: the metric has no direction yet.
+        ConfigError: the metric has no direction yet, or the record cannot hold what a folder is called.
     """
+    _check_folder(plan.file)
     from ..versions import installed_versions  # of which readers of results need none
 
     optimised = _optimised(plan)
@@ -190,6 +192,17 @@ def resolve(plan: Plan) -> Resolved:
         file=str(plan.file.absolute()),
         others={name: objective for name, objective in optimised.items() if name != best.name},
     )
+
+
+def _check_folder(file: pathlib.Path) -> None:
+    """Refuse a folder whose name is not text, as this locale reads it: the record is text, and names it."""
+    try:
+        str(file.absolute()).encode()
+    except UnicodeEncodeError as err:
+        raise ConfigError(
+            f"{file.absolute()}: the name of a folder is not text in the encoding of this locale, "
+            f"{sys.getfilesystemencoding()}; rename the folder, or set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+        ) from err
 
 
 def _optimised(plan: Plan) -> dict[str, Objective]:

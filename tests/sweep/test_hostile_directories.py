@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
+import re
+import shutil
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -17,6 +21,7 @@ import pytest
 import torch
 import yaml
 from click.testing import CliRunner, Result
+from matrix import EXHAUSTIVE
 from sample_records import FOUR, written
 from sample_sweeps import SWEEP, changed
 
@@ -401,3 +406,47 @@ def test_no_name_of_another_tool_steers_the_terminal(folder):
     ):
         Path("sweep.yaml").write_text(f"{json.dumps(name)}: 1\n{text}")
         assert "pwned" in assert_steers_nothing(["check", "sweep.yaml"])
+
+
+ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+"""A locale that encodes names of files, and what is printed, in ASCII."""
+
+
+def in_ascii(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Type a command in that locale."""
+    command = [sys.executable, "-m", "hpometrics", *arguments]
+    env = {**os.environ, **ASCII}
+    return subprocess.run(command, env=env, capture_output=True, encoding="utf8", check=False)
+
+
+def test_a_directory_that_the_locale_cannot_write_is_refused(folder):
+    """With its place in the file, and what to set."""
+    Path("sweep.yaml").write_text(f"{SWEEP}results: {{dir: läufe}}\n", encoding="utf8")
+    refused = in_ascii("check", "sweep.yaml")
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    assert "results.dir: 'ä' of 'läufe' cannot be written in ascii, the encoding of th" in refused.stderr
+    assert "set PYTHONUTF8=1, or LC_ALL=C.UTF-8" in refused.stderr
+
+
+@EXHAUSTIVE
+def test_a_sweep_runs_where_the_locale_is_ascii(folder):
+    """What it prints may have letters all the same, in its params and tables."""
+    text = changed("large:", "größe€:").replace("small:", "日本:")
+    assert "größe€" in text and "日本" in text
+    Path("sweep.yaml").write_text(text, encoding="utf8")
+    for arguments in (["run", "sweep.yaml"], ["best", HOME], ["trials", HOME], ["report", HOME, "-f", "md"]):
+        ended = in_ascii(*arguments)
+        assert ended.returncode == 0, ended.stderr
+        assert "Traceback" not in ended.stderr
+    assert {"größe€", "日本"} & set(re.split(r"[\s=]", in_ascii("best", HOME).stdout))
+
+
+def test_a_folder_that_is_no_text_is_refused(folder, monkeypatch):
+    """The record names it, and is text; nothing is left that could not be read again."""
+    odd = Path(os.fsdecode(b"d\xe9x"))
+    odd.mkdir()
+    monkeypatch.chdir(odd)
+    shutil.copy(folder / "toy_engine.py", ".")
+    Path("sweep.yaml").write_text(SWEEP)
+    assert_refused(call("run", "sweep.yaml"), "the name of a folder is not text in the encoding of this lo")
+    assert not Path("runs").exists()
