@@ -450,3 +450,56 @@ def test_a_folder_that_is_no_text_is_refused(folder, monkeypatch):
     Path("sweep.yaml").write_text(SWEEP)
     assert_refused(call("run", "sweep.yaml"), "the name of a folder is not text in the encoding of this lo")
     assert not Path("runs").exists()
+
+
+FOREIGN = """\
+from pathlib import Path
+
+Path("sprung").touch()
+
+
+def train(params, run):
+    for _ in run.epochs(1):
+        run.log(roc_auc=0.5, accuracy=0.5)
+"""
+IMPORTING = {
+    "run": ["run", "sweep.yaml"],
+    "worker": ["worker", HOME],
+    "replay": ["replay", HOME],
+    "check --probe": ["check", "sweep.yaml", "--probe"],
+    "eval": ["eval", "sweep.yaml"],
+}
+"""The commands that import what a file or a directory names, as docs/sweeps.md lists them."""
+
+
+@pytest.fixture
+def foreign(folder, monkeypatch) -> Iterator[Path]:
+    """A run directory and a sweep file that name code of the current folder in each place where one can."""
+    monkeypatch.delitem(sys.modules, "foreign_engine", raising=False)
+    (folder / "foreign_engine.py").write_text(FOREIGN)
+    text = changed("toy_engine:train", "foreign_engine:train", changed("accuracy]", "foreign_engine:Odd]"))
+    (folder / "sweep.yaml").write_text(text)
+    home = written(folder / HOME, FOUR[:3], changed("toy_engine:train", "foreign_engine:train"))
+    resolved = home / "sweep.resolved.yaml"
+    resolved.write_text(resolved.read_text().replace("track: [accuracy]", "track: ['foreign_engine:Odd']"))
+    yield home
+    sys.modules.pop("foreign_engine", None)
+
+
+def test_no_reader_imports_what_a_directory_names(foreign):
+    """Neither the engine nor a metric of it."""
+    more = (["best", HOME, "--metric", "mcc"], ["best", HOME, "--interval", "0.9"], ["check", "sweep.yaml"])
+    for arguments in (*READING.values(), ["report", HOME], ["audit", HOME], *more):
+        result = call(*arguments)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert not Path("sprung").exists(), arguments
+
+
+@pytest.mark.parametrize("name", IMPORTING)
+def test_the_guide_names_each_command_that_imports(name, foreign):
+    """A reader of the guide knows which ones a foreign directory must not be given to."""
+    call(*IMPORTING[name])
+    assert Path("sprung").exists()
+    guide = (Path(__file__).parents[2] / "docs/sweeps.md").read_text(encoding="utf8")
+    [sentence] = re.findall(r"Code that a file or a directory names is imported by (.*?);", guide, re.DOTALL)
+    assert set(re.findall(r"`(.*?)`", sentence)) == {*IMPORTING}
