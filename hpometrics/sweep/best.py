@@ -22,7 +22,7 @@ from .picks import by_metric, optimised_at, repicked
 from .printing import number
 from .resolved import Resolved
 from .table import optimal
-from .verdicts import draw_verdict, kept_verdict, verdict_lines
+from .verdicts import draw_verdict, kept_verdict, rows_lines, verdict_lines
 from .writer import dump_yaml
 
 if TYPE_CHECKING:
@@ -131,14 +131,14 @@ def best_text(
 def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
     if form == "text":
         block = optimal(chosen.best, chosen.records, chosen.resolved)
-        return "\n".join([block, *verdict_lines(chosen.verdict), *_beside(chosen, resolved)])
+        return "\n".join([block, *verdict_lines(chosen.verdict, chosen.records), *_beside(chosen, resolved)])
     return _written(_facts(chosen, resolved, directory), form)
 
 
 def _many(chosen: Chosen, resolved: Resolved, directory: Path, form: str, count: int) -> str:
     if form == "text":
         table = leaders_text(chosen.best, chosen.records, chosen.resolved, count)
-        return "\n".join([table, *_beside(chosen, resolved)])
+        return "\n".join([table, *rows_lines(chosen.records), *_beside(chosen, resolved)])
     if form == "args":
         return leaders_arguments(chosen.records, chosen.resolved, count)
     facts = leaders_facts(chosen.records, chosen.resolved, count, directory)
@@ -157,7 +157,7 @@ def _of_several(
     if resolved.is_picked:
         best = _best(records, resolved, resolved.pick)
         if form == "text":
-            return "\n".join([optimal(best, records, resolved), *verdict_lines(None)])
+            return "\n".join([optimal(best, records, resolved), *verdict_lines(None, records)])
         return _written(best_facts(best, record_of(best, records), resolved, home.path), form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":

@@ -20,6 +20,7 @@ from ..search.record import TrialRecord
 from .directory import RunDirectory
 from .printing import number
 from .resolved import Resolved
+from .verdicts import rows_lines
 
 _WIDE = 200  # a row is one line, whatever the terminal
 _THIRDS = ("low", "middle", "high")  # how popular what users like is
@@ -40,7 +41,7 @@ class Compared:
         heads: of the cells that say what a row compares.
         rows: of the table.
         said: which trial is better, a sentence per row.
-        left_out: which objectives and which users are in no row, in words.
+        left_out: which rows, objectives and users are not in both, in words.
     """
 
     trials: tuple[int, int]
@@ -92,9 +93,10 @@ def compared(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: s
         rows = [((name, _called(by, stratum)), one) for (name, stratum), one in parts.items()]
         left_out = _left_out_of_strata(first, second, by, names, parts)
     said = [_sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows]
+    other_rows = rows_lines([records[a], records[b]])
     unseen = [] if metrics else _objectives_left_out(resolved, names, (records[a], records[b]))
     heads = ("metric",) if by is None else ("metric", by)
-    return Compared((a, b), heads, tuple(rows), tuple(said), (*unseen, *left_out))
+    return Compared((a, b), heads, tuple(rows), tuple(said), (*other_rows, *unseen, *left_out))
 
 
 def _facts(heads: Sequence[str], row: Row, said: str) -> dict[str, Any]:

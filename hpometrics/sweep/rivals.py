@@ -149,6 +149,7 @@ class Rivals:
             yield f"the picked params {f'differ in {differing}' if differing else 'are the same'}"
             places = f"{picked[0].place}, ", f"{picked[1].place}, "
             yield from [_HOW] if self.difference is None else self.difference.lines(places)
+            yield from _other_rows(*picked[:2])
         for rival in self.order:
             if rival.reason is not None:
                 yield f"{rival.place}: {rival.reason}"
@@ -223,6 +224,16 @@ def _gap(first: Rival, second: Rival) -> str:
         return f"{first.place} and {second.place} are equal in {metric} ({objective})"
     gap = number(objective.worse_by(second.value, first.value))
     return f"{first.place} is better: {metric} by {gap} ({objective})"
+
+
+def _other_rows(first: Rival, second: Rival) -> Iterator[str]:
+    """Say that the picks of two sweeps were measured on different rows, where both say on which."""
+    sides = [(rival.place, record.targets) for rival in (first, second) for record in _picked(rival)]
+    (one, rows), (other, others) = sides
+    if rows is not None and others is not None and rows != others:
+        yield (
+            f"{one} was measured on {rows}, {other} on {others}: the values differ by more than the params"
+        )
 
 
 def _picked(rival: Rival) -> list[TrialRecord]:

@@ -20,7 +20,7 @@ from .front import front_facts, front_line, front_text
 from .printing import duration, number, spread
 from .resolved import Resolved
 from .table import optimal, params_line, result_table, word
-from .verdicts import kept_verdict, verdict_lines
+from .verdicts import kept_verdict, rows_lines, verdict_lines
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -81,9 +81,9 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     if resolved.is_picked:
         best = best_by(records, resolved.optimised, resolved.pick)
         verdict = kept_verdict(home, records, resolved)
-        block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict)])
+        block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict, records)])
     else:
-        block = front_text(records, resolved, home.label)
+        block = "\n".join([front_text(records, resolved, home.label), *rows_lines(records)])
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())

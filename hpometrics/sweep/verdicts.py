@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .asking import Asked
 
 LEVEL = 0.95
+_SHOWN = 6  # sets of rows, and trials of each
 _SEEDS = (0, 1)  # of winner and runner-up; the first for both where their rows are the same
 _NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
 _NOT_DRAWN = "none was drawn of these picks; best --interval 0.95 draws one"
@@ -43,9 +44,32 @@ class Source:
     asked: Asked | None = None
 
 
-def verdict_lines(verdict: Verdict | None) -> list[str]:
+def verdict_lines(verdict: Verdict | None, records: Sequence[TrialRecord]) -> list[str]:
     """Say in words how sure a pick is, a line each; None is the verdict of several objectives."""
-    return [_NO_WINNER] if verdict is None else verdict.lines()
+    return [*([_NO_WINNER] if verdict is None else verdict.lines()), *rows_lines(records)]
+
+
+def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
+    """Say which trials were measured on which validation rows, a line each; none where all are the same."""
+    groups: dict[str, list[int]] = {}
+    for record in records:
+        if record.targets is not None:
+            groups.setdefault(record.targets, []).append(record.number)
+    if len(groups) < 2:
+        return []
+    head = (
+        "Rows: trials were measured on different validation rows, so that their values differ by more than "
+        "their params; give every trial the same rows"
+    )
+    return [head, *(f"  {rows}: {_listed(numbers)}" for rows, numbers in [*groups.items()][:_SHOWN])] + (
+        [f"  and {len(groups) - _SHOWN} others"] if len(groups) > _SHOWN else []
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_SHOWN]))
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return f"trial{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
 def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict | None:

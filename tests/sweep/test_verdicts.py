@@ -17,7 +17,7 @@ from hpometrics.sweep.best import best_text
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.loader import read_document
 from hpometrics.sweep.report.writing import write_report
-from hpometrics.sweep.verdicts import kept_verdict
+from hpometrics.sweep.verdicts import kept_verdict, rows_lines
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
 SIDES = Side(1, 2, 0.8, Span(0.8, 0.7, 0.9)), Side(0, 1, 0.7, Span(0.7, 0.6, 0.8))
@@ -119,3 +119,47 @@ def test_a_damaged_file_is_named(home):
     directory = RunDirectory(home)
     with pytest.raises(RecordError, match=r"verdict\.json: no verdict"):
         kept_verdict(directory, directory.records(), directory.read())
+
+
+ROWS = "Rows: trials were measured on different validation rows, so that their values differ by more than "
+
+
+def measured_on(*rows):
+    """Trials of which the second is the best, each measured on some rows."""
+    return [
+        replace(trial(number, [0.5, 0.9 if number == 1 else 0.7]), targets=told)
+        for number, told in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize("arguments", [(), ("-k", "2"), ("--interval", "0.9")])
+def test_trials_on_other_rows_are_named(tmp_path, arguments, monkeypatch):
+    """Wherever a pick is told: what it was compared with is no pair."""
+    monkeypatch.chdir(tmp_path)
+    home = written(tmp_path, measured_on("9 rows aa", "9 rows bb", "9 rows aa", None))
+    told = CliRunner().invoke(main, ["best", str(home), *arguments]).output
+    assert ROWS in told and "  9 rows aa: trials 0, 2\n  9 rows bb: trial 1" in told
+    write_report(home, "html")
+    assert ROWS in (home / "report.html").read_text()
+
+
+def test_trials_on_the_same_rows_are_not_spoken_of(tmp_path):
+    """Nor are those of which nobody knows the rows."""
+    home = written(tmp_path, measured_on("9 rows aa", "9 rows aa", None))
+    assert "Rows:" not in CliRunner().invoke(main, ["best", str(home)]).output
+
+
+def test_many_trials_on_other_rows_take_few_lines(tmp_path):
+    """The first of them, and how many more there are."""
+    lines = rows_lines(measured_on(*("9 rows aa" for _ in range(9)), *(f"9 rows {n}" for n in range(9))))
+    assert lines[1] == "  9 rows aa: trials 0, 1, 2, 3, 4, 5 and 3 more"
+    assert len(lines) == 8 and lines[-1] == "  and 4 others"
+
+
+def test_sweeps_on_other_rows_are_named(tmp_path):
+    """The picks of two, which `compare` puts side by side."""
+    homes = [written(tmp_path / rows[-1], measured_on(rows, rows)) for rows in ("9 rows a", "8 rows b")]
+    told = CliRunner().invoke(main, ["compare", *map(str, homes)]).output
+    text = f"{homes[0]} was measured on 9 rows a, {homes[1]} on 8 rows b: the values differ by more than"
+    other = f"{homes[1]} was measured on 8 rows b, {homes[0]} on 9 rows a: the values differ by more than"
+    assert text in told or other in told

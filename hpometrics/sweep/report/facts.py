@@ -138,7 +138,7 @@ class Report:
     @property
     def sureness(self) -> list[str]:
         """How sure it is that this trial is the best, a line each."""
-        return verdict_lines(self.verdict)
+        return verdict_lines(self.verdict, self.records)
 
     @property
     def table(self) -> list[list[str]]:
