@@ -8,6 +8,7 @@ from hpometrics.list_objective import ListObjective
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.run import Run
 from hpometrics.run.target_digest import TargetDigest, digest_of
+from hpometrics.testing.waits import waits_of
 
 TARGETS = {
     "classes": torch.tensor([0, 2, 1, 1, 0]),
@@ -94,3 +95,26 @@ def test_trials_on_other_rows_are_warned_of_once():
         records = searched.run()
     assert len(told) == 1 and "give every trial the same rows" in str(told[0].message)
     assert len({record.targets for record in records}) == 2
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        torch.arange(6),
+        torch.rand(6),
+        torch.rand(6, 3, dtype=torch.float16),
+        torch.rand(6, 2) > 0.5,
+        torch.zeros(0, dtype=torch.int64),
+    ],
+    ids=["labels", "numbers", "half", "sets", "nothing"],
+)
+def test_no_batch_on_a_device_is_waited_for(target):
+    """The sum stays there; it is read once, at the end of the first pass."""
+    sums, batch = TargetDigest(), target.to("meta")
+
+    def pass_over() -> None:
+        for output in (None, "a", "a"):
+            sums.add(batch, output)
+
+    assert waits_of(pass_over) == []
+    assert len(waits_of(sums.sums)) == 1
