@@ -19,7 +19,7 @@ from .atomic import atomic_write, make_private
 from .exploits import Exploit
 from .readings import Reading, from_json, number_in, to_json
 from .repeats import Repeat, deviation, mean_values
-from .strict_json import FORMAT, FORMAT_KEY, check_format, read_json, real, whole
+from .strict_json import FORMAT, FORMAT_KEY, check_format, is_sealed, read_json, real, sealed, whole
 
 TRIAL_FILE = "trial.json"
 _DIGEST = "digest"
@@ -50,8 +50,8 @@ class EpochRecord:
     A value is a number, or for a curve or a matrix lists of them.
     `epoch` counts from 0, `attempt` from 1; `seconds` is the epoch's wall time.
 
-    >>> EpochRecord(0, {"f1": math.nan}, {"f1": "void"}, 2).to_line()
-    '{"attempt": 1, "epoch": 0, "format": 1, "reasons": {"f1": "void"}, "seconds": 2, "values": {"f1": null}}'
+    >>> EpochRecord(0, {"f1": math.nan}, {"f1": "void"}, 2).to_line().partition("format")[0]
+    '{"attempt": 1, "epoch": 0, "'
     """
 
     epoch: int
@@ -64,16 +64,15 @@ class EpochRecord:
         """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
         values = {name: to_json(value) for name, value in self.values.items()}
         odd = {name: str(self.values[name]) for name, told in values.items() if told is None}
-        return _line(
-            {
-                "attempt": self.attempt,
-                "epoch": self.epoch,
-                FORMAT_KEY: FORMAT,
-                "seconds": self.seconds,
-                "values": values,
-                "reasons": {**odd, **self.reasons},
-            }
-        )
+        told = {
+            "attempt": self.attempt,
+            "epoch": self.epoch,
+            FORMAT_KEY: FORMAT,
+            "seconds": self.seconds,
+            "values": values,
+            "reasons": {**odd, **self.reasons},
+        }
+        return sealed(_line(told))
 
     def number(self, name: str) -> float:
         """The value of a metric; nan of one that was not measured in this epoch, or has many numbers."""
@@ -97,6 +96,8 @@ class EpochRecord:
         """
         try:
             told = read_json(line)
+            if not is_sealed(line):
+                raise ValueError("it is not as it was written")
             check_format(told, place)
             values = {str(name): from_json(value) for name, value in told["values"].items()}
             reasons = {str(name): str(reason) for name, reason in told["reasons"].items()}
@@ -254,7 +255,7 @@ def is_as_written(told: Mapping[str, Any]) -> bool:
     """
     if _DIGEST in told:
         return bool(told[_DIGEST] == _digest(told))
-    return _FIELDS_BEFORE_DIGESTS <= told.keys()
+    return FORMAT_KEY not in told and _FIELDS_BEFORE_DIGESTS <= told.keys()
 
 
 _FIELDS_BEFORE_DIGESTS = {f.name for f in fields(TrialRecord)} - {"epochs", "targets"}

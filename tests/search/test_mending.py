@@ -146,7 +146,9 @@ def test_a_finished_trial_whose_epochs_are_cut_or_lost_has_them_from_the_study(p
 def test_a_value_that_contradicts_the_end_of_its_trial_is_not_kept(place):
     """That of the picked epoch decides the winner."""
     path = written(place, trial(0))
-    path.write_text(path.read_text().replace("0.9", "0.8"))
+    epochs = [EpochRecord.from_line(line) for line in path.read_text().splitlines()]
+    epochs[1] = epochs[1].with_numbers({"auc": 0.8})
+    path.write_text("".join(f"{epoch.to_line()}\n" for epoch in epochs))
     assert "is damaged: 3 epochs are left" in mended(place)
     assert read_trial(place).picked_values == {"auc": 0.9}
 
@@ -167,9 +169,11 @@ def test_facts_that_have_lost_their_digest_and_another_field_are_damaged(place):
     written(place, trial(0))
     facts = place / "trial.json"
     told = json.loads(facts.read_text())
-    before = told.keys() - {"digest", "targets"}
+    before = told.keys() - {"digest", "format", "targets"}
     facts.write_text(json.dumps({name: told[name] for name in before}))
     assert mended(place, trial(0)) is None
+    facts.write_text(json.dumps({name: told[name] for name in told.keys() - {"digest"}}))
+    assert "is written again as the study has it" in mended(place, trial(0))
     for lost in before:
         facts.write_text(json.dumps({name: told[name] for name in before - {lost}}))
         assert "is written again as the study has it" in mended(place, trial(0)), lost

@@ -191,3 +191,22 @@ def test_of_an_epoch_that_an_attempt_wrote_twice_the_later_line_counts(tmp_path)
         for epoch, loss in ((0, 0.75), (1, 0.5), (2, 0.25), (1, 0.125)):
             file.write(EpochRecord(epoch, {"loss": loss}).to_line() + "\n")
     assert [(r.epoch, r.values["loss"]) for r in read_epochs(tmp_path)] == [(0, 0.75), (1, 0.125)]
+
+
+def test_whatever_byte_of_an_epoch_is_turned_it_is_found():
+    """A digit of a value, of the epoch, of the attempt; a letter of a name; the digest, the number of the format."""
+    line = EpochRecord(1, {"auc": 0.75, "loss": math.nan}, {"loss": "no row"}, 0.25, 2).to_line()
+    assert EpochRecord.from_line(line).values["auc"] == 0.75
+    for place, letter in enumerate(line):
+        for bit in range(7):
+            turned = line[:place] + chr(ord(letter) ^ 1 << bit) + line[place + 1 :]
+            with pytest.raises(RecordError):
+                EpochRecord.from_line(turned)
+
+
+def test_a_line_without_a_digest_is_of_an_earlier_version():
+    """Which wrote no number of its format either."""
+    line = '{"attempt": 1, "epoch": 0, "reasons": {}, "seconds": 0.5, "values": {"auc": 0.5}}'
+    assert EpochRecord.from_line(line) == EpochRecord(0, {"auc": 0.5}, {}, 0.5)
+    with pytest.raises(RecordError):
+        EpochRecord.from_line(line.replace('"reasons"', '"format": 1, "reasons"'))

@@ -36,7 +36,7 @@ from hpometrics.search.record import (
     is_as_written,
 )
 from hpometrics.search.shared_record import OWNER, shared_record
-from hpometrics.search.strict_json import FORMAT
+from hpometrics.search.strict_json import FORMAT, sealed
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.resolved import _digest as digest_of_sweep, parse_resolved, read_resolved
 
@@ -243,7 +243,18 @@ def renumber_json(file: Path, number: int | None) -> None:
     contents = [json.loads(line) for line in lines]
     for content in contents:
         renumber(number)(content)
-    file.write_text("".join(f"{json.dumps(content)}\n" for content in contents))
+    had = [content.pop("digest", None) for content in contents]
+    texts = map(json.dumps, contents)
+    if number is not None:
+        texts = (sealed(text) if digest else text for text, digest in zip(texts, had, strict=True))
+    file.write_text("".join(f"{text}\n" for text in texts))
+
+
+def newer(line: str) -> str:
+    """The line of a newer version."""
+    content = {**json.loads(line), "format": FORMAT + 1}
+    del content["digest"]
+    return sealed(json.dumps(content))
 
 
 def renumber_checkpoint(file: Path, number: int | None) -> None:
@@ -432,9 +443,8 @@ def test_newer_attributes_of_a_study_are_refused(written):
     study = optuna.create_study()
     first, second = study.ask(), study.ask()
     write_result(first, record)
-    newer = record.epochs[0].to_line().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}')
     first.set_user_attr(OWNER, ["worker", "home"])
-    first.set_user_attr("hpometrics:epoch:worker:0", newer)
+    first.set_user_attr("hpometrics:epoch:worker:0", newer(record.epochs[0].to_line()))
     write_panel(second, ["loss"], 0, {"loss": 0.5})
     panel = second.user_attrs[PANEL]
     assert panel["format"] == FORMAT
@@ -448,9 +458,8 @@ def test_newer_attributes_of_a_study_are_refused(written):
 @pytest.mark.parametrize("directory", ["own", "tune"])
 def test_a_newer_log_that_no_trial_vouches_for_is_refused(tmp_path, directory):
     """As of a run in a directory of one's own, or in a checkpoint of Tune; not one byte is changed."""
-    newer = EpochRecord(0, {"loss": 0.5}).to_line().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}')
     file = tmp_path / "epochs.jsonl"
-    file.write_text(f'{newer}\n{{"torn')
+    file.write_text(f'{newer(EpochRecord(0, {"loss": 0.5}).to_line())}\n{{"torn')
     before = file.read_bytes()
     with pytest.raises(NewerFormatError, match=re.escape(f"{file}:1: {NEWER}")):
         EpochLog(tmp_path) if directory == "own" else read_epochs(tmp_path)
