@@ -194,7 +194,7 @@ def test_of_an_epoch_that_an_attempt_wrote_twice_the_later_line_counts(tmp_path)
 
 
 def test_whatever_byte_of_an_epoch_is_turned_it_is_found():
-    """A digit of a value, of the epoch, of the attempt; a letter of a name; the digest, the format's number."""
+    """A digit of a value, of the epoch, of the attempt; a letter of a name; the digest, the format."""
     line = EpochRecord(1, {"auc": 0.75, "loss": math.nan}, {"loss": "no row"}, 0.25, 2).to_line()
     assert EpochRecord.from_line(line).values["auc"] == 0.75
     for place, letter in enumerate(line):
