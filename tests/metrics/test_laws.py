@@ -41,6 +41,7 @@ from hpometrics.testing import (
     check_ignored,
     check_inputs,
     check_labels,
+    check_margin,
     check_merge,
     check_partition,
     check_pickle,
@@ -54,6 +55,7 @@ from hpometrics.testing import (
     check_state_dict,
     check_streams,
     check_sync_free,
+    check_value_scale,
     draw,
     subjects_of,
 )
@@ -331,6 +333,23 @@ class SeedsTheDevice(Gap):
             return (preds - target).abs() + 0 * torch.rand(())
 
 
+class NarrowGap(Gap):
+    """Measures in single precision, where 1e-300 is 0."""
+
+    def get_current_value(self, preds, target):
+        return (preds - target).float().abs()
+
+
+class Saturates(MeanMetric):
+    """Reads whether a model is sure off its rounded probability."""
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+
+    def get_current_value(self, preds, target):
+        return (preds < 1).double()
+
+
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
@@ -370,6 +389,8 @@ class SpoilsBlocks(MeanMetric):
         (SeedsAll, check_streams),
         (DrawsFromNumPy, check_streams),
         (SeedsTheDevice, check_streams),
+        (NarrowGap, check_value_scale),
+        (Saturates, check_margin),
     ],
     ids=lambda thing: thing.__name__,
 )

@@ -79,6 +79,34 @@ VALUES: list[tuple[str, str, str, list[dict[str, Any]], float]] = [
         )
         for name in ("mae", "mse", "rmse", "bias", "max_error")
     ),
+    *(
+        (
+            f"{name} of {value:g}",
+            name,
+            "number",
+            [errors(value, 4, torch.float64), errors(value, 1, torch.float64)],
+            value,
+        )
+        for name, value in product(("rmse", "mae", "median_absolute_error"), (1e-200, 1e200, 1.5e308))
+    ),
+    *(
+        (f"mse of {value:g}", "mse", "number", [errors(value, 1, torch.float64)] * 3, value**2)
+        for value in (1e-150, 1e150)
+    ),
+    (
+        "a huge error beside small ones",
+        "rmse",
+        "number",
+        [errors(1, 2, torch.float64), errors(1e200, 2, torch.float64), errors(1e-200, 4, torch.float64)],
+        0.5e200,
+    ),
+    (
+        "logits at the ends of float32",
+        "log_loss",
+        "category(num_classes=2)",
+        [rows("logits", [[3e38, -3e38], [3e38, -3e38]], [1, 0])],
+        float(torch.tensor(3e38)),
+    ),
     (
         "int64 end to end",
         "mae",

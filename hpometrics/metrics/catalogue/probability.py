@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ...objective import MAXIMIZE, MINIMIZE
+from ..devices import on_host
 from ..features import BINARY, CATEGORY, LOGITS, PROBABILITIES, SET
 from ..metric import MeanMetric, Metric
 from ..outputs import Outputs
@@ -192,7 +194,11 @@ def cross_entropy(batch: Outputs) -> Tensor:
 def _of_right(batch: Outputs) -> Tensor:
     """The negative logarithm of the probability of what is right."""
     if batch.feature.type == CATEGORY:
-        return -batch.log_probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
+        right = batch.log_probabilities.gather(1, batch.index.unsqueeze(1))
+        if LOGITS in batch.given and on_host(right) and right.dtype == torch.float32 and len(right):
+            if right.amin().item() == -math.inf:  # what two logits of float32 differ by may be none
+                right = batch.logits.double().log_softmax(1).gather(1, batch.index.unsqueeze(1))
+        return -right.squeeze(1)
     if LOGITS in batch.given:
         logits = batch.logits
         against = torch.sub(1, batch.outcome.to(logits.dtype), alpha=2)  # 1 or -1; a where costs more

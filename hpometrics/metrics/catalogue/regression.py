@@ -110,7 +110,7 @@ class RMSE(ErrorMetric):
 
     def compute(self) -> Tensor:
         """Take the root of each column, then average the columns."""
-        mean = self.statistic(Errors).mean.sqrt().mean()
+        mean = self.statistic(Errors).root_mean.mean()
         return self.undefined("no row counted") if mean.isnan() else mean
 
 

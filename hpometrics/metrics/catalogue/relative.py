@@ -232,7 +232,7 @@ class NRMSE(Metric):
         unit = self._unit()
         if bool((unit <= 0).any()) or not bool(unit.isfinite().all()):
             return self.undefined(f"the target's {self.normalization} is 0, which is no unit")
-        mean = (self.statistic(Errors).mean.sqrt() / unit).mean()
+        mean = (self.statistic(Errors).root_mean / unit).mean()
         return self.undefined("no row counted") if mean.isnan() else mean
 
     def _unit(self) -> Tensor:

@@ -18,7 +18,11 @@ Measure = Literal[
     "square_log_clipped",
 ]  # fmt: skip
 
+_DEGREES: Mapping[str, int] = {"absolute": 1, "size": 1, "square": 2}
+"""By how much a measure grows with the unit of the values, where its sum may leave the range of float64."""
+
 PREDS, TARGET, ERROR = range(3)
+_LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum has lost nothing that matters, and can grow on
 _WRAPS = 2.0**62  # a difference of int64 may be wrong from about here
 
 
@@ -66,6 +70,12 @@ def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
     return torch.where(size == 0, 0.0, 2 * error.abs() / size)
 
 
+def _times(values: Tensor, exponent: Tensor) -> Tensor:
+    """Multiply by a power of two in two steps: 2^1100 is no float64, but 2^1100 * 2^-600 is."""
+    half = exponent // 2
+    return torch.ldexp(torch.ldexp(values, half), exponent - half)
+
+
 _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "absolute": lambda preds, target, error: error.abs(),
     "square": lambda preds, target, error: error.square(),
@@ -86,6 +96,9 @@ class Errors(Statistic):
             `square_percentage` its square (not finite where the target is 0), `symmetric`
             2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
             log(1 + preds) and log(1 + target), in `square_log_clipped` with predictions below 0 taken as 0.
+
+    Where a sum of a batch on the CPU leaves the range of float64, as that of the squares of 1e200, the sum is
+    kept in a unit of its own: the state then has an `exponent`, of two, for the values of each column.
 
     >>> from hpometrics.metrics.features import Number
     >>> errors = Errors(measure="square")
@@ -127,12 +140,73 @@ class Errors(Statistic):
         measured = self.measured(batch)
         if batch.weight is not None:  # a row of weight 0 may have no measure
             measured = torch.where(batch.weight.unsqueeze(-1) > 0, measured, 0.0)
-        self.add(rows=_rows(batch), total=_over_rows(measured, batch.weight))
+        rows, total = _rows(batch), _over_rows(measured, batch.weight)
+        if self._degree and on_host(total):
+            for one in total.tolist():
+                if not _LEAST < one < _MOST:
+                    return self._add_in_range(batch, rows, total)
+        if "exponent" in self._state:
+            self._add_in_units({"rows": rows, "total": total})
+        else:
+            self.add(rows=rows, total=total)
+        return None
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take in what `state()` of another one gave."""
+        self._check_state(state)
+        if state and self._state:
+            self._check_shapes({name: state[name] for name in self.reductions})
+            state = {name: value.to(self._state["rows"].device) for name, value in state.items()}
+        if state:
+            self._add_in_units(state)
 
     @property
     def mean(self) -> Tensor:
         """The mean over rows of each column: shape (D,)."""
-        return self._state["total"] / self._state["rows"]
+        mean = self._state["total"] / self._state["rows"]
+        exponent = self._state.get("exponent")
+        return mean if exponent is None else _times(mean, self._degree * exponent)
+
+    @property
+    def root_mean(self) -> Tensor:
+        """The root of the mean of squares of each column: shape (D,)."""
+        root = (self._state["total"] / self._state["rows"]).sqrt()
+        exponent = self._state.get("exponent")
+        return root if exponent is None else _times(root, exponent)
+
+    @property
+    def _degree(self) -> int:
+        return _DEGREES.get(self.params["measure"], 0)
+
+    def _add_in_range(self, batch: Outputs, rows: Tensor, total: Tensor) -> None:
+        """Add a batch in a unit near its largest value, for the columns whose sum is out of range."""
+        values = columns(batch)
+        size = values[TARGET if self.params["measure"] == "size" else ERROR].abs()
+        largest = size.amax(0) if len(size) else torch.zeros_like(total)
+        leaves = largest.isfinite() & (largest > 0) & ~((total > _LEAST) & (total < _MOST))
+        if not bool(leaves.any()):
+            return self._add_in_units({"rows": rows, "total": total})
+        exponent = torch.where(leaves, torch.frexp(largest).exponent.long(), 0)
+        measured = _MEASURES[self.params["measure"]](*_times(values, -exponent))
+        total = torch.where(leaves, _over_rows(measured, batch.weight), total)
+        return self._add_in_units({"rows": rows, "total": total, "exponent": exponent})
+
+    def _add_in_units(self, other: Mapping[str, Tensor]) -> None:
+        """Add sums, those of a column in the larger one of their two units."""
+        held = self._state
+        if not held or not ("exponent" in held or "exponent" in other):
+            self.add(**other)
+            return
+        none = torch.zeros_like(held["total"], dtype=torch.int64)
+        ours, theirs = held.get("exponent", none), other.get("exponent", none)
+        larger = torch.maximum(ours, theirs)
+        common = larger.where(other["total"] != 0, ours).where(held["total"] != 0, theirs)
+        self._state["exponent"] = common
+        self._state["total"] = _times(held["total"], self._degree * (ours - common))
+        self.add(rows=other["rows"], total=_times(other["total"], self._degree * (theirs - common)))
+
+    def _check_state(self, state: Mapping[str, Tensor]) -> None:
+        super()._check_state({name: value for name, value in state.items() if name != "exponent"})
 
 
 class Moments(Statistic):

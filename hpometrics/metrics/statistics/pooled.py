@@ -149,4 +149,6 @@ def quantile(values: Tensor, weight: Tensor, alpha: float) -> Tensor:
     found = ordered.gather(0, place)
     ends_here = below.gather(0, place) <= wanted + slack
     following = ordered.gather(0, (place + 1).clamp(max=last))
-    return torch.where(ends_here, (found + following) / 2, found).squeeze(0)
+    middle = (found + following) / 2
+    middle = torch.where(middle.isinf(), found / 2 + following / 2, middle)
+    return torch.where(ends_here, middle, found).squeeze(0)

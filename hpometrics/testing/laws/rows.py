@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +12,8 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ...metrics.batches import batch_of
 from ...metrics.derivations import class_dim
-from ...metrics.draws import cut, rows_of, size_of
+from ...metrics.draws import Batch, cut, rows_of, size_of
+from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
 from ...metrics.outputs import Outputs
 from ..subjects import Subject, value_of
 from .verdict import LawBroken, require_same
@@ -18,6 +21,12 @@ from .verdict import LawBroken, require_same
 NOISE = (0.0, 0.3, 0.9)
 WEIGHT_SCALES = (2.0**-40, 2.0**-10, 2.0**332)
 """From 1e-12 to the largest weight there is: powers of two, which cost no digit."""
+
+VALUE_SCALES = (2.0**-996, 2.0**-332, 2.0**332, 2.0**996)
+"""From 1e-300 to 1e300, by powers of two."""
+MARGINS = (16.0, 1024.0, 8192.0)
+"""How many times as sure a model is that was sure already."""
+_EXPONENTS = 1020  # of two, between which a value is a float64 of all its digits
 
 
 def check_direction(subject: Subject) -> None:
@@ -96,6 +105,56 @@ def check_weight_scale(subject: Subject) -> None:
     for factor in WEIGHT_SCALES:
         got = subject.measure({**batch, "sample_weight": factor * weight})
         require_same(subject, expected, got, f"weights times {factor:g}", 1e-9)
+
+
+def check_value_scale(subject: Subject) -> None:
+    """In another unit the value is another by a power of it, from 1e-300 to 1e300 times the first one.
+
+    The power is measured between 1 and 4; what has none, as a loss with a bound, may have any value, and so
+    may what reads numbers of no unit.
+    """
+    batch = subject.draw(30, noise=0.6)
+    if subject.output.type not in (NUMBER, VECTOR, TIMESERIES) or "predictions" not in batch:
+        return
+    try:
+        once, twice, four = (subject.measure(_in_unit(batch, unit)) for unit in (1.0, 2.0, 4.0))
+    except MetricInputError:
+        return
+    degree = (twice / once).log2().round()
+    if not bool(((four - once * 4**degree).abs() <= 1e-9 * four.abs()).all() and degree.isfinite().all()):
+        return
+    for unit in VALUE_SCALES:
+        power = degree * math.log2(unit)
+        expected = torch.ldexp(torch.ldexp(once, power // 2), power - power // 2)
+        if bool((power.abs() + once.abs().log2().abs() < _EXPONENTS).all()):
+            got = subject.measure(_in_unit(batch, unit))
+            require_same(subject, torch.ones_like(once), got / expected, f"values times {unit:g}", 1e-9)
+
+
+def _in_unit(batch: Batch, unit: float) -> Batch:
+    return {
+        name: value * unit if isinstance(value, Tensor) and value.is_floating_point() else value
+        for name, value in batch.items()
+    }
+
+
+def check_margin(subject: Subject) -> None:
+    """What only the order of scores decides stays the same however sure the model is."""
+    if subject.output.type == CATEGORY and "class" not in dict(subject.name.params):
+        subject = replace(subject, output=Category(2))  # of more classes the order is another at each margin
+    batch = subject.draw(30, noise=0.6)
+    if subject.output.type not in (BINARY, SET, CATEGORY) or "logits" not in batch:
+        return
+    half, once, twice = (subject.measure(_with_margin(batch, margin)) for margin in (0.5, 1.0, 2.0))
+    if not torch.equal(half, once) or not torch.equal(once, twice):
+        return
+    for margin in MARGINS:
+        got = subject.measure(_with_margin(batch, margin))
+        require_same(subject, once, got, f"logits times {margin:g}", 1e-12)
+
+
+def _with_margin(batch: Batch, margin: float) -> Batch:
+    return {**batch, "logits": batch["logits"].float() * margin}
 
 
 def check_weightless(subject: Subject) -> None:

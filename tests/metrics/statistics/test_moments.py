@@ -140,3 +140,40 @@ def test_a_state_handed_out_does_not_change():
     before = moments.state()
     moments.merge(Moments())
     assert all(torch.equal(before[name], value) for name, value in moments.state().items())
+
+
+MAGNITUDES = [(1e200, 1e-200), (1e-200, 1e200), (1.0, 1e200), (1e200, 1.0), (1e-200, 1.0), (1e-180, 1e-200)]
+
+
+@pytest.mark.parametrize(("first", "second"), MAGNITUDES)
+@pytest.mark.parametrize("measure", ["absolute", "square"])
+def test_errors_out_of_range_are_added_in_a_unit_of_their_own(measure, first, second):
+    """In one batch, in two, merged, and restored; each column has a unit of its own."""
+    preds = torch.tensor([[first, second], [3 * first, second], [second, first]], dtype=torch.float64)
+    batches = [batch_of(part, torch.zeros_like(part)) for part in (preds, preds[:2], preds[2:])]
+    whole, parts, other, restored = (Errors(measure) for _ in range(4))
+    whole.update(batches[0])
+    parts.update(batches[1])
+    other.update(batches[2])
+    restored.load_state(parts.state())
+    restored.merge(other)
+    parts.update(batches[2])
+    for errors in (whole, parts, restored):
+        if measure == "absolute":
+            expected = preds.mean(0)
+            assert torch.allclose(errors.mean / expected, torch.ones(2, dtype=torch.float64), rtol=1e-12)
+        else:
+            size = preds.amax(0)
+            expected = size * (preds / size).square().mean(0).sqrt()
+            assert torch.allclose(errors.root_mean / expected, torch.ones(2, dtype=torch.float64), rtol=1e-12)
+
+
+def test_errors_in_range_keep_the_state_that_they_had():
+    """Kept statistics of before are read, and only sums out of range are in a unit of their own."""
+    errors = Errors("square")
+    errors.update(batch_of(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0])))
+    errors.update(batch_of(torch.tensor([1.0]), torch.tensor([1.0])))
+    assert errors.state().keys() == {"rows", "total"}
+    errors.update(batch_of(torch.tensor([1e200], dtype=torch.float64), torch.tensor([0.0])))
+    assert errors.state().keys() == {"rows", "total", "exponent"}
+    assert errors.root_mean.item() == pytest.approx(0.5e200)
