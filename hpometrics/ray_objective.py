@@ -107,7 +107,8 @@ class RayObjective(Outcome):
             max_concurrent: trials at a time; as many as fit unless given.
             reuse_actors: whether a worker trains one trial after another, until one fails in it; unless
                 given, where trials ask for no GPU: the end of a process alone gives all memory there back.
-            take: see `claim`; trials of dead workers go on first.
+            take: see `claim`; trials of dead workers go on first, and one whose worker is lost stays running
+                in the study.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
                 Unless given, nothing is printed, and reports are logged as JSON alone.
             name: of the experiment, unless `run_config` has one; that of the function unless given.
@@ -228,7 +229,6 @@ class RayObjective(Outcome):
             self.trials.directory_of,
             take,
             spec.bounds,
-            0 if take is None else self.trials.retries,
         )
 
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:

@@ -1,14 +1,43 @@
-"""The internals of Ray Tune that are read here: what a trial cannot learn of its experiment in public."""
+"""The internals of Ray Tune that are read here: what it tells nobody in public."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ray import cloudpickle, tune
+from ray.exceptions import RayActorError
 from ray.train._internal.session import get_session
 
 _TUNER = "tuner.pkl"
+_NODE_DIED = "its node has died"  # of Ray's notice of an actor, which has no field for it
+
+
+class Loss(StrEnum):
+    """What a trial has lost with its worker."""
+
+    PROCESS = "process"
+    MACHINE = "machine"
+
+
+def loss_of(trial: Any) -> Loss | None:
+    """Return what a trial of Tune that has just failed has lost; None where its worker has raised.
+
+    What Ray keeps of an error is pickled if a worker has raised it or an actor has died. All else ends the
+    process, as its memory monitor does.
+    """
+    path = trial.pickled_error_file
+    if path is None:
+        return Loss.PROCESS
+    try:
+        error = cloudpickle.loads(Path(path).read_bytes())
+    except Exception:  # the code of whoever wrote the exception that a worker has raised
+        return None
+    if not isinstance(error, RayActorError) or error.actor_init_failed:
+        return None
+    return Loss.MACHINE if error.preempted or _NODE_DIED in str(error) else Loss.PROCESS
 
 
 class Judge(NamedTuple):

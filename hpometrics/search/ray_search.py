@@ -38,10 +38,9 @@ class StudySearcher(Searcher):
         optimised: the direction of each metric that is optimised, by name.
         at: whose value counts for a run.
         directory_of: where a trial keeps its record, if it keeps one that this process can see.
-        take: see `claim` and `reclaim`; with it, trials of dead workers go on first.
+        take: see `claim` and `reclaim`; with it, trials of dead workers go on first, and one whose worker
+            ends without a result stays running, for whoever takes trials to settle.
         constraints: that a picked epoch has to keep.
-        retries: how often a trial is tried again whose process died; until then it stays running, for whoever
-            takes trials to settle.
     """
 
     def __init__(
@@ -53,13 +52,11 @@ class StudySearcher(Searcher):
         directory_of: Callable[[int], Path | None] | None = None,
         take: Callable[[int], bool] | None = None,
         constraints: Sequence[Constraint] = (),
-        retries: int = 0,
     ) -> None:
         self.objective, *self._others = optimised.values()
         super().__init__(metric=PICKED, mode=self.objective.mode)
         self.study, self.space, self.optimised, self.at = study, space, optimised, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
-        self._retries = retries
         self._draws = True
         self._live: dict[str, _Live] = {}
 
@@ -101,7 +98,7 @@ class StudySearcher(Searcher):
             return  # no fault of the trial: it stays open for whoever goes on with the search
         again = bool(result) and not live.add(result or {})
         complete = again or bool(result and result.get(FINAL))
-        if not (error and self._is_tried_again(live)):
+        if not (error and self._is_lost(live)):
             tell(self.study, live.trial, self._ended(live, error, complete))
 
     def save(self, checkpoint_path: str) -> None:
@@ -133,12 +130,10 @@ class StudySearcher(Searcher):
         ours = any(live.trial.number == number for live in self._live.values())
         return not ours and self._take is not None and self._take(number)
 
-    def _is_tried_again(self, live: _Live) -> bool:
-        """Say whether the process of a trial died that may be tried again; what raised has been."""
+    def _is_lost(self, live: _Live) -> bool:
+        """Check whether the worker of a trial that is taken has written no end; what raised has."""
         _, written = self._written(live.trial.number)
-        if written is not None and written.state.finished:
-            return False
-        return self._retries > (0 if written is None else len(written.failed_attempts))
+        return self._take is not None and (written is None or not written.state.finished)
 
     def _ended(self, live: _Live, error: bool, complete: bool) -> TrialRecord:
         record = live.record()

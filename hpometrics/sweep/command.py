@@ -66,7 +66,8 @@ def run_command(plan: Plan, options: Options) -> int:
         mended = list(mend(job))
         earlier = job.directory.records()
         progress = Progress(job.resolved, earlier, options.quiet, job.directory)
-        job.tell, job.earlier = progress.tell, sum(record.seconds for record in earlier)
+        job.tell, job.say = progress.tell, progress.say
+        job.earlier = sum(record.seconds for record in earlier)
         job.reached = any(job.reaches(record) for record in earlier)
         job.failed = sum(record.state is TrialState.FAILED for record in earlier)
         progress.say("\n".join([*mended, opening(job.directory, job.resolved, earlier)]))

@@ -152,8 +152,8 @@ class Search(Strict):
     """How to look."""
 
     sampler: PluginForm | None = None
-    """tpe (default), gp, cmaes, random, grid, qmc, nsga2. The order of a grid that the budget may cut is drawn
-    by `seed`."""
+    """tpe (default), gp, cmaes, random, grid, qmc, nsga2. The order of a grid that the budget may cut is
+    drawn by `seed`."""
     pruner: PluginForm | None = None
     """median, percentile, asha, hyperband, patient, threshold, none (default)."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0

@@ -40,6 +40,7 @@ class Job:
         trials: runs one trial.
         facts: what it measures, as `RunSpec` takes it.
         tell: called with the record of every trial that ends.
+        say: prints a line.
         extend: a stored study of another space is accepted.
         leads: it says what the sweep is about, and tells of trials that end elsewhere; a worker joins.
         gathers: it takes the records of those trials into its directory.
@@ -55,6 +56,7 @@ class Job:
     trials: Trials
     facts: Mapping[str, Any]
     tell: Callable[[TrialRecord], None] = print
+    say: Callable[[str], None] = print
     extend: bool = False
     leads: bool = False
     gathers: bool = False

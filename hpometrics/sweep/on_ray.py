@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ from ..search.atomic import check_room
 from ..search.epoch_log import read_trial
 from ..search.optuna_backend import reclaim, tell
 from ..search.ray_backend import start_ray
+from ..search.ray_internals import Loss, loss_of
 from ..search.ray_keys import FULL
 from ..search.ray_session import environment
 from ..search.record import TrialRecord, TrialState, write_trial
 from .config import RayBackend
 from .job import Job
+from .reclaiming import after_death
 from .studies import has_open_trials, opened_study, reserve_slots
 from .trial_locks import TrialLocks
 
@@ -119,7 +121,7 @@ def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
             _check_disk(job, teller)
             raise
         _check_disk(job, teller)
-        again = settle_lost(study, job, locks)
+        again = settle_lost(study, job, locks, teller.losses)
         for record in objective.records():
             if record.state.finished:
                 _write_end(job.directory.trial(record.number), record)
@@ -153,8 +155,17 @@ def _check_disk(job: Job, teller: Teller) -> None:
     check_room(job.directory.path)
 
 
-def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
-    """Record that runs of trials failed that were claimed here and have no end: their workers died too early.
+def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks, losses: Mapping[int, Loss | None]) -> bool:
+    """Record what became of the trials that were claimed here and have no end.
+
+    A lost machine costs nothing. A process that died counts as elsewhere, see `after_death`; so does a trial
+    that Tune does not account for. What a worker has raised outside of `train` is a run that failed.
+
+    Args:
+        study: of the job.
+        job: what the trials are of.
+        locks: on the trials; all are released.
+        losses: what Tune said that trials have lost; None of one whose worker has raised.
 
     Returns:
         Whether one of the trials is left to be tried again.
@@ -163,14 +174,10 @@ def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
     while trial := reclaim(study, lambda number: number in locks.held):
         record = read_trial(job.directory.trial(trial.number))
         if record is None:
-            record = TrialRecord(
-                trial.number, job.plan.space.suggest(trial), seed=job.trials.seed_of(trial.number)
-            )
+            params, seed = job.plan.space.suggest(trial), job.trials.seed_of(trial.number)
+            record = TrialRecord(trial.number, params, TrialState.RUNNING, seed=seed)
         if not record.state.finished:
-            lost = "its worker ended without a result"
-            run = replace(record, state=TrialState.FAILED, reason=lost, seconds=0.0)
-            record = job.trials.course.after(record, run)
-            write_trial(job.directory.trial(trial.number), record)
+            record = _after_loss(trial, record, job, losses.get(trial.number, Loss.PROCESS))
         if record.state.finished:
             tell(study, trial, record)
         again = again or not record.state.finished
@@ -178,6 +185,24 @@ def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
     for number in locks.held:
         locks.release(number)
     return again
+
+
+def _after_loss(trial: optuna.Trial, record: TrialRecord, job: Job, loss: Loss | None) -> TrialRecord:
+    """Return the record of a trial whose worker has left no end, and say what was lost."""
+    home = job.directory.trial(trial.number)
+    if loss is None:
+        reason = "its worker ended without a result"
+        run = replace(record, state=TrialState.FAILED, reason=reason, seconds=0.0)
+        record = job.trials.course.after(record, run)
+        write_trial(home, record)
+    elif loss is Loss.PROCESS:
+        record = after_death(trial, record, home)
+    if loss is not None and not record.state.finished:
+        what = "process died" if loss is Loss.PROCESS else "machine was lost"
+        job.say(
+            f"trial {trial.number}: its {what} in epoch {len(record.epochs)}; the trial goes on in another"
+        )
+    return record
 
 
 def _ended(study: optuna.Study) -> set[int]:
@@ -188,12 +213,13 @@ class Teller(tune.Callback):
     """Passes the record of every trial that ends on to the job.
 
     `told` are the trials whose end it has passed on; one without an end on disk is left to `settle_lost`.
-    `full` says why a worker could record no more.
+    `losses` say what trials have lost that failed, `full` why a worker could record no more.
     """
 
     def __init__(self, job: Job, locks: TrialLocks) -> None:
         self._job, self._locks = job, locks
         self.told: set[int] = set()
+        self.losses: dict[int, Loss | None] = {}
         self.full: str | None = None
 
     def on_trial_result(
@@ -208,6 +234,7 @@ class Teller(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Take note of a trial that failed."""
+        self.losses[trial.config["number"]] = loss_of(trial)
         self._note(trial)
 
     def __reduce__(self) -> tuple[type[tune.Callback], tuple[()]]:

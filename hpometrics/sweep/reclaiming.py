@@ -60,10 +60,7 @@ def _goes_on(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLoc
     if record is None and locks.shared and trial.params:  # its process died elsewhere
         record = TrialRecord(trial.number, job.plan.space.suggest(trial), TrialState.RUNNING)
     if record is not None and record.state is TrialState.RUNNING:
-        told = len(trial._cached_frozen_trial.intermediate_values)
-        home = job.directory.trial(trial.number)
-        record = _after_death(trial, record, max(told, _progress(home, record)))
-        write_trial(home, record)
+        record = after_death(trial, record, job.directory.trial(trial.number))
     if record is None or not record.state.finished:
         return True
     tell(study, trial, record)
@@ -78,12 +75,20 @@ def _progress(home: Path, record: TrialRecord) -> int:
     return len(record.epochs) + sum(map(len, repeats))
 
 
-def _after_death(trial: optuna.Trial, record: TrialRecord, epochs: int) -> TrialRecord:
-    """Count that a process died at this trial, and say what becomes of it."""
+def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRecord:
+    """Count that a process died at an open trial, and write and return its record.
+
+    Args:
+        trial: of the study, which keeps the count.
+        record: of the trial; it has failed once its process died `MOST_DEATHS` times at one epoch.
+        home: of the record.
+    """
+    epochs = max(len(trial._cached_frozen_trial.intermediate_values), _progress(home, record))
     before, reached = trial.user_attrs.get(_DEATHS, (0, -1))
     deaths = before + 1 if epochs <= reached else 1
     trial.set_user_attr(_DEATHS, (deaths, max(epochs, reached)))
-    if deaths < MOST_DEATHS:
-        return record
-    reason = f"its process died {deaths} times in epoch {epochs}; did it have the memory that it needs?"
-    return replace(record, state=TrialState.FAILED, reason=reason)
+    if deaths >= MOST_DEATHS:
+        reason = f"its process died {deaths} times in epoch {epochs}; did it have the memory that it needs?"
+        record = replace(record, state=TrialState.FAILED, reason=reason)
+    write_trial(home, record)
+    return record

@@ -13,10 +13,12 @@ from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import TrialRecord, TrialState, write_trial
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.job import make_job
+from hpometrics.sweep.reclaiming import MOST_DEATHS
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 
 pytestmark = pytest.mark.ray
 
+DIED = "its process died 3 times in epoch 0; did it have the memory that it needs?"
 LEARN = changed("toy_engine:train", "toy_engine:learn")
 
 
@@ -79,39 +81,66 @@ def test_a_failing_trial_is_a_line_and_a_record(folder, on_ray):
 
 
 @EXHAUSTIVE
-def test_a_worker_that_dies_is_a_failed_trial(folder, on_ray):
-    """Every trial of the budget ends: its record has a reason, the study is told, and there is a line."""
+def test_a_worker_that_dies_three_times_is_a_failed_trial(folder, on_ray):
+    """Every trial of the budget ends: its record has a reason, the study is told, and there is a line.
+
+    Ray's notice of the death stands nowhere.
+    """
     points = "start: [{lr: 0.01, size: small}, {lr: 0.001, size: small}]"
     text = changed("toy_engine:train", "toy_engine:vanish").replace("seed: 3", points) + on_ray()
     (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 2"))
     code, out, err = ended("run", "sweep.yaml")
     assert code == 0, err
     told = [line for line in err.splitlines()[1:] if "raylet" not in line]  # Ray says that a worker died
-    assert sorted(line.split()[:2] for line in told) == [["#0", "failed"], ["#1", "ok"]]
+    lost = "trial 0: its process died in epoch 0; the trial goes on in another"
+    assert [line for line in told if line.startswith("trial")] == [lost] * (MOST_DEATHS - 1)
+    ends = [line.split()[:2] for line in told if not line.startswith("trial")]
+    assert sorted(ends) == [["#0", "failed"], ["#1", "ok"]]
     assert "raylet" not in out
     assert "# engine params evaluated: 2  (ok 1, failed 1)" in out
-    assert RunDirectory(folder / "runs" / "sweep").records()[0].reason
+    home = RunDirectory(folder / "runs" / "sweep")
+    assert home.records()[0].reason == DIED
+    table = ended("trials", "runs/sweep")[1]
+    for text in (err, out, table, home.trial(0).joinpath("trial.json").read_text()):
+        assert "actor" not in text
     with sqlite3.connect(folder / "runs" / "sweep" / "study.db") as study:
         assert study.execute("SELECT state FROM trials").fetchall() == [("FAIL",), ("COMPLETE",)]
 
 
-def test_a_claimed_trial_without_a_record_has_failed(folder):
-    """Its worker died before it wrote a word: the record, the study and the lock all say that it is over."""
+@pytest.mark.parametrize(
+    ("loss", "rounds", "reason"),
+    [
+        ("raised", 1, "its worker ended without a result"),
+        ("process", MOST_DEATHS, DIED),
+        ("not confirmed", MOST_DEATHS, DIED),
+        ("machine", 2 * MOST_DEATHS, None),
+    ],
+)
+def test_a_claimed_trial_without_a_record_is_lost(folder, loss, rounds, reason):
+    """Its worker died before it wrote a word: the third death is its end, of machines it survives any number.
+
+    The record, the study and the lock all say what it is.
+    """
+    from hpometrics.search.ray_internals import Loss
     from hpometrics.sweep.on_ray import settle_lost
 
     job = make_job(plan_of(SWEEP))
     locks = TrialLocks(job.directory, job.plan.trials)
     job.directory.trials.mkdir(parents=True)
+    losses = {0: None} if loss == "raised" else {} if loss == "not confirmed" else {0: Loss(loss)}
     with opened_study(job, locks) as study:
         reserve_slots(study, job)
         claim(study, locks.take)
-        settle_lost(study, job, locks)
+        for number in range(1, rounds + 1):
+            assert settle_lost(study, job, locks, losses) is (number < rounds or reason is None)
+            assert locks.held == []
+            locks.take(0)
         states = [record.state for record in study_records(study)]
-    assert states == [TrialState.FAILED, *[TrialState.WAITING] * 3]
-    [record] = job.directory.records()
-    assert (record.state, record.reason) == (TrialState.FAILED, "its worker ended without a result")
-    assert set(record.params) == {"lr", "depth", "width"}
-    assert locks.held == []
+    state = TrialState.RUNNING if reason is None else TrialState.FAILED
+    assert states == [state, *[TrialState.WAITING] * 3]
+    for record in job.directory.records():
+        assert (record.state, record.reason) == (state, reason)
+        assert set(record.params) == {"lr", "depth", "width"}
 
 
 def test_the_end_that_a_worker_has_written_stays(tmp_path):
@@ -151,13 +180,15 @@ def test_repeats_and_retries_are_the_same_on_ray(folder, on_ray):
         assert record.failed_attempts == (f"repeat 0 (seed {record.seed}): OSError: the disk was away",)
 
 
-def test_a_worker_that_dies_once_is_tried_again(folder, on_ray):
-    """Its trial goes on in another process, and is no failure; the record knows of the first attempt."""
+def test_a_worker_that_dies_once_costs_nothing(folder, on_ray):
+    """Its trial goes on in another process, with no retry allowed, and a line says so."""
     text = changed("toy_engine:train", "toy_engine:vanish_once") + on_ray()
-    (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 1, retries: 1"))
+    (folder / "sweep.yaml").write_text(text.replace("trials: 4", "trials: 1"))
     code, out, err = ended("run", "sweep.yaml")
     assert code == 0, err
     assert "# engine params evaluated: 1  (ok 1)" in out
-    assert err.count("  retry 1/1  ") == 1
-    for record in RunDirectory(folder / "runs" / "sweep").records():
-        assert record.failed_attempts == ("its worker ended without a result",)
+    assert "retry" not in err
+    assert err.count("trial 0: its process died in epoch 0; the trial goes on in another\n") == 1
+    [record] = RunDirectory(folder / "runs" / "sweep").records()
+    assert (record.state, record.failed_attempts) == (TrialState.COMPLETE, ())
+    assert [epoch.epoch for epoch in record.epochs] == [0, 1, 2]
