@@ -17,11 +17,13 @@ from hpometrics.search.optuna_backend import (
     make_sampler,
     open_storage,
     open_study,
+    reclaim,
     reclaim_or_claim,
     reserve,
     tell,
 )
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
+from hpometrics.search.slots import HeldTrials
 
 LR = FloatDistribution(0.0, 1.0)
 PLACES = ("memory", "study.db", "study.journal")
@@ -217,3 +219,24 @@ def test_trials_that_a_storage_has_are_themselves_while_the_next_is_drawn(storag
     seen = []
     draw_first(study, as_begun(3), lambda trial: seen.extend(map(trial.study._storage.get_trial, ids)))
     assert [trial.value for trial in seen] == [0.5, 0.25, 0.75]
+
+
+@pytest.mark.parametrize("function", [claim, reclaim, reclaim_or_claim], ids=lambda one: one.__name__)
+def test_a_trial_that_cannot_be_claimed_is_held_by_nobody(storage, tmp_path, function):
+    """Another worker claims, or ends, the trial between the look at the study and the lock."""
+    study = open_study(storage, "s", {"loss": MINIMIZE})
+    reserve(study, 1)
+    if function is not claim:
+        claim(study)
+    locks = HeldTrials(tmp_path / "locks")
+
+    def take_late(number: int) -> bool:
+        if function is claim:
+            claim(study)
+        else:
+            study.tell(number, 0.5)
+        return locks.take(number)
+
+    takes = (take_late, take_late) if function is reclaim_or_claim else (take_late,)
+    assert function(study, *takes, release=locks.release) in (None, (None, False))
+    assert locks.held == []
