@@ -131,10 +131,10 @@ class IntraDistinct2(IntraDistinct):
 class InterDistinct1(InterDistinct):
     """Share of the words of all texts together that are different, after normalisation as for `accuracy`.
 
-    A row of weight w adds w times as many words, and the same different ones.
+    A row of weight w adds w times as many words, and the same different ones; a word of rows that weigh less
+    than 1 together is a part of a word.
 
-    Value: float in [0, 1], no unit, 1 is best, more only where weights are below 1; nan if no text has a
-        word.
+    Value: float in [0, 1], no unit, 1 is best; nan if no text has a word.
     Formula: different words / words, over all texts
     Deviates: without any word ParlAI gives 1e-7.
     Source: Li et al. 2016, NAACL; ParlAI's interdistinct-1, whose cost is quadratic in the texts.
@@ -153,10 +153,10 @@ class InterDistinct1(InterDistinct):
 class InterDistinct2(InterDistinct):
     """Share of the pairs of words of all texts together that are different, normalised as for `accuracy`.
 
-    A row of weight w adds w times as many pairs, and the same different ones.
+    A row of weight w adds w times as many pairs, and the same different ones; a pair of rows that weigh less
+    than 1 together is a part of a pair.
 
-    Value: float in [0, 1], no unit, 1 is best, more only where weights are below 1; nan if no text has two
-        words.
+    Value: float in [0, 1], no unit, 1 is best; nan if no text has two words.
     Formula: different pairs / pairs, over all texts
     Deviates: without any pair ParlAI gives 1e-7.
     Source: Li et al. 2016, NAACL; ParlAI's interdistinct-2, whose cost is quadratic in the texts.

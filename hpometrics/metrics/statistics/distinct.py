@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,9 @@ from .words import ngrams, predicted_words
 
 class DistinctNgrams(Statistic):
     """The n-grams of the predicted texts, normalised: each once, and the (weighted) count of all.
+
+    An n-gram of texts that weigh less than 1 together counts as much as they weigh. The state then has these
+    n-grams apart, with their weights.
 
     The set is kept as Python holds it, so that adding costs what the batch has, not what the corpus has; as
     a state it is one tensor of UTF-8, an n-gram a line.
@@ -40,6 +44,7 @@ class DistinctNgrams(Statistic):
         """Forget every row."""
         super().reset()
         self._seen: set[tuple[str, ...]] = set()
+        self._light: dict[tuple[str, ...], float] = {}  # those of texts that weigh less than 1, with the sum
         self.total = 0.0
         self._empty = True
 
@@ -49,9 +54,10 @@ class DistinctNgrams(Statistic):
         return self._empty
 
     @property
-    def distinct(self) -> int:
+    def distinct(self) -> float:
         """How many different n-grams there are."""
-        return len(self._seen)
+        light = (min(weight, 1.0) for gram, weight in self._light.items() if gram not in self._seen)
+        return len(self._seen) + math.fsum(light) if self._light else len(self._seen)
 
     def check(self, batch: Outputs) -> None:
         """Read the texts; nothing is added yet, so that they may be refused.
@@ -68,18 +74,27 @@ class DistinctNgrams(Statistic):
         for text, weight in zip(predicted_words(batch), weights, strict=True):
             if weight:
                 found = ngrams(text, n)
-                see(found)
+                if weight < 1:
+                    self._weigh(found, weight)
+                else:
+                    see(found)
                 self.total += weight * len(found)
         self._empty = False
+
+    def _weigh(self, found: Iterable[tuple[str, ...]], weight: float) -> None:
+        for gram in found:
+            self._light[gram] = self._light.get(gram, 0.0) + weight
 
     def state(self) -> dict[str, Tensor]:
         """The n-grams as one text and their count; empty before the first row."""
         if self._empty:
             return {}
-        lines = "\n".join(map(" ".join, sorted(self._seen)))
-        encoded = np.frombuffer(lines.encode("utf8", "surrogatepass"), np.uint8)
         total = torch.tensor(self.total, dtype=torch.float64)
-        return {"ngrams": torch.from_numpy(encoded.copy()), "total": total}
+        state = {"ngrams": _encoded(sorted(self._seen)), "total": total}
+        if self._light:
+            weights = torch.tensor([*self._light.values()], dtype=torch.float64)
+            state |= {"light": _encoded(self._light), "weights": weights}
+        return state
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Replace what was seen by that of a state."""
@@ -88,12 +103,24 @@ class DistinctNgrams(Statistic):
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Take in what `state()` of another one gave."""
-        self._check_state(state)
+        self._check_state({name: state[name] for name in state if name not in ("light", "weights")})
         if state:
-            lines = state["ngrams"].cpu().numpy().tobytes().decode("utf8", "surrogatepass")
-            self._seen.update(tuple(line.split(" ")) for line in lines.split("\n") if line)
+            self._seen.update(_decoded(state["ngrams"]))
             self.total += float(state["total"])
             self._empty = False
+        if "light" in state:
+            for gram, weight in zip(_decoded(state["light"]), state["weights"].tolist(), strict=True):
+                self._weigh([gram], weight)
 
     def to(self, device: torch.device | str) -> None:
         """Stay: texts are on no device."""
+
+
+def _encoded(grams: Iterable[tuple[str, ...]]) -> Tensor:
+    lines = "\n".join(map(" ".join, grams))
+    return torch.from_numpy(np.frombuffer(lines.encode("utf8", "surrogatepass"), np.uint8).copy())
+
+
+def _decoded(encoded: Tensor) -> Iterator[tuple[str, ...]]:
+    lines = encoded.cpu().numpy().tobytes().decode("utf8", "surrogatepass")
+    return (tuple(line.split(" ")) for line in lines.split("\n") if line)

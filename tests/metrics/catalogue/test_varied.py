@@ -10,7 +10,7 @@ import torch
 from drawn_texts import SHAPES, draw_texts, value
 
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry import get_metric
 from hpometrics.metrics.statistics.words import normalised_words
 
 
@@ -60,11 +60,19 @@ def test_weights():
     assert metric.compute() == 0.5
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_weights_below_one_leave_the_range_that_is_told(n):
-    """Half a row adds half of its n-grams, and every different one: the page of the metric says so."""
-    metric = get_metric(f"interdistinct_{n}", Text())
-    metric.update(["x y z"], [""], sample_weight=torch.tensor([0.5]))
-    assert metric.compute() == 2.0
-    (entry,) = find_metric(f"interdistinct_{n}", "text").entries
-    assert "more only where weights are below 1" in entry.value and "A row of weight w" in entry.docs
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [((1, 1), 3 / 5), ((0.5, 0.5), 1.0), ((1, 0.5), 3 / 3.5), ((2, 0.25), 2.5 / 4.75), ((1e-3, 1e-3), 1.0)],
+)
+def test_a_word_of_light_texts_counts_as_much_as_they_weigh(weights, expected):
+    """By hand: x is in both texts, y in the first, z twice in the second; a word counts 1 at most."""
+    texts, weight = ["x y", "x z z"], torch.tensor(weights, dtype=torch.float64)
+    whole, first, second, restored = (get_metric("interdistinct_1", Text()) for _ in range(4))
+    whole.update(texts, ["", ""], sample_weight=weight)
+    for metric, part in ((first, slice(0, 1)), (second, slice(1, 2))):
+        metric.update(texts[part], [""], sample_weight=weight[part])
+    restored.load_state_dict(first.state_dict())
+    first.merge(second)
+    restored.update(texts[1:], [""], sample_weight=weight[1:])
+    for metric in (whole, first, restored):
+        assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
