@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ray
 from ray import cloudpickle, tune
+from ray._private.state import actors
 from ray.exceptions import RayActorError
 from ray.train._internal.session import get_session
 
 _TUNER = "tuner.pkl"
-_NODE_DIED = "its node has died"  # of Ray's notice of an actor, which has no field for it
+_PATIENCE = 5.0  # seconds for the answer of a node
 
 
 class Loss(StrEnum):
@@ -37,7 +40,21 @@ def loss_of(trial: Any) -> Loss | None:
         return None
     if not isinstance(error, RayActorError) or error.actor_init_failed:
         return None
-    return Loss.MACHINE if error.preempted or _NODE_DIED in str(error) else Loss.PROCESS
+    return Loss.MACHINE if error.preempted or _is_node_gone(error.actor_id) else Loss.PROCESS
+
+
+def _is_node_gone(actor_id: str | None) -> bool:
+    """Check whether the node that an actor was on answers no more; Ray itself may take minutes to notice."""
+    facts = actors(actor_id) if actor_id else {}
+    place = facts.get("Address", {}).get("NodeID")
+    node = next((node for node in ray.nodes() if node["NodeID"] == place), None)  # type: ignore[no-untyped-call]
+    if node is None:
+        return False
+    try:
+        socket.create_connection((node["NodeManagerAddress"], node["NodeManagerPort"]), _PATIENCE).close()
+    except OSError:
+        return True
+    return not node["Alive"]
 
 
 class Judge(NamedTuple):

@@ -107,12 +107,12 @@ class InjuredInJournal(Injured):
 
 
 class InjuredOnRay(Injured):
-    """The same on Ray; a trial whose worker dies is tried once more."""
+    """The same on Ray."""
 
     host = "hpometrics on Ray"
 
-    def __init__(self, folder: Path, trials: int = TRIALS) -> None:
-        super().__init__(folder, trials, "{ray: {workers: 2}}", retries=1)
+    def __init__(self, folder: Path, trials: int = TRIALS, retries: int = 0) -> None:
+        super().__init__(folder, trials, "{ray: {workers: 2}}", retries)
 
 
 def _is_whole(record: TrialRecord, told: float | None) -> bool:

@@ -14,9 +14,10 @@ TRIALS = 3
 HOSTS = pytest.mark.parametrize("host", [InjuredOnRay, BareRay])
 
 FAILING = (
-    "exception", "sys.exit", "out of memory", "os._exit", "SIGKILL", "a BaseException",
-    "an exception without text", "a text that no file takes",
+    "exception", "sys.exit", "out of memory", "a BaseException", "an exception without text",
+    "a text that no file takes",
 )  # fmt: skip
+DYING = ("os._exit", "SIGKILL")
 WITHOUT_A_VALUE = ("nan", "no metric")
 FAULTS = {
     "os._exit": "params that end the process",
@@ -30,15 +31,22 @@ def fault_of(kind: str) -> str:
 
 
 def test_bad_trials_cost_only_themselves(tmp_path, card):
-    """Also if they kill their worker, twice; an epoch of nan or without the metric never wins."""
-    kinds = (*FAILING, *WITHOUT_A_VALUE)
-    injured = InjuredOnRay(tmp_path, trials=len(kinds) + 1)
+    """Also if they kill their worker, three times; an epoch of nan or without the metric never wins.
+
+    A retry is for an exception: one that was raised is tried again, a death is no use of it.
+    """
+    kinds = (*FAILING, *DYING, *WITHOUT_A_VALUE)
+    injured = InjuredOnRay(tmp_path, trials=len(kinds) + 1, retries=1)
     injured.harm_all([(number, 2, kind) for number, kind in enumerate(kinds, 1)])
     assert injured.run() == 0, injured.err()
     records = injured.records()
-    ends = [TrialState.FAILED] * len(FAILING) + [TrialState.COMPLETE] * len(WITHOUT_A_VALUE)
+    failed = len(FAILING) + len(DYING)
+    ends = [TrialState.FAILED] * failed + [TrialState.COMPLETE] * len(WITHOUT_A_VALUE)
     assert [record.state for record in records[1:]] == ends
-    assert [len(record.failed_attempts) for record in records[1:]] == [1] * len(FAILING) + [0, 0]
+    attempts = [1] * len(FAILING) + [0] * (len(DYING) + len(WITHOUT_A_VALUE))
+    assert [len(record.failed_attempts) for record in records[1:]] == attempts
+    trained = injured.trained()
+    assert [trained[number, 2] for number in range(1, failed + 1)] == [2] * len(FAILING) + [3] * len(DYING)
     assert [record.epoch for record in records[-2:]] == [1, 1]
     injured.note_finished()
     survived = injured.run() == 0 and injured.whole() == {0}
@@ -46,7 +54,7 @@ def test_bad_trials_cost_only_themselves(tmp_path, card):
         card(injured.toll(fault_of(kind), 1, survived, trials=[number]))
 
 
-@pytest.mark.parametrize("kinds", [(*FAILING, "nan"), ("no metric",)], ids=["together", "alone"])
+@pytest.mark.parametrize("kinds", [(*FAILING, *DYING, "nan"), ("no metric",)], ids=["together", "alone"])
 def test_bad_trials_of_bare_ray(tmp_path, card, kinds):
     """One that tells no metric has to be tried alone: it ends all others."""
     bare = BareRay(tmp_path, trials=len(kinds) + 1)
@@ -60,7 +68,7 @@ def test_bad_trials_of_bare_ray(tmp_path, card, kinds):
 
 @HOSTS
 def test_a_worker_of_a_trial_that_is_killed_is_replaced(tmp_path, card, host):
-    """With one retry allowed its trial goes on, and is no failure."""
+    """With no retry allowed its trial goes on, and is no failure; its open epoch alone is trained again."""
     patient = host(tmp_path, trials=TRIALS)
     patient.harm("hang", trial=1)
     driver = patient.start()
@@ -68,6 +76,12 @@ def test_a_worker_of_a_trial_that_is_killed_is_replaced(tmp_path, card, host):
     patient.heal()
     os.kill(patient.worker_of(1), signal.SIGKILL)
     survived = driver.ended() == 0 and patient.whole() == set(range(TRIALS))
+    if host is InjuredOnRay:
+        again = {at: count for at, count in patient.trained().items() if count > 1}
+        assert again == {(1, 1): 2}, patient.err()
+        assert (
+            patient.err().count("trial 1: its process died in epoch 1; the trial goes on in another\n") == 1
+        )
     card(patient.toll("SIGKILL of the worker of a trial", 1, survived))
 
 
