@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
 from ..target import same_folder
 from .checkpoint import seed_all
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _AT_WORK = threading.Lock()  # held by a trial while it trains
 
 
@@ -33,6 +35,14 @@ def versions(numbered: bool) -> Mapping[str, str]:
     if numbered and "ray" in found and "optuna" not in found:  # it draws the params, and no worker loads it
         found["optuna"] = version("optuna")
     return found
+
+
+def machine() -> str | None:
+    """Return the name of this machine and what identifies its last start; None where the system has none."""
+    try:
+        return f"{platform.node()} {_BOOT_ID.read_text(encoding='ascii').strip()}"
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ..search.exploits import Exploit
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import Pause, Reporter
 from ..search.values import check_json
-from .conditions import conditions, versions
+from .conditions import conditions, machine, versions
 from .run import Run
 from .spec import RunSpec, Train
 
@@ -129,6 +129,7 @@ def _begun(
         started=datetime.now(UTC).replace(microsecond=0),
         versions=versions(numbered=reporter.number is not None),
         failed_attempts=() if trial is None else trial.failed_attempts,
+        machine=machine(),
     )
 
 

@@ -121,7 +121,7 @@ class TrialRecord:
     there are none.
     Where population based training has changed a trial, `exploits` tell how, `params` are those in force at
     the picked epoch and `first_params` those it began with. `targets` is the digest of the targets that it
-    was measured on.
+    was measured on. `machine` is where its last process ran, by name and start.
     """
 
     number: int
@@ -144,6 +144,7 @@ class TrialRecord:
     first_params: Mapping[str, Any] | None = None
     exploits: tuple[Exploit, ...] = ()
     targets: str | None = None
+    machine: str | None = None
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -228,6 +229,7 @@ _MAY_BE: Mapping[str, tuple[type, ...]] = {
     "repeats": (list, tuple),
     "first_params": (Mapping, NoneType),
     "targets": (str, NoneType),
+    "machine": (str, NoneType),
     "exploits": (list, tuple),
 }
 """What each field of a record is in JSON; one that is not here is read by what it stands for."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import optuna
 
+from ..run.conditions import machine
 from ..run.trials import REPEATS
 from ..search.epoch_log import read_epochs, read_trial
 from ..search.optuna_backend import reclaim, reclaim_or_claim, tell
@@ -54,12 +55,12 @@ def _goes_on(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLoc
 
     One that had written its end is told of to the study. One whose process died `MOST_DEATHS` times without a
     further epoch in between has failed: as far as can be known its params end the process, for example by
-    asking for more memory than there is.
+    asking for more memory than there is. A restart of the machine ends every process, whatever its params.
     """
     record = read_trial(job.directory.trial(trial.number))
     if record is None and locks.shared and trial.params:  # its process died elsewhere
         record = TrialRecord(trial.number, job.plan.space.suggest(trial), TrialState.RUNNING)
-    if record is not None and record.state is TrialState.RUNNING:
+    if record is not None and record.state is TrialState.RUNNING and not _restarted_since(record):
         record = after_death(trial, record, job.directory.trial(trial.number))
     if record is None or not record.state.finished:
         return True
@@ -67,6 +68,14 @@ def _goes_on(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLoc
     locks.release(trial.number)
     job.note(record)
     return False
+
+
+def _restarted_since(record: TrialRecord) -> bool:
+    """Check whether this machine was restarted after the last process of a trial began on it."""
+    now, before = machine(), record.machine
+    if now is None or before is None:
+        return False
+    return now != before and now.rpartition(" ")[0] == before.rpartition(" ")[0]
 
 
 def _progress(home: Path, record: TrialRecord) -> int:

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import platform
+
 import pytest
 from sample_sweeps import SWEEP, plan_of
 
+from hpometrics.run.conditions import machine
 from hpometrics.search.epoch_log import EpochLog
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.search.reporter import ListReporter
 from hpometrics.sweep.job import make_job
 from hpometrics.sweep.reclaiming import MOST_DEATHS, take_up, take_up_or_claim
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
+
+needs_boot_id = pytest.mark.skipif(machine() is None, reason="the system does not identify its starts")
 
 
 @pytest.fixture
@@ -32,10 +38,10 @@ def study(job):
         yield study
 
 
-def record(job, state, epochs=0):
+def record(job, state, epochs=0, **facts):
     """Write what the process has left of trial 0."""
     directory = job.directory.trial(0)
-    write_trial(directory, TrialRecord(0, {"lr": 0.5}, state, value=0.5, epoch=0))
+    write_trial(directory, TrialRecord(0, {"lr": 0.5}, state, value=0.5, epoch=0, **facts))
     log = EpochLog(directory)
     log.append(EpochRecord(epochs, {"roc_auc": 0.5}))
     log.close()
@@ -80,6 +86,31 @@ def test_an_interrupted_trial_has_not_died(job, study):
     record(job, TrialState.INTERRUPTED)
     for _ in range(2 * MOST_DEATHS):
         assert taken(job, study).number == 0
+
+
+@needs_boot_id
+def test_a_restart_of_the_machine_is_no_death(job, study):
+    """However often it is restarted, as by power cuts or by who lends it: the params have not failed."""
+    for number in range(2 * MOST_DEATHS):
+        record(job, TrialState.RUNNING, machine=f"{platform.node()} start-{number}")
+        assert taken(job, study).number == 0
+
+
+@needs_boot_id
+@pytest.mark.parametrize("where", ["here", "elsewhere", "unknown"])
+def test_a_process_that_dies_while_its_machine_stays_up_has_died(job, study, where):
+    """Of another machine, and of one that an earlier version did not note, nobody knows: deaths they are."""
+    places = {"here": machine(), "elsewhere": "another-machine start-1", "unknown": None}
+    record(job, TrialState.RUNNING, machine=places[where])
+    assert [taken(job, study).number for _ in range(MOST_DEATHS - 1)] == [0, 0]
+    assert taken(job, study) is None
+
+
+@needs_boot_id
+def test_a_trial_notes_the_machine_that_it_runs_on(job):
+    """With its first word, so that a killed process has left it."""
+    job.trials.run({"lr": 0.5, "depth": 1, "width": 8}, ListReporter(0, {}))
+    assert job.directory.records()[0].machine == machine()
 
 
 def test_a_trial_that_was_left_comes_before_the_next_slot(job, study):
