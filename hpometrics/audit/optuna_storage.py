@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import shutil
 import sqlite3
@@ -21,13 +21,17 @@ from optuna.trial import FrozenTrial, TrialState as OptunaState
 
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..importing.directions import known_direction
+from ..messages import printable
 from ..objective import Objective
 from ..search.optuna_study import PREFIX, STATES, check_study_format
+from ..search.reading import STORAGE_LIMIT, check_regular, read_lines
+from ..search.storages import foreign_part
+from ..search.strict_json import read_json
 from .search import Finding, Search, Tried
 
 SQLITE = b"SQLite format 3\0"
 _WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log
-_BESIDE = ("-wal", "-journal")
+_BESIDE = ("-wal", "-shm", "-journal")
 _METRIC_ATTRS = (f"{PREFIX}metric", "metric", "metric_name")
 
 
@@ -43,7 +47,7 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
         RecordError: it cannot be read.
         ConfigError: it has no study of that name.
     """
-    silence = time.time() - max(file.stat().st_mtime for file in _files(path))
+    silence = time.time() - max(file.lstat().st_mtime for file in _files(path))
     with _opened(path) as storage:
         names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
         if study is not None and study not in names:
@@ -71,7 +75,7 @@ def torn(path: Path) -> Finding | None:
 
 
 def _files(path: Path) -> list[Path]:
-    return [path, *(beside for end in _BESIDE if (beside := Path(f"{path}{end}")).exists())]
+    return [path, *(beside for end in _BESIDE if os.path.lexists(beside := Path(f"{path}{end}")))]
 
 
 @contextmanager
@@ -81,8 +85,10 @@ def _opened(path: Path) -> Iterator[BaseStorage]:
     with TemporaryDirectory(prefix="hpometrics-") as folder:
         copy = Path(folder) / "copy"
         try:
-            with path.open("rb") as file:
-                head = file.read(20)
+            for file in _files(path):
+                check_regular(file, STORAGE_LIMIT, follow=file == path)
+            with path.open("rb") as opened:
+                head = opened.read(20)
             if head.startswith(SQLITE):
                 _copy_database(path, copy, head[18:20] == _WAL)
                 storage: BaseStorage = RDBStorage(f"sqlite:///{copy}")
@@ -94,8 +100,16 @@ def _opened(path: Path) -> Iterator[BaseStorage]:
                 yield storage
             finally:
                 _close(storage)
-        except (sqlite3.Error, ValueError, KeyError, AssertionError, RuntimeError) as err:
-            if isinstance(err, (ConfigError, NewerFormatError)):
+        except (
+            sqlite3.Error,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            AssertionError,
+            RuntimeError,
+        ) as err:
+            if isinstance(err, ConfigError | NewerFormatError | RecordError):
                 raise
             raise RecordError(
                 f"{path}: cannot be read as an Optuna storage: {type(err).__name__}: {err}"
@@ -106,21 +120,23 @@ def _opened(path: Path) -> Iterator[BaseStorage]:
 
 def _check_journal(path: Path) -> None:
     """Refuse what is no journal: Optuna takes a file whose only line it cannot read for an empty one."""
-    with path.open("rb") as file:
-        first = file.readline()
-    if first and "op_code" not in json.loads(first):
-        raise ValueError("its first line is no operation of a journal")
+    for number, line in enumerate(read_lines(path, STORAGE_LIMIT, follow=True)):
+        if number == 0 and "op_code" not in read_json(line):
+            raise ValueError("its first line is no operation of a journal")
 
 
 def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
     """Copy a database as it is at this moment, whoever writes to it; no file is made beside it."""
-    idle = logs_ahead and not any(Path(f"{path}{end}").exists() for end in _BESIDE)
+    idle = logs_ahead and _files(path) == [path]
     how = "immutable=1" if idle else "mode=ro"
     with (
         closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)) as source,
         closing(sqlite3.connect(copy)) as target,
     ):
         source.backup(target)
+        foreign = foreign_part(target)
+    if foreign is not None:
+        raise ValueError(f"it has the {printable(foreign)}, and Optuna makes none; copy the tables alone")
 
 
 def _close(storage: BaseStorage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from .begun_trials import FIXED
 from .dimensions import Choice, Dimension, Float, Int
 from .mending import StudyTrial, put_aside
 from .optuna_study import RESULT, STATES, metrics_of, study_records, tell
+from .reading import STORAGE_LIMIT, is_regular, read_lines
 from .record import TrialRecord, TrialState
 from .slots import claim
 from .space import Space
-from .storages import JOURNAL, tells_of_damage
+from .storages import JOURNAL, foreign_part, tells_of_damage
 from .strict_json import read_json
 
 
@@ -30,12 +32,14 @@ def is_sound(path: Path) -> bool:
     Raises:
         sqlite3.OperationalError: it is busy, or the system does not let it be read.
     """
-    if not path.is_file():
+    if not is_regular(path):
         return False
     if path.suffix == JOURNAL:
         return _is_journal(path)
     try:
         with closing(sqlite3.connect(path, timeout=60)) as connection:
+            if foreign_part(connection) is not None:
+                return False
             return bool(connection.execute("PRAGMA quick_check").fetchall() == [("ok",)])
     except sqlite3.DatabaseError as err:
         if not tells_of_damage(err):
@@ -158,10 +162,10 @@ def restore(
 
 
 def _is_journal(path: Path) -> bool:
-    lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last one is cut off when it is opened
     try:
-        return all("op_code" in read_json(line) for line in lines)
-    except (ValueError, TypeError):
+        lines = read_lines(path, replace(STORAGE_LIMIT, size=None))
+        return all("op_code" in read_json(line) for line in lines if line.endswith(b"\n"))
+    except (ValueError, TypeError):  # what follows the last newline is cut off when it is opened
         return False
 
 

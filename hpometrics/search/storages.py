@@ -116,6 +116,32 @@ def tells_of_damage(error: BaseException | None) -> bool:
     return True
 
 
+_TABLES = {
+    "alembic_version", "version_info", "studies", "study_directions", "study_user_attributes",
+    "study_system_attributes", "trials", "trial_user_attributes", "trial_system_attributes", "trial_params",
+    "trial_values", "trial_intermediate_values", "trial_heartbeats",
+}  # fmt: skip
+"""What Optuna reads of a database; other tables and views of a user are no concern of a study."""
+
+
+def foreign_part(connection: sqlite3.Connection) -> str | None:
+    """Return what a database computes where Optuna has tables: reading it may never end.
+
+    That is a view, a virtual table or a computed column in the place of a table of Optuna, or a trigger.
+    """
+    for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
+        if kind == "trigger":
+            return f"trigger {name}"
+        if kind == "index" or str(name).lower() not in _TABLES:
+            continue
+        if kind != "table" or not str(sql).startswith("CREATE TABLE "):
+            return f"{kind} {name}"
+        for _, column, *_, hidden in connection.execute(f"PRAGMA table_xinfo({name})"):
+            if hidden:
+                return f"computed column {name}.{column}"
+    return None
+
+
 @contextmanager
 def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
     """Be the only process that adds slots to a study, or claims them; a process that dies lets go.

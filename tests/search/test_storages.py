@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from zlib import crc32
 
 import optuna
@@ -16,7 +18,7 @@ from hpometrics.search.drivers import check_driver, grpc_address
 from hpometrics.search.optuna_backend import claim, close_storage, open_storage, open_study, reserve, storing
 from hpometrics.search.optuna_restore import is_sound
 from hpometrics.search.slots import with_point
-from hpometrics.search.storages import JournalLock, exclusive
+from hpometrics.search.storages import _TABLES, JournalLock, exclusive, foreign_part
 
 
 def study_in(path):
@@ -181,3 +183,12 @@ def test_a_password_may_have_braces():
     pytest.importorskip("psycopg", reason="it is an extra: pip install 'hpometrics[postgresql]'")
     with pytest.raises(DiskError, match="the study cannot be reached"):
         open_storage("postgresql+psycopg://ada:{secret}@localhost:1/studies")
+
+
+def test_the_tables_that_a_study_has_are_those_of_optuna(tmp_path):
+    """What else a database holds is a user's own; an Optuna with another table is noticed."""
+    close_storage(open_storage(tmp_path / "study.db"))
+    with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        assert {name for (name,) in tables if not name.startswith("sqlite_")} == _TABLES
+        assert foreign_part(connection) is None
