@@ -68,7 +68,7 @@ class KeptPart:
                 for label, state in told["statistics"].items()
             }
             return cls(**{**told, "statistics": states, "left_out": dict(told["left_out"])})
-        except (KeyError, TypeError, AttributeError, ValueError) as err:
+        except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as err:
             raise RecordError(f"no kept statistics: {excerpt(told, 80)}") from err
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -13,11 +14,15 @@ from ..exceptions import NewerFormatError, RecordError
 from ..redaction import excerpt
 from ..search.atomic import writing
 from ..search.epoch_log import cut_torn_line
+from ..search.reading import STATISTICS_LIMIT, read_lines
 from ..search.record import TRIAL_FILE
-from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, is_sealed, read_json, sealed, whole
 from .kept import KeptPart
 
 STATISTICS_FILE = "statistics.jsonl"
+_NOT_AS_WRITTEN = (
+    "kept statistics are not as they were written; move the file away, and ask for metrics that were recorded"
+)
 
 
 @dataclass(frozen=True)
@@ -32,22 +37,25 @@ class KeptEpoch:
         """Write it as one line of JSON."""
         parts = [part.to_json() for part in self.parts]
         content = {FORMAT_KEY: FORMAT, "attempt": self.attempt, "epoch": self.epoch, "parts": parts}
-        return json.dumps(content, allow_nan=False)
+        return sealed(json.dumps(content, allow_nan=False))
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
         """Read what `to_line` wrote.
 
         Raises:
-            RecordError: the line is something else.
+            RecordError: the line is something else, or not as it was written.
             NewerFormatError: a newer version wrote it.
         """
         try:
-            told = json.loads(line)
+            text = line.decode()
+            told = read_json(text)
+            if not is_sealed(text):
+                raise RecordError(_NOT_AS_WRITTEN)
             check_format(told, "a kept epoch")
             parts = tuple(KeptPart.from_json(part) for part in told["parts"])
-            return cls(int(told["attempt"]), int(told["epoch"]), parts)
-        except NewerFormatError:
+            return cls(whole(told["attempt"]), whole(told["epoch"]), parts)
+        except (NewerFormatError, RecordError):
             raise
         except (ValueError, KeyError, TypeError) as err:
             raise RecordError(f"no kept epoch: {excerpt(line, 80)!r}") from err
@@ -92,10 +100,8 @@ def read_kept(directory: Path) -> Iterator[KeptEpoch]:
         RecordError: a line is damaged; the message names it.
     """
     path = directory / STATISTICS_FILE
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with suppress(FileNotFoundError):
+        for number, line in enumerate(read_lines(path, STATISTICS_LIMIT), 1):
             if not line.endswith(b"\n"):
                 return  # it is still being written
             try:

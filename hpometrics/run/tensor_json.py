@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..exceptions import RecordError
 from ..redaction import excerpt
+from ..search.strict_json import whole
 
 _TYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -21,6 +22,8 @@ _TYPES = {
         torch.float16, torch.bfloat16, torch.float32, torch.float64,
     )
 }  # fmt: skip
+_MOST_AXES = 16
+_MOST_OF_A_ROW = 1 << 24  # values: an empty tensor has no bytes to check its shape against
 
 
 def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
@@ -41,12 +44,16 @@ def tensor_from_json(told: Mapping[str, Any]) -> Tensor:
         RecordError: it is something else.
     """
     try:
-        dtype, shape = _TYPES[told["type"]], [int(size) for size in told["shape"]]
+        dtype, shape = _TYPES[told["type"]], [whole(size) for size in told["shape"]]
         raw = base64.b64decode(told["bytes"], validate=True)
     except (KeyError, TypeError, ValueError, binascii.Error) as err:
         raise RecordError(f"no tensor: {excerpt(told, 80)}") from err
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(raw):
-        raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {shape}")
+    if len(shape) > _MOST_AXES or math.prod(shape) * dtype.itemsize != len(raw):
+        raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {shape!s:.80}")
     if not raw:
+        if math.prod(filter(None, shape)) > _MOST_OF_A_ROW:
+            raise RecordError(
+                f"no tensor: no rows of shape {shape!s:.80}, of which one would fill the memory"
+            )
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)

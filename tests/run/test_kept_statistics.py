@@ -84,6 +84,11 @@ def test_a_tensor_comes_back_to_the_last_bit(tensor):
         {"type": "uint8", "shape": [1 << 40], "bytes": "AA=="},
         {"type": "uint8", "shape": [-1], "bytes": ""},
         {"type": "uint8", "shape": [1], "bytes": "no base64"},
+        {"type": "int64", "shape": [0, 10**15], "bytes": ""},
+        {"type": "int64", "shape": [10**40, 0], "bytes": ""},
+        {"type": "uint8", "shape": [1.5], "bytes": "AA=="},
+        {"type": "uint8", "shape": [1] * 100, "bytes": "AA=="},
+        {"type": "uint8", "shape": [1e999], "bytes": "AA=="},
         [],
     ],
     ids=str,
@@ -186,3 +191,34 @@ def test_what_to_keep_is_one_of_three():
     """Refused before the first trial."""
     with pytest.raises(RunError, match="statistics is one of small, all, none, got 'some'"):
         RunSpec("accuracy", output=Category(3), statistics="some")
+
+
+def test_a_turned_byte_is_found_and_said(tmp_path):
+    """Each bit of a line of counts that changes it; what still reads is the same statistics."""
+    train(tmp_path, 1)
+    path = tmp_path / STATISTICS_FILE
+    line = path.read_bytes()
+    (kept,) = read_kept(tmp_path)
+    stated = [part.to_json() for part in kept.parts]
+    for place in range(0, len(line) - 1, 7):
+        for bit in range(8):
+            turned = bytearray(line)
+            turned[place] ^= 1 << bit
+            path.write_bytes(turned)
+            try:
+                found = list(read_kept(tmp_path))
+            except RecordError as err:
+                assert str(err).startswith(f"{path}:1: ")
+            else:
+                assert [part.to_json() for one in found for part in one.parts] in (stated, [])
+
+
+def test_a_line_of_an_earlier_version_is_read(tmp_path):
+    """It has no digest."""
+    train(tmp_path, 2)
+    path, before = tmp_path / STATISTICS_FILE, matrices(tmp_path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert all(line.pop("digest") for line in lines)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert all(torch.equal(matrix, before[key]) for key, matrix in matrices(tmp_path).items())
+    assert len(before) == 2
