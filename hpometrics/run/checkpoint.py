@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import RecordError, RunError
+from ..redaction import excerpt
 from ..search.atomic import atomic_write, make_private
 from ..search.mending import put_aside
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
@@ -134,7 +135,9 @@ class Checkpoints:
         path = adopted if adopted.exists() else self._path(epoch)
         content = load_checkpoint(path)
         if content["epoch"] != epoch:
-            raise RecordError(f"{path}: is the checkpoint of epoch {content['epoch']!r:.40}, not of {epoch}")
+            raise RecordError(
+                f"{path}: is the checkpoint of epoch {excerpt(content['epoch'], 40)}, not of {epoch}"
+            )
         return content
 
     def load_latest(self, before: int) -> Mapping[str, Any] | None:

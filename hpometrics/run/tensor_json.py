@@ -49,11 +49,11 @@ def tensor_from_json(told: Mapping[str, Any]) -> Tensor:
     except (KeyError, TypeError, ValueError, binascii.Error) as err:
         raise RecordError(f"no tensor: {excerpt(told, 80)}") from err
     if len(shape) > _MOST_AXES or math.prod(shape) * dtype.itemsize != len(raw):
-        raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {shape!s:.80}")
+        raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {excerpt(shape, 80)}")
     if not raw:
         if math.prod(filter(None, shape)) > _MOST_OF_A_ROW:
             raise RecordError(
-                f"no tensor: no rows of shape {shape!s:.80}, of which one would fill the memory"
+                f"no tensor: no rows of shape {excerpt(shape, 80)}, of which one would fill the memory"
             )
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)

@@ -22,6 +22,19 @@ from .repeats import Repeat, deviation, mean_values
 from .strict_json import FORMAT, FORMAT_KEY, check_format, is_sealed, read_json, real, sealed, whole
 
 TRIAL_FILE = "trial.json"
+_FIELDS_BEFORE_DIGESTS = {
+    *(
+        "checkpoint",
+        "constraints",
+        "ended_by",
+        "epoch",
+        "exploits",
+        "failed_attempts",
+        "first_params",
+        "number",
+    ),
+    *("params", "reason", "repeats", "seconds", "seed", "started", "state", "threads", "value", "versions"),
+}
 _DIGEST = "digest"
 _line = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
 
@@ -258,9 +271,6 @@ def is_as_written(told: Mapping[str, Any]) -> bool:
     if _DIGEST in told:
         return bool(told[_DIGEST] == _digest(told))
     return FORMAT_KEY not in told and _FIELDS_BEFORE_DIGESTS <= told.keys()
-
-
-_FIELDS_BEFORE_DIGESTS = {f.name for f in fields(TrialRecord)} - {"epochs", "targets"}
 
 
 def check_trial_format(told: Any, path: Path) -> None:

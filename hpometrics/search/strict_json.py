@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, NoReturn
 
 from ..exceptions import NewerFormatError, RecordError
+from ..redaction import excerpt
 
 FORMAT = 1
 """The format of all files that this version writes; it reads this one and all before it."""
@@ -35,7 +36,7 @@ def check_format(content: object, place: object) -> None:
     """
     number = content.get(FORMAT_KEY, 0) if isinstance(content, dict) else 0
     if type(number) is not int or number < 0:
-        raise RecordError(f"{place}: the format must be a whole number, got {number!r:.40}")
+        raise RecordError(f"{place}: the format must be a whole number, got {excerpt(number, 40)}")
     if number > FORMAT:
         raise NewerFormatError(
             f"{place}: has format {number}, and this version of hpometrics reads formats up to {FORMAT}; "

@@ -214,11 +214,11 @@ def test_a_turned_byte_is_found_and_said(tmp_path):
 
 
 def test_a_line_of_an_earlier_version_is_read(tmp_path):
-    """It has no digest."""
+    """It has neither digest nor format."""
     train(tmp_path, 2)
     path, before = tmp_path / STATISTICS_FILE, matrices(tmp_path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert all(line.pop("digest") for line in lines)
+    assert all(line.pop("digest") and line.pop("format") for line in lines)
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert all(torch.equal(matrix, before[key]) for key, matrix in matrices(tmp_path).items())
     assert len(before) == 2
