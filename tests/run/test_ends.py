@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import torch
 from hpometrics.exceptions import RunError
 from hpometrics.run import Reported, Run, RunSpec
 from hpometrics.search.epoch_log import EPOCHS_FILE
+from hpometrics.search.record import EpochRecord
 from hpometrics.search.reporter import ListReporter
 
 LOSS = Reported("loss", "minimize")
@@ -53,8 +54,8 @@ def test_the_time_before_a_restart_counts(tmp_path):
     """Two epochs of 100 s each leave nothing of 150 s: no epoch is trained, and the value stands."""
     ran(2, tmp_path)
     path = tmp_path / EPOCHS_FILE
-    lines = [{**json.loads(line), "seconds": 100.0} for line in path.read_text().splitlines()]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    epochs = [replace(EpochRecord.from_line(line), seconds=100.0) for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{epoch.to_line()}\n" for epoch in epochs))
     run, reporter = ran(4, tmp_path, trial_time=150)
     assert (len(run.history), run.value, run.ended_by) == (2, 0.1, "trial_time")
     assert [report.final for report in reporter.reports] == [False, True]
