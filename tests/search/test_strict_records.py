@@ -8,7 +8,7 @@ import pytest
 from hpometrics.exceptions import RecordError
 from hpometrics.search.epoch_log import EPOCHS_FILE, read_epochs, read_trial
 from hpometrics.search.record import TRIAL_FILE, EpochRecord, TrialRecord
-from hpometrics.search.strict_json import read_json, real, whole
+from hpometrics.search.strict_json import read_json, real, sealed, whole
 
 EPOCH = EpochRecord(0, {"loss": 0.5, "auc": math.nan}, {"auc": "one class"}, 0.25).to_line()
 
@@ -59,7 +59,9 @@ def test_a_value_is_a_number(value):
 )
 def test_a_line_of_another_kind_is_refused_with_its_place(changed, tmp_path):
     """A record is not repaired by reading it generously."""
-    line = json.dumps({**json.loads(EPOCH), **changed})
+    told = {**json.loads(EPOCH), **changed}
+    del told["digest"]
+    line = sealed(json.dumps(told))
     (tmp_path / EPOCHS_FILE).write_text(f"{EPOCH}\n{line}\n")
     with pytest.raises(RecordError, match=rf"{EPOCHS_FILE}:2: no epoch record: "):
         read_epochs(tmp_path)
