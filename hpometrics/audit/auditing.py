@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from ..importing.reading import read_foreign
 from ..messages import printable
 from ..objective import Objective
 from ..redaction import redacted
+from ..search.reading import STORAGE_LIMIT, open_regular
 from .checks import findings_of
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, Search
@@ -84,7 +86,7 @@ def audited(request: Request) -> list[Audited]:
     if path.suffix in _YAML:
         return [_audited_file(request)]
     torn = None
-    study = next((path / name for name in _STUDIES if (path / name).is_file()), None)
+    study = next((path / name for name in _STUDIES if os.path.lexists(path / name)), None)
     if path.is_dir() and study is None:
         if not is_experiment(path):
             raise ConfigError(
@@ -96,7 +98,7 @@ def audited(request: Request) -> list[Audited]:
         from .optuna_storage import SQLITE, read_storage, torn as torn_in
 
         file = study or path
-        with file.open("rb") as opened:
+        with open_regular(file, STORAGE_LIMIT, follow=file == path) as opened:
             torn = None if opened.read(len(SQLITE)) == SQLITE else torn_in(file)
         searches = read_storage(file, request.study, request.metric)
     else:

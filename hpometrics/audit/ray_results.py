@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from ..exceptions import RecordError
 from ..objective import Objective
 from ..redaction import excerpt
+from ..search.reading import EPOCHS_LIMIT, check_no_link, read_lines, read_whole
 from ..search.record import TrialState
 from .search import Search, Tried
 
@@ -56,7 +59,7 @@ def read_results(path: Path, metric: str | None = None, told: Objective | None =
         called,
         "--metric" if metric else "the metric of the tuner",
         told,
-        time.time() - max((file.stat().st_mtime for file in files), default=time.time()),
+        time.time() - max((file.lstat().st_mtime for file in files), default=time.time()),
         judge="a scheduler",
     )
 
@@ -66,17 +69,18 @@ def _experiment(path: Path) -> tuple[dict[str, str], str | None]:
     files = sorted(path.glob(_STATE))
     if not files:
         return {}, None
-    told = _json(files[-1].read_text(encoding="utf8"), files[-1])
+    told = _json(read_whole(files[-1], EPOCHS_LIMIT), files[-1])
     found = {}
     for entry in told.get("trial_data", ()):
-        trial = json.loads(entry[0] if isinstance(entry, list) else entry)
+        trial = _json(entry[0] if isinstance(entry, list) and entry else entry, files[-1])
         found[str(trial.get("relative_logdir"))] = str(trial.get("status"))
     metric = told.get("runner_data", {}).get("_metric")
     return found, metric if isinstance(metric, str) else None
 
 
 def _tried(folder: Path, status: str | None, metric: str | None) -> Tried:
-    rows = list(_rows(folder / _RESULTS) if (folder / _RESULTS).exists() else _table(folder / _TABLE))
+    check_no_link(folder)
+    rows = list(_rows(folder / _RESULTS) if os.path.lexists(folder / _RESULTS) else _table(folder / _TABLE))
     epochs: dict[int, float] = {}
     repeated: dict[int, None] = {}
     for row in rows:
@@ -98,16 +102,22 @@ def _tried(folder: Path, status: str | None, metric: str | None) -> Tried:
 
 
 def _params(file: Path) -> dict[str, Any]:
-    return _json(file.read_text(encoding="utf8"), file) if file.exists() else {}
+    try:
+        return _json(read_whole(file), file)
+    except FileNotFoundError:
+        return {}
 
 
 def _table(file: Path) -> Iterable[dict[str, Any]]:
     """Read the table that Ray writes beside its lines of JSON, or in their place."""
-    if not file.exists():
-        return
-    with file.open(encoding="utf8", newline="") as opened:
-        for row in csv.DictReader(opened):
+    try:
+        text = read_whole(file, EPOCHS_LIMIT).decode()
+        for row in csv.DictReader(io.StringIO(text, newline="")):
             yield {name: _read(text) for name, text in row.items() if text not in (None, "")}
+    except FileNotFoundError:
+        return
+    except (UnicodeDecodeError, csv.Error) as err:
+        raise RecordError(f"{file}: is no table of CSV: {err}") from err
 
 
 def _read(text: str) -> float | str:
@@ -118,9 +128,9 @@ def _read(text: str) -> float | str:
 
 
 def _rows(file: Path) -> Iterable[dict[str, Any]]:
-    lines = file.read_text(encoding="utf8").split("\n")
-    for line in lines[:-1]:  # what follows the last newline is still being written
-        yield _json(line, file)
+    for line in read_lines(file, EPOCHS_LIMIT):
+        if line.endswith(b"\n"):  # what follows the last newline is still being written
+            yield _json(line, file)
 
 
 def _number(row: Mapping[str, Any], metric: str | None) -> float:
@@ -138,10 +148,12 @@ def _flat(params: Mapping[str, Any], front: str = "") -> Iterable[tuple[str, Any
             yield f"{front}{key}", value
 
 
-def _json(text: str, file: Path) -> dict[str, Any]:
+def _json(text: str | bytes, file: Path) -> dict[str, Any]:
     try:
         told = json.loads(text)
-    except ValueError as err:
+    except RecursionError:
+        raise RecordError(f"{file}: is no JSON: it is nested too deep") from None
+    except (ValueError, TypeError) as err:
         raise RecordError(f"{file}: is no JSON: {err}") from err
     if not isinstance(told, dict):
         raise RecordError(f"{file}: wants an object, got {excerpt(text, 40)!r}")

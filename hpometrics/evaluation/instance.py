@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from ..exceptions import RecordError
 from ..redaction import excerpt
+from ..search.reading import read_whole
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_json
 from .files import write_json
 
@@ -123,7 +124,7 @@ class EvaluationInstance:
         """
         path = directory / INSTANCE_FILE
         try:
-            content = read_json(path.read_bytes())
+            content = read_json(read_whole(path))
         except (OSError, ValueError) as err:
             raise RecordError(f"{path} is no record of an evaluation: {err}") from err
         check_format(content, path)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ..exceptions import RecordError
 from ..replayed import Replayed
+from ..search.reading import read_whole
 from ..search.strict_json import read_json
 from .cache import PrefixCache
 from .command import import_evaluation
@@ -145,7 +146,7 @@ def _as_kept(score: Number | None, recorded: Number | None) -> Number | None:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        told = read_json(path.read_bytes())
+        told = read_json(read_whole(path))
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
     if not isinstance(told, Mapping):

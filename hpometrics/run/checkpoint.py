@@ -20,10 +20,12 @@ from ..exceptions import RecordError, RunError
 from ..redaction import excerpt
 from ..search.atomic import atomic_write, make_private
 from ..search.mending import put_aside
+from ..search.reading import Limit, check_regular
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 
 _PARTS = {"epoch", "random", "states"}
 _ABOVE_RESTORE = 7  # frames up to the caller of `run.restore`
+_LIMIT = Limit("a checkpoint", None, 0, "")  # a model may have any size
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
@@ -199,8 +201,11 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
         NewerFormatError: a newer version has written it.
     """
     try:
+        check_regular(path, _LIMIT, follow=True)
         _check_sums(path)  # torch writes them and does not look at them
         content = torch.load(path, weights_only=True, map_location="cpu")
+    except RecordError:
+        raise
     except Exception as err:  # damaged bytes fail in whatever way they happen to be read
         raise RecordError(f"{path}: is no checkpoint: {err}") from err
     check_format(content, path)

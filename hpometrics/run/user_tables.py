@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
+from csv import Error as CsvError
 from pathlib import Path
 
 from ..exceptions import RecordError
 from ..metrics.ranking.per_user import PerUser
 from ..search.atomic import atomic_write
+from ..search.reading import Limit, check_regular
 from .picked_file import PickedFile
 
 PER_USER = "per_user"
 _MOST_CELLS = 1_000_000  # that are written as CSV
+_LIMIT = Limit("values by user", 1 << 32, 1 << 32, "track fewer metrics")
 
 
 class UserTables:
@@ -69,7 +73,7 @@ def table_of(directory: Path, epoch: int | None) -> PerUser | None:
     drafts = (
         [] if epoch is None else [PickedFile(directory, PER_USER, ".npz").path(directory, epoch)]
     )  # of a trial that its host cut short
-    found = [path for path in (*_exports(directory), *drafts) if path.exists()]
+    found = [path for path in (*_exports(directory), *drafts) if os.path.lexists(path)]
     return read_table(found[0]) if found else None
 
 
@@ -79,10 +83,26 @@ def read_table(path: Path) -> PerUser:
     Raises:
         RecordError: the file is damaged.
     """
+    check_regular(path, _LIMIT)
     try:
+        _check_unpacked(path)
         return PerUser.read(path)
-    except (ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile) as err:
+    except RecordError:
+        raise
+    except (ValueError, KeyError, IndexError, EOFError, MemoryError, CsvError, zipfile.BadZipFile) as err:
         raise RecordError(f"{path}: holds no values by user: {err}") from err
+
+
+def _check_unpacked(path: Path) -> None:
+    """Refuse a packed table that unpacks to more than a table may have."""
+    if path.suffix != ".npz":
+        return
+    with zipfile.ZipFile(path) as file:
+        size = sum(part.file_size for part in file.infolist())
+    if size > _LIMIT.line:
+        raise RecordError(
+            f"{path}: unpacks to {size} bytes, and at most {_LIMIT.line} are read of {_LIMIT.name}"
+        )
 
 
 def _exports(directory: Path) -> tuple[Path, Path]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from ..exceptions import NewerFormatError, RecordError
 from .atomic import make_private, writing
+from .reading import EPOCHS_LIMIT, read_lines, read_whole
 from .record import TRIAL_FILE, EpochRecord, TrialRecord, check_trial_format
 from .strict_json import read_json
 
@@ -104,7 +106,7 @@ def read_trial(directory: Path) -> TrialRecord | None:
     """
     path = directory / TRIAL_FILE
     try:
-        told = read_json(path.read_bytes())
+        told = read_json(read_whole(path))
     except FileNotFoundError:
         return None
     except ValueError as err:
@@ -134,21 +136,18 @@ def current_epochs(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
 
 def _read_all(path: Path, vouched: bool = False) -> list[EpochRecord]:
     """Read every epoch; `vouched` says that the trial's file, which names the format first, is not newer."""
-    if not path.exists():
-        return []
-    lines = path.read_bytes().split(b"\n")
-    found = []
-    if not _is_epoch(lines[-1]):  # what follows the last newline is still being written
-        lines.pop()
-    for number, line in enumerate(lines, 1):
-        try:
-            found.append(EpochRecord.from_line(line.decode(), f"{path}:{number}"))
-        except NewerFormatError:
-            if not vouched:
-                raise
-            raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
-        except (RecordError, UnicodeDecodeError) as err:
-            raise RecordError(f"{path}:{number}: {err}") from err
+    found: list[EpochRecord] = []
+    with suppress(FileNotFoundError):
+        for number, line in enumerate(read_lines(path, EPOCHS_LIMIT), 1):
+            try:
+                found.append(EpochRecord.from_line(line.removesuffix(b"\n").decode(), f"{path}:{number}"))
+            except NewerFormatError:
+                if not vouched:
+                    raise
+                raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
+            except (RecordError, UnicodeDecodeError) as err:
+                if line.endswith(b"\n"):  # otherwise it is still being written
+                    raise RecordError(f"{path}:{number}: {err}") from err
     return found
 
 
@@ -164,7 +163,7 @@ def _is_epoch(line: bytes) -> bool:
 
 def _complete_line(path: Path) -> None:
     """End a last line that lacks nothing but its end."""
-    if path.exists() and _is_epoch(path.read_bytes().split(b"\n")[-1]):
+    if path.exists() and _is_epoch(read_whole(path, EPOCHS_LIMIT).split(b"\n")[-1]):
         with path.open("ab") as file:
             file.write(b"\n")
 

@@ -12,6 +12,7 @@ from ..exceptions import NewerFormatError, RecordError, SpaceError
 from ..redaction import excerpt
 from .atomic import atomic_write, free_name, sync_directory
 from .epoch_log import EPOCHS_FILE, current_epochs
+from .reading import EPOCHS_LIMIT, read_whole
 from .record import (
     TRIAL_FILE,
     EpochRecord,
@@ -151,7 +152,7 @@ def _read_facts(path: Path) -> tuple[TrialRecord | None, bool]:
     """
     number = int(path.parent.name)
     try:
-        told = read_json(path.read_bytes())
+        told = read_json(read_whole(path))
         check_trial_format(told, path)
         record = TrialRecord.from_json(told, home=path.parent)
     except NewerFormatError:
@@ -224,11 +225,12 @@ def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], s
 
     What follows the last newline of an open trial was being written.
     """
-    if not path.exists():
+    try:
+        texts = read_whole(path, EPOCHS_LIMIT).split(b"\n")
+    except FileNotFoundError:
         return [], None
-    if not path.is_file():
-        return [], f"{path}: is a directory"
-    texts = path.read_bytes().split(b"\n")
+    except RecordError as err:
+        return [], str(err).partition(";")[0]
     if not texts[-1] or not (is_ended or _epoch(texts[-1])):
         texts.pop()
     lines = _in_order([_epoch(text) for text in texts])

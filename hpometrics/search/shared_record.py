@@ -12,6 +12,7 @@ from .atomic import atomic_write, make_private
 from .epoch_log import EPOCHS_FILE, current_epochs
 from .long_attributes import get_attribute, put_attribute
 from .optuna_study import PREFIX, RESULT
+from .reading import EPOCHS_LIMIT, open_regular
 from .record import EpochRecord, TrialRecord, write_trial
 
 OWNER = f"{PREFIX}owner"
@@ -35,7 +36,7 @@ class EpochSender:
 
     def send(self) -> None:
         """Copy what is new."""
-        with self._path.open("rb") as file:
+        with open_regular(self._path, EPOCHS_LIMIT) as file:
             file.seek(self._sent)
             new = file.read()
         for line in new[: new.rfind(b"\n") + 1].splitlines(keepends=True):

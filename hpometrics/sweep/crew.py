@@ -10,7 +10,6 @@ from threading import Thread
 from types import TracebackType
 from typing import Self
 
-from ..search.epoch_log import read_trial
 from .in_process import run_in_process
 from .job import Job
 from .study_place import environment_of, storage_of
@@ -81,7 +80,7 @@ class Crew:
     def _listen(self, worker: subprocess.Popen[str]) -> None:
         with worker:  # closes the pipe and waits
             for line in worker.stdout or ():
-                record = read_trial(self._job.directory.trial(int(line)))
+                record = self._job.directory.record(int(line))
                 if record is not None:
                     self._job.note(record)
 

@@ -16,6 +16,7 @@ from ..search.atomic import free_name, make_private
 from ..search.epoch_log import EPOCHS_FILE, read_trial
 from ..search.mending import put_aside
 from ..search.owners import check_own
+from ..search.reading import check_no_link, is_own_directory, is_regular, read_whole
 from ..search.record import TRIAL_FILE, TrialRecord
 from ..search.strict_json import may_be_newer
 from .resolved import Change, Resolved, changes, read_resolved
@@ -69,22 +70,41 @@ class RunDirectory:
         return self.path / f"report.{kind}"
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the trials that have a directory, or what has taken its place."""
+        """Return the numbers of the trials that have a directory, or what has taken its place.
+
+        Raises:
+            RecordError: they are behind a symbolic link.
+        """
+        check_no_link(self.trials)
         names = (path.name for path in self.trials.glob("[0-9]*"))
         return sorted(int(name) for name in names if name.isdecimal() and self.trial(int(name)).name == name)
 
     def begun(self) -> list[pathlib.Path]:
-        """Return the directories of trials; what else lies beside them is left aside."""
-        return [path for path in map(self.trial, self.numbers()) if path.is_dir()]
+        """Return the directories of trials; what else lies beside them is left aside.
+
+        Raises:
+            RecordError: one is a symbolic link.
+        """
+        return [path for path in map(self.trial, self.numbers()) if is_own_directory(path)]
 
     def records(self) -> list[TrialRecord]:
         """Read the record of every trial that has begun, by number.
 
         Raises:
-            RecordError: a file of a trial is damaged.
+            RecordError: a file of a trial is damaged, or a symbolic link.
         """
         found = ((int(path.name), read_trial(path)) for path in self.begun())
         return [replace(record, number=number) for number, record in found if record is not None]
+
+    def record(self, number: int) -> TrialRecord | None:
+        """Read the record of a trial; None if it has none.
+
+        Raises:
+            RecordError: a file of it is damaged, or a symbolic link.
+        """
+        check_no_link(self.trials)
+        trial = self.trial(number)
+        return read_trial(trial) if is_own_directory(trial) else None
 
     def read(self) -> Resolved:
         """Read what the directory is about.
@@ -93,7 +113,7 @@ class RunDirectory:
             ConfigError: it is no run directory.
             RecordError: its file is damaged.
         """
-        if not self.resolved.is_file():
+        if not os.path.lexists(self.resolved):
             raise ConfigError(f"{self.label}: is no run directory; it has no {self.resolved.name}")
         return read_resolved(self.resolved)
 
@@ -103,7 +123,7 @@ class RunDirectory:
         with _file_lock(self.path / ".home.lock", blocking=True):
             if not path.exists():
                 write_text(path, os.urandom(8).hex())
-        return path.read_text(encoding="utf8")
+        return read_whole(path).decode()
 
     @contextmanager
     def opened(self, text: str, resolved: Resolved, *, fresh: bool, extend: bool) -> Iterator[None]:
@@ -149,10 +169,9 @@ class RunDirectory:
         }
         readers |= {path / TRIAL_FILE: partial(read_trial, path) for path in self.begun()}
         for file, read in readers.items():
-            if not file.is_file() or not may_be_newer(file.read_bytes()):
-                continue
             try:
-                read()
+                if is_regular(file) and may_be_newer(read_whole(file)):
+                    read()
             except RecordError:
                 pass  # it is damaged: whoever reads it says so, or mends it
             except NewerFormatError as err:
@@ -208,13 +227,15 @@ class RunDirectory:
         """Put aside what is a directory in the place of a file, or the reverse."""
         reports = (self.report("html"), self.report("md"))
         results = (self.table, self.best, self.verdict, self.engine_params, *reports)
-        files = (self.given, self.resolved, self.study, self.journal, self.stamp, *results)
+        beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
+        files = (*beside, self.given, self.resolved, self.study, self.journal, self.stamp, *results)
         parts = (path for trial in self.begun() for path in trial.iterdir() if path.name in TRIAL_FILES)
         for path in (*files, *parts):
-            if path.is_dir():
-                self.remarks.append(f"{self.named(path)}: is a directory, kept as {put_aside(path).name}")
+            if os.path.lexists(path) and not is_regular(path):
+                what = "a directory" if path.is_dir() else "no regular file"
+                self.remarks.append(f"{self.named(path)}: is {what}, kept as {put_aside(path).name}")
         for path in (self.trials, self.locks):
-            if path.is_file():
+            if path.exists() and not path.is_dir():
                 self.remarks.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:

@@ -11,7 +11,6 @@ from ..exceptions import ConfigError
 from ..logs.report import place_of
 from ..logs.table import epoch_text
 from ..messages import printable
-from ..search.epoch_log import read_trial
 from ..search.record import EpochRecord, TrialRecord
 from .directory import RunDirectory
 from .table import word
@@ -55,7 +54,7 @@ def epochs_text(
 
 
 def _trial(home: RunDirectory, number: int) -> TrialRecord:
-    record = read_trial(home.trial(number))
+    record = home.record(number)
     if record is None:
         numbers = ", ".join(str(found.number) for found in home.records())
         raise ConfigError(f"{home.path}: has no trial {number}; there are {numbers or 'none'}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from ..search.reading import open_regular
 from .problems import Mark, Path, Problem, SweepFileError
 from .scalars import ScalarError, read_plain
 
@@ -73,15 +74,20 @@ class Document:
             raise SweepFileError(self.problems)
 
 
-def read_document(path: pathlib.Path) -> Document:
+def read_document(path: pathlib.Path, *, recorded: bool = False) -> Document:
     """Read a sweep file.
 
+    Args:
+        path: of the file.
+        recorded: it is part of a run directory, see `open_regular`; otherwise the user has named it.
+
     Raises:
+        RecordError: what is recorded is not a regular file.
         SweepFileError: the file cannot be read or is no YAML. What else is not in the dialect is noted.
     """
     source = str(path)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) if recorded else path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as err:
         raise _refusal(source, 0, 0, f"cannot be read: {err.strerror or err}") from None

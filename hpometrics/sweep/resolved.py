@@ -17,6 +17,7 @@ from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..messages import one_line
 from ..objective import Objective
 from ..search.constraints import Constraint
+from ..search.reading import read_whole
 from ..search.rules import Pick
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 from .loader import Document, parse_document, read_document
@@ -225,9 +226,9 @@ def read_resolved(path: pathlib.Path, check: bool = False) -> Resolved:
         RecordError: it is damaged.
         NewerFormatError: a newer version has written it.
     """
-    resolved = _resolved(lambda: read_document(path), str(path))
+    resolved = _resolved(lambda: read_document(path, recorded=True), str(path))
     if check:
-        _check_digest(path.read_text(encoding="utf8"), str(path))
+        _check_digest(read_whole(path).decode(), str(path))
     return resolved
 
 
@@ -271,8 +272,8 @@ def _resolved(read: Callable[[], Document], source: str) -> Resolved:
         others = {name: Objective.parse(word) for name, word in told.pop("others", {}).items()}
         objective = Objective.parse(told["objective"])
         return Resolved(**{**told, "objective": objective, "track": objectives, "others": others})
-    except NewerFormatError:
-        raise
+    except (NewerFormatError, RecordError):
+        raise  # it names the file itself
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
         raise RecordError(f"{source}: does not read back as a resolved sweep: {one_line(err)}") from err
 

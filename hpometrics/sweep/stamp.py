@@ -19,6 +19,7 @@ from .. import __version__
 from ..exceptions import DiskError
 from ..messages import printable_lines
 from ..search.atomic import atomic_write
+from ..search.reading import read_whole
 from ..search.strict_json import FORMAT, read_json
 from .directory import RunDirectory
 from .loader import Document
@@ -56,7 +57,7 @@ class Stamp:
             OSError: there is none.
         """
         try:
-            stamp = cls(**read_json(home.stamp.read_bytes()))
+            stamp = cls(**read_json(read_whole(home.stamp)))
         except (ValueError, TypeError):
             return None
         return stamp if stamp.format == FORMAT and isinstance(stamp.engine, str | None) else None

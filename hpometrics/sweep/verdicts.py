@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, RecordError, UnknownMetricError
+from ..search.reading import read_whole
 from ..search.record import TrialRecord, TrialState
 from ..search.selection import ranked
-from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..search.verdict import Side, Verdict
 from .directory import RunDirectory
 from .resolved import Resolved
@@ -191,10 +193,10 @@ def read_verdict(home: RunDirectory) -> Verdict | None:
     Raises:
         RecordError: the file is damaged. Its format is never newer than that of the resolved sweep.
     """
-    if not home.verdict.is_file():
+    if not os.path.lexists(home.verdict):
         return None
     try:
-        content = json.loads(home.verdict.read_bytes())
+        content = read_json(read_whole(home.verdict))
         check_format(content, "the verdict")
         return Verdict.from_json(content)
     except NewerFormatError:

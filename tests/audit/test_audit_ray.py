@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from intruders import EACH, ON_LINUX, SECRET, bounded, put
 from matrix import EXHAUSTIVE
 
 from hpometrics.cli import main
+
+STATE = "experiment_state-2026-11-22_11-18-07.json"
 
 
 def audit(path: Path, *arguments: object) -> Result:
@@ -45,7 +48,7 @@ def state(home: Path, states: Mapping[str, str]) -> Path:
     """The state of an experiment as Ray leaves it: JSON in JSON, and the metric of the tuner."""
     trials = [[json.dumps({"relative_logdir": name, "status": told}), "{}"] for name, told in states.items()]
     told: dict[str, Any] = {"trial_data": trials, "runner_data": {"_metric": "accuracy"}, "stats": {}}
-    file = home / "experiment_state-2026-11-22_11-18-07.json"
+    file = home / STATE
     file.write_text(json.dumps(told))
     return file
 
@@ -109,6 +112,26 @@ def test_a_damaged_file_is_named(tmp_path):
     (written(tmp_path, "a", 0.1, [0.2]) / "result.json").write_text("{no\n")
     result = audit(tmp_path)
     assert result.exit_code == 2 and "result.json: is no JSON: " in result.stderr
+
+
+@ON_LINUX
+@pytest.mark.parametrize("intruder", EACH)
+@pytest.mark.parametrize("file", ["a/params.json", "a/result.json", "a/progress.csv", "a", STATE])
+def test_only_bounded_amounts_of_regular_files_are_read(file, intruder, tmp_path):
+    """The error names the file; what is no folder of a trial is left aside."""
+    home = tmp_path / "experiment"
+    written(home, "b", 0.2, [0.4])
+    written(home, "a", 0.1, [0.2]).rename(home / "a")
+    state(home, {"a": "TERMINATED"})
+    if file.endswith("csv"):
+        (home / "a/result.json").unlink()
+    put(intruder, home / file, tmp_path / "elsewhere")
+    with bounded():
+        result = audit(home, "--metric", "accuracy")
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    assert SECRET not in result.output
+    if file != "a":
+        assert result.exit_code == 2 and f"{file}: " in result.stderr, result.output
 
 
 @pytest.mark.ray

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from ...exceptions import RecordError
 from ...search.atomic import atomic_write
+from ...search.reading import EPOCHS_LIMIT, read_lines
 from ...search.strict_json import read_json
 from ..picked_file import PickedFile
 from .lines import Line
@@ -69,7 +70,7 @@ def read_examples(path: Path) -> tuple[Line, ...]:
         RecordError: a line is damaged; the message names it.
     """
     found = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(read_lines(path, EPOCHS_LIMIT), 1):
         try:
             found.append(read_json(line))
         except ValueError as err:
