@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import HpometricsError, NotKeptError
+from ..exceptions import HpometricsError, NotKeptError, RecordError
 from ..metrics.collection import MetricCollection
 from ..metrics.features import Binary, OutputFeature, Set
 from ..metrics.names import MetricName
@@ -21,7 +21,7 @@ from .kept import KeptPart
 from .kept_rows import keeper_of, rows_of
 from .spec import RunSpec
 from .split_panel import SplitPanel
-from .statistics_log import KeptEpoch, read_kept
+from .statistics_log import STATISTICS_FILE, KeptEpoch, read_kept
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 THRESHOLD = "threshold"
@@ -138,8 +138,12 @@ class Answers:
             return {}, {}  # of what the engine reports
         panel = self._panel(split)
         panel.reset()
-        self._fill(panel, [part for part in kept.parts if part.split == split])
-        return panel.compute()
+        try:
+            self._fill(panel, [part for part in kept.parts if part.split == split])
+            return panel.compute()
+        except (RuntimeError, IndexError) as err:
+            text = f"what is kept of epoch {kept.epoch} does not fit {self.name}: {err}"
+            raise RecordError(f"{STATISTICS_FILE}: {text}") from err
 
     def _panel(self, split: str) -> SplitPanel:
         if split not in self._panels:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 import torch
 from sklearn import metrics as sklearn
 
-from hpometrics.exceptions import NotKeptError
+from hpometrics.exceptions import NotKeptError, RecordError, StateError
 from hpometrics.metrics.features import Binary, Category, Number, Ranking, Set
 from hpometrics.metrics.statistics.confusion import Confusion
 from hpometrics.metrics.statistics.item_counts import ItemCounts
 from hpometrics.run import Run
 from hpometrics.run.answers import Answers
+from hpometrics.run.statistics_log import STATISTICS_FILE
 
 EPOCHS = 3
 
@@ -286,3 +288,21 @@ def test_a_combination_is_answered_from_its_terms(tmp_path):
     history, (measured,) = trained(tmp_path, "a.accuracy"), trained(None, "combined.mcc")
     (answered,) = Answers("combined.mcc", outputs).answered(tmp_path, history)
     assert answered.number("combined.mcc") == measured.number("combined.mcc")
+
+
+@pytest.mark.parametrize("shape", [[9], [1, 9], [9, 1], [1, 1, 9], [0, 3], [0, 1 << 50]], ids=str)
+def test_a_shape_that_fits_no_statistic_is_a_damaged_record(tmp_path, shape):
+    """With the right bytes and no digest, as in a file of an earlier version."""
+    history = ran(tmp_path, classes, "accuracy", Category(3))
+    path = tmp_path / STATISTICS_FILE
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        del line["digest"]
+        for part in line["parts"]:
+            for state in part["statistics"].values():
+                for tensor in state.values():
+                    tensor["shape"] = shape
+                    tensor["bytes"] = tensor["bytes"] if 0 not in shape else ""
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises((RecordError, StateError)):
+        Answers("mcc", Category(3)).answered(tmp_path, history)
