@@ -587,7 +587,7 @@ ENDLESS = (
     "SELECT n AS trial_id, n AS number, 1 AS study_id, 'COMPLETE' AS state, NULL AS datetime_start, "
     "NULL AS datetime_complete FROM endless"
 )
-FOREIGN = {
+COMPUTING = {
     "a view": ("view trials", f"DROP TABLE trials; CREATE VIEW trials AS {ENDLESS};"),
     "a trigger": (
         "trigger t",
@@ -601,11 +601,11 @@ FOREIGN = {
 
 
 @ON_LINUX
-@pytest.mark.parametrize("what", FOREIGN)
+@pytest.mark.parametrize("what", COMPUTING)
 def test_a_study_that_computes_is_no_study(what, folder, swept, sweep):
     """Its file could have whoever reads it work for ever: audit refuses it, a run makes it again."""
     swept(SWEEP)
-    name, script = FOREIGN[what]
+    name, script = COMPUTING[what]
     with closing(sqlite3.connect(Path(HOME) / "study.db")) as connection:
         connection.execute("CREATE VIEW mine AS SELECT 1")
         assert foreign_part(connection) is None
