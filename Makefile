@@ -58,7 +58,7 @@ bench: $(VENV)/.installed
 
 # Try every fault many times, on bare hosts too, and print the scorecard.
 faults: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 0 tests/faults --faults
+	$(BIN)/python -m pytest -n 0 -m '' tests/faults --faults
 
 # Draw small faults into the code that decides values, winners, records and resumption; the tests have to find them.
 mutants: $(VENV)/.installed
