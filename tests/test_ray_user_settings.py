@@ -181,7 +181,8 @@ def test_ray_leaves_the_process_that_starts_it_alone(tmp_path, monkeypatch):
 @pytest.mark.ray
 def test_optuna_announces_no_study_that_the_user_has_not_made(ray_cluster, tmp_path):
     """The study in memory is the objective's own matter, and Optuna is as loud as before afterwards."""
-    log, logger = BufferingHandler(100), getLogger("optuna")
+    log, logger, before = BufferingHandler(100), getLogger("optuna"), optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.INFO)
     logger.addHandler(log)
     try:
         make_objective(tmp_path).tuner(1)
@@ -189,6 +190,7 @@ def test_optuna_announces_no_study_that_the_user_has_not_made(ray_cluster, tmp_p
         optuna.create_study()
     finally:
         logger.removeHandler(log)
+        optuna.logging.set_verbosity(before)
     assert ["A new study created in memory" in record.getMessage() for record in log.buffer] == [True]
 
 
