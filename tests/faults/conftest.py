@@ -52,8 +52,14 @@ def rounds(request: pytest.FixtureRequest) -> Callable[[int], int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to `--faults` what is there for the scorecard: bare hosts, and what takes long."""
+    """Leave to `--faults` what is there for the scorecard: bare hosts, and what takes long.
+
+    There a fault is tried as often as it says, so that a second time is left out unless it has other seeds.
+    """
     if config.getoption("--faults"):
+        again = [item for item in items if "often" in item.name and "seeds" not in item.fixturenames]
+        items[:] = [item for item in items if item not in again]
+        config.hook.pytest_deselected(items=again)
         return
     for item in items:
         if item.get_closest_marker("thorough"):
