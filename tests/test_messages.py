@@ -91,7 +91,7 @@ CUT_AS_THEY_ARE = {
     "redaction.py": "what hides secrets",
     "guide/evidence.py": "errors of metrics of this package",
     "testing/waits.py": "errors of torch",
-    "search/reconnecting.py": "the name of a study in a database",
+    "search/database.py": "the name of a study in a database",
 }
 """Files whose texts are cut in which no secret can stand."""
 

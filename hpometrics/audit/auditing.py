@@ -15,7 +15,7 @@ from ..importing.reading import read_foreign
 from ..messages import printable
 from ..objective import Objective
 from ..redaction import redacted
-from ..search.reading import STORAGE_LIMIT, open_regular
+from ..search.regular_files import STORAGE_LIMIT, open_regular
 from .checks import findings_of
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, Search

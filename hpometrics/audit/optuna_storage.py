@@ -24,7 +24,7 @@ from ..importing.directions import known_direction
 from ..messages import printable
 from ..objective import Objective
 from ..search.optuna_study import PREFIX, STATES, check_study_format
-from ..search.reading import STORAGE_LIMIT, check_regular, read_lines
+from ..search.regular_files import STORAGE_LIMIT, check_regular, read_lines
 from ..search.storages import foreign_part
 from ..search.strict_json import read_json
 from .search import Finding, Search, Tried

@@ -15,8 +15,8 @@ from typing import Any
 from ..exceptions import RecordError
 from ..objective import Objective
 from ..redaction import excerpt
-from ..search.reading import EPOCHS_LIMIT, check_no_link, read_lines, read_whole
 from ..search.record import TrialState
+from ..search.regular_files import EPOCHS_LIMIT, check_no_link, read_lines, read_whole
 from .search import Search, Tried
 
 _RESULTS, _TABLE = "result.json", "progress.csv"

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from ..exceptions import RecordError
 from ..redaction import excerpt
-from ..search.reading import read_whole
+from ..search.regular_files import read_whole
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_json
 from .files import write_json
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ..exceptions import RecordError
 from ..replayed import Replayed
-from ..search.reading import read_whole
+from ..search.regular_files import read_whole
 from ..search.strict_json import read_json
 from .cache import PrefixCache
 from .command import import_evaluation

@@ -20,7 +20,7 @@ from ..exceptions import RecordError, RunError
 from ..redaction import excerpt
 from ..search.atomic import atomic_write, make_private
 from ..search.mending import put_aside
-from ..search.reading import Limit, check_regular
+from ..search.regular_files import Limit, check_regular
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 
 _PARTS = {"epoch", "random", "states"}

@@ -14,8 +14,8 @@ from ..exceptions import NewerFormatError, RecordError
 from ..redaction import excerpt
 from ..search.atomic import writing
 from ..search.epoch_log import cut_torn_line
-from ..search.reading import STATISTICS_LIMIT, read_lines
 from ..search.record import TRIAL_FILE
+from ..search.regular_files import STATISTICS_LIMIT, read_lines
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, is_sealed, read_json, sealed, whole
 from .kept import KeptPart
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..exceptions import RecordError
 from ..metrics.ranking.per_user import PerUser
 from ..search.atomic import atomic_write
-from ..search.reading import Limit, check_regular
+from ..search.regular_files import Limit, check_regular
 from .picked_file import PickedFile
 
 PER_USER = "per_user"

@@ -10,8 +10,8 @@ from typing import Literal
 
 from ..exceptions import NewerFormatError, RecordError
 from .atomic import make_private, writing
-from .reading import EPOCHS_LIMIT, read_lines, read_whole
 from .record import TRIAL_FILE, EpochRecord, TrialRecord, check_trial_format
+from .regular_files import EPOCHS_LIMIT, read_lines, read_whole
 from .strict_json import read_json
 
 EPOCHS_FILE = "epochs.jsonl"

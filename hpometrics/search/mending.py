@@ -12,7 +12,6 @@ from ..exceptions import NewerFormatError, RecordError, SpaceError
 from ..redaction import excerpt
 from .atomic import atomic_write, free_name, sync_directory
 from .epoch_log import EPOCHS_FILE, current_epochs
-from .reading import EPOCHS_LIMIT, read_whole
 from .record import (
     TRIAL_FILE,
     EpochRecord,
@@ -22,6 +21,7 @@ from .record import (
     is_as_written,
     write_trial,
 )
+from .regular_files import EPOCHS_LIMIT, read_whole
 from .strict_json import read_json
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import optuna
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from .turns import repeated
+from .study_lock import repeated
 
 
 class OpenTrial(NamedTuple):

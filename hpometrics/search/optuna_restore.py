@@ -18,8 +18,8 @@ from .begun_trials import FIXED
 from .dimensions import Choice, Dimension, Float, Int
 from .mending import StudyTrial, put_aside
 from .optuna_study import RESULT, STATES, metrics_of, study_records, tell
-from .reading import STORAGE_LIMIT, is_regular, read_lines
 from .record import TrialRecord, TrialState
+from .regular_files import STORAGE_LIMIT, is_regular, read_lines
 from .slots import claim
 from .space import Space
 from .storages import JOURNAL, foreign_part, tells_of_damage

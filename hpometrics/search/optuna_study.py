@@ -22,7 +22,7 @@ from .readings import Reading, numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
 from .storages import exclusive
 from .strict_json import FORMAT, FORMAT_KEY, check_format
-from .turns import repeats_turn
+from .study_lock import repeats_turn
 
 PREFIX = "hpometrics:"
 STUDY_FORMAT = f"{PREFIX}{FORMAT_KEY}"

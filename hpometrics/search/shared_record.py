@@ -12,8 +12,8 @@ from .atomic import atomic_write, make_private
 from .epoch_log import EPOCHS_FILE, current_epochs
 from .long_attributes import get_attribute, put_attribute
 from .optuna_study import PREFIX, RESULT
-from .reading import EPOCHS_LIMIT, open_regular
 from .record import EpochRecord, TrialRecord, write_trial
+from .regular_files import EPOCHS_LIMIT, open_regular
 
 OWNER = f"{PREFIX}owner"
 """Which process works on a trial, and the id of its run directory."""

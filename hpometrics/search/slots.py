@@ -17,7 +17,7 @@ from .begun_trials import FIXED, Draw, add_begun, as_begun, draw_first, live
 from .open_trials import OpenTrial, open_trials
 from .optuna_samplers import draws_alone
 from .storages import exclusive, is_lockable
-from .turns import repeats_turn
+from .study_lock import repeats_turn
 
 Take = Callable[[int], bool]
 Release = Callable[[int], object]

@@ -158,7 +158,7 @@ def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
         with _lock(f"{unquote(inner.url.removeprefix(_SQLITE))}.lock"):
             yield
     else:
-        from .reconnecting import locked  # with SQLAlchemy, which the storage has loaded
+        from .database import locked  # with SQLAlchemy, which the storage has loaded
 
         with locked(inner, study):
             yield
@@ -238,7 +238,7 @@ def _database(url: str) -> BaseStorage:
     """Open a database; wait where another process makes its tables, or the connection is dropped."""
     from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
 
-    from .reconnecting import ReconnectingStorage, is_lost
+    from .database import ReconnectingStorage, is_lost
 
     check_driver(url)
     for left in reversed(range(_TRIES)):

@@ -16,8 +16,8 @@ from ..search.atomic import free_name, make_private
 from ..search.epoch_log import EPOCHS_FILE, read_trial
 from ..search.mending import put_aside
 from ..search.owners import check_own
-from ..search.reading import check_no_link, is_own_directory, is_regular, read_whole
 from ..search.record import TRIAL_FILE, TrialRecord
+from ..search.regular_files import check_no_link, is_own_directory, is_regular, read_whole
 from ..search.strict_json import may_be_newer
 from .resolved import Change, Resolved, changes, read_resolved
 from .sources import changed_sources, other_engine

@@ -23,7 +23,7 @@ from ..search.optuna_backend import OptunaReporter, storing
 from ..search.record import TrialRecord
 from ..search.shared_record import BEAT, OWNER, EpochSender
 from ..search.storages import exclusive
-from ..search.turns import at_once, repeats_turn
+from ..search.study_lock import at_once, repeats_turn
 from .directory import RunDirectory
 from .trial_locks import TrialLocks
 

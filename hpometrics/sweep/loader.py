@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from ..search.reading import open_regular
+from ..search.regular_files import open_regular
 from .problems import Mark, Path, Problem, SweepFileError
 from .scalars import ScalarError, read_plain
 

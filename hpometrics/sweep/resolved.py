@@ -17,7 +17,7 @@ from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..messages import one_line
 from ..objective import Objective
 from ..search.constraints import Constraint
-from ..search.reading import read_whole
+from ..search.regular_files import read_whole
 from ..search.rules import Pick
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
 from .loader import Document, parse_document, read_document

@@ -19,7 +19,7 @@ from .. import __version__
 from ..exceptions import DiskError
 from ..messages import printable_lines
 from ..search.atomic import atomic_write
-from ..search.reading import read_whole
+from ..search.regular_files import read_whole
 from ..search.strict_json import FORMAT, read_json
 from .directory import RunDirectory
 from .loader import Document

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, RecordError, UnknownMetricError
-from ..search.reading import read_whole
 from ..search.record import TrialRecord, TrialState
+from ..search.regular_files import read_whole
 from ..search.selection import ranked
 from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..search.verdict import Side, Verdict

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from ...exceptions import RecordError
 from ...search.atomic import atomic_write
-from ...search.reading import EPOCHS_LIMIT, read_lines
+from ...search.regular_files import EPOCHS_LIMIT, read_lines
 from ...search.strict_json import read_json
 from ..picked_file import PickedFile
 from .lines import Line

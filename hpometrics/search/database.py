@@ -19,7 +19,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from ..exceptions import DiskError
-from .turns import TurnLostError, repeated, thread
+from .study_lock import TurnLostError, repeated, thread
 
 PATIENCE = 60.0
 """Seconds for which a call is repeated while the database does not answer."""

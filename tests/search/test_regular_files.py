@@ -9,8 +9,8 @@ import pytest
 
 from hpometrics.exceptions import RecordError
 from hpometrics.search.epoch_log import EPOCHS_FILE, EpochLog, read_epochs
-from hpometrics.search.reading import RECORD_LIMIT, Limit, read_lines, read_whole
 from hpometrics.search.record import EpochRecord
+from hpometrics.search.regular_files import RECORD_LIMIT, Limit, read_lines, read_whole
 
 SMALL = Limit("a sample", 8, 4, "write less")
 

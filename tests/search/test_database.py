@@ -21,10 +21,10 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from hpometrics import MINIMIZE
 from hpometrics.exceptions import DiskError
-from hpometrics.search import reconnecting
+from hpometrics.search import database
+from hpometrics.search.database import PATIENCE, REPEATED, ReconnectingStorage, is_lost, locked
 from hpometrics.search.optuna_backend import claim, open_study, reserve
-from hpometrics.search.reconnecting import PATIENCE, REPEATED, ReconnectingStorage, is_lost, locked
-from hpometrics.search.turns import TurnLostError, at_once, repeats_turn
+from hpometrics.search.study_lock import TurnLostError, at_once, repeats_turn
 
 LR = FloatDistribution(0.0, 1.0)
 WHEN = pytest.mark.parametrize("when", ["before", "after"])
@@ -53,7 +53,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of the storage."""
     made = Clock()
-    monkeypatch.setattr(reconnecting, "time", made)
+    monkeypatch.setattr(database, "time", made)
     monkeypatch.setattr("optuna.storages._rdb.storage.time", made)
     return made
 
@@ -105,7 +105,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "get_study_system_attrs": lambda s: s.get_study_system_attrs(1),
     "get_all_studies": lambda s: [one.study_name for one in s.get_all_studies()],
     "get_trial_user_attrs": lambda s: s.get_trial_user_attrs(2),
-    "get_trial_system_attrs": lambda s: s.get_trial_system_attrs(2).keys() - {reconnecting._MARK},
+    "get_trial_system_attrs": lambda s: s.get_trial_system_attrs(2).keys() - {database._MARK},
     "set_trial_param": lambda s: s.set_trial_param(2, "lr", 0.25, LR),
     "_set_trial_param": lambda s: s._set_trial_param(2, "lr", 0.25, LR, LR),
     "get_trial_param": lambda s: s.get_trial_param(1, "lr"),
@@ -229,7 +229,7 @@ def test_an_end_that_another_has_written_stays(storage, when):
 @pytest.fixture
 def lockable(storage, monkeypatch) -> Dropping:
     """A study whose lock is a statement that SQLite answers, too."""
-    monkeypatch.setitem(reconnecting._LOCKS, "sqlite", ("SELECT :key", "SELECT :key"))
+    monkeypatch.setitem(database._LOCKS, "sqlite", ("SELECT :key", "SELECT :key"))
     return storage
 
 
@@ -252,20 +252,20 @@ def test_a_turn_begins_again_when_its_lock_is_lost(lockable, when):
             for _ in range(begun[-1], 4):
                 if len(begun) == 1:
                     lockable.drops[:] = [when]
-                    reconnecting.thread.lock.invalidate()
+                    database.thread.lock.invalidate()
                 lockable.create_new_trial(1)
 
     up_to_four()
     assert len(lockable.get_all_trials(1)) == 4
     assert begun == [2, 2 if when == "before" else 3]
-    assert reconnecting.thread.lock is None
+    assert database.thread.lock is None
 
 
 def test_a_lost_lock_ends_the_turn_at_its_next_call(lockable):
     """A read is not repeated then: what it would be compared with may be another's by now."""
     with pytest.raises(TurnLostError), locked(lockable, "s"):
         lockable.drops[:] = ["before"]
-        reconnecting.thread.lock.invalidate()
+        database.thread.lock.invalidate()
         lockable.get_trial(1)
 
 
@@ -274,7 +274,7 @@ def test_a_lock_may_be_lost_as_it_is_given_up(lockable, monkeypatch, call):
     """What was done under it is done; another may have it."""
     with locked(lockable, "s"):
         name = lockable.get_trial(1).number
-        held = reconnecting.thread.lock
+        held = database.thread.lock
         monkeypatch.setattr(held, call, raising(lost()))
     assert name == 0 and held.closed is (call == "execute")
     with locked(lockable, "s"):
