@@ -16,13 +16,10 @@ from ..search.atomic import writing
 from ..search.epoch_log import cut_torn_line
 from ..search.record import TRIAL_FILE
 from ..search.regular_files import STATISTICS_LIMIT, read_lines
-from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, is_sealed, read_json, sealed, whole
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_sealed, sealed, whole
 from .kept import KeptPart
 
 STATISTICS_FILE = "statistics.jsonl"
-_NOT_AS_WRITTEN = (
-    "kept statistics are not as they were written; move the file away, and ask for metrics that were recorded"
-)
 
 
 @dataclass(frozen=True)
@@ -44,17 +41,14 @@ class KeptEpoch:
         """Read what `to_line` wrote.
 
         Raises:
-            RecordError: the line is something else, or not as it was written.
+            RecordError: the line is something else, or has changed since it was written.
             NewerFormatError: a newer version wrote it.
         """
         try:
-            text = line.decode()
-            told = read_json(text)
-            if not is_sealed(text):
-                raise RecordError(_NOT_AS_WRITTEN)
-            check_format(told, "a kept epoch")
-            parts = tuple(KeptPart.from_json(part) for part in told["parts"])
-            return cls(whole(told["attempt"]), whole(told["epoch"]), parts)
+            content = read_sealed(line.decode())
+            check_format(content, "a kept epoch")
+            parts = tuple(KeptPart.from_json(part) for part in content["parts"])
+            return cls(whole(content["attempt"]), whole(content["epoch"]), parts)
         except (NewerFormatError, RecordError):
             raise
         except (ValueError, KeyError, TypeError) as err:
@@ -109,4 +103,6 @@ def read_kept(directory: Path) -> Iterator[KeptEpoch]:
             except NewerFormatError:  # whoever reads this has read the trial's file, which is not newer
                 raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
             except RecordError as err:
-                raise RecordError(f"{path}:{number}: {err}") from err
+                raise RecordError(
+                    f"{path}:{number}: {err}; move the file away to read recorded metrics alone"
+                ) from err

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -19,7 +18,7 @@ from .atomic import atomic_write, make_private
 from .exploits import Exploit
 from .readings import Reading, from_json, number_in, to_json
 from .repeats import Repeat, deviation, mean_values
-from .strict_json import FORMAT, FORMAT_KEY, check_format, is_sealed, read_json, real, sealed, whole
+from .strict_json import FORMAT, FORMAT_KEY, check_format, digest_of, read_sealed, real, sealed, whole
 
 TRIAL_FILE = "trial.json"
 _FIELDS_BEFORE_DIGESTS = {
@@ -108,9 +107,7 @@ class EpochRecord:
             NewerFormatError: a newer version wrote it.
         """
         try:
-            told = read_json(line)
-            if not is_sealed(line):
-                raise ValueError("it is not as it was written")
+            told = read_sealed(line)
             check_format(told, place)
             values = {str(name): from_json(value) for name, value in told["values"].items()}
             reasons = {str(name): str(reason) for name, reason in told["reasons"].items()}
@@ -290,7 +287,7 @@ def check_trial_format(told: Any, path: Path) -> None:
 
 def _digest(told: Mapping[str, Any]) -> str:
     facts = {name: value for name, value in told.items() if name != _DIGEST}
-    return sha256(_line(facts).encode()).hexdigest()[:16]
+    return digest_of(_line(facts))
 
 
 def _page(told: Mapping[str, Any]) -> str:

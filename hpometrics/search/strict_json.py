@@ -18,7 +18,6 @@ from ..redaction import excerpt
 FORMAT = 1
 """The format of all files that this version writes; it reads this one and all before it."""
 FORMAT_KEY = "format"
-FORMAT_MARK = f'"{FORMAT_KEY}": '
 _SEAL = ', "digest": "'
 _NUMBERS = re.compile(rb'\bformat"?:\s*(\d{1,9})')
 
@@ -60,22 +59,34 @@ def read_json(text: str | bytes) -> Any:
 
 
 def sealed(text: str) -> str:
-    """Close a JSON object with a digest of what is before it, by which every byte that was turned is found.
+    """Return a JSON object with a digest of its text as the last key, by which `read_sealed` finds damage.
 
     >>> sealed('{"epoch": 0}')
     '{"epoch": 0, "digest": "96a0b912716a41b7"}'
     """
     body = text.removesuffix("}")
-    return f'{body}{_SEAL}{_digest(body)}"}}'
+    return f'{body}{_SEAL}{digest_of(body)}"}}'
 
 
-def is_sealed(line: str) -> bool:
-    """Check a line against its digest; one of format 0 has none."""
-    body, mark, rest = line.rpartition(_SEAL)
-    return rest.rstrip("\n") == f'{_digest(body)}"}}' if mark else FORMAT_MARK not in line
+def read_sealed(line: str) -> dict[str, Any]:
+    """Read an object that `sealed` has closed; one of format 0 has neither a digest nor a format.
+
+    Raises:
+        ValueError: the line is not strict JSON.
+        RecordError: it has changed since it was written.
+    """
+    content = read_json(line)
+    body, _, seal = line.rpartition(_SEAL)
+    intact = (
+        seal.rstrip("\n") == f'{digest_of(body)}"}}' if "digest" in content else FORMAT_KEY not in content
+    )
+    if not isinstance(content, dict) or not intact:
+        raise RecordError("the line has changed since it was written")
+    return content
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
+    """Return 16 hexadecimal digits that tell one text from another."""
     return sha256(text.encode("utf8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ConfigError, NewerFormatError, RecordError
@@ -19,7 +18,7 @@ from ..objective import Objective
 from ..search.constraints import Constraint
 from ..search.regular_files import read_whole
 from ..search.rules import Pick
-from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
+from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, digest_of
 from .loader import Document, parse_document, read_document
 from .outputs import plain
 from .writer import dump_yaml
@@ -72,7 +71,7 @@ class Resolved:
         told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
         told["others"] = {name: objective.value for name, objective in self.others.items()}
         text = dump_yaml({FORMAT_KEY: FORMAT, **told})
-        return f"{_HEADER}{_DIGEST}{_digest(text)}\n{text}"
+        return f"{_HEADER}{_DIGEST}{digest_of(text)}\n{text}"
 
     @property
     def formula(self) -> str | None:
@@ -234,7 +233,7 @@ def read_resolved(path: pathlib.Path, check: bool = False) -> Resolved:
 
 def _check_digest(text: str, source: str) -> None:
     digest, content = _split(text)
-    if digest is not None and digest != _digest(content):
+    if digest is not None and digest != digest_of(content):
         raise RecordError(f"{source}: is not as it was written")
 
 
@@ -243,10 +242,6 @@ def _split(text: str) -> tuple[str | None, str]:
     head, mark, rest = text.partition(_DIGEST)
     digest, _, told = rest.partition("\n")
     return (digest, told) if mark and head == _HEADER else (None, text)
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:16]
 
 
 def parse_resolved(text: str, source: str) -> Resolved:

@@ -210,3 +210,13 @@ def test_a_line_without_a_digest_is_of_an_earlier_version():
     assert EpochRecord.from_line(line) == EpochRecord(0, {"auc": 0.5}, {}, 0.5)
     with pytest.raises(RecordError):
         EpochRecord.from_line(line.replace('"reasons"', '"format": 1, "reasons"'))
+
+
+@pytest.mark.parametrize("name", ["digest", "format"])
+def test_a_value_may_be_called_as_a_key_of_the_line(name):
+    """In a line of this version and in one of an earlier version, which has no digest."""
+    record = EpochRecord(0, {"auc": 0.5, name: math.nan}, {name: "no row"}, 0.5)
+    line = record.to_line()
+    told = {key: value for key, value in json.loads(line).items() if key not in ("digest", "format")}
+    for text in (line, json.dumps(told)):
+        assert EpochRecord.from_line(text).reasons == {name: "no row"}

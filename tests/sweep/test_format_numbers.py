@@ -36,9 +36,9 @@ from hpometrics.search.record import (
     is_as_written,
 )
 from hpometrics.search.shared_record import OWNER, shared_record
-from hpometrics.search.strict_json import FORMAT, sealed
+from hpometrics.search.strict_json import FORMAT, digest_of, sealed
 from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.resolved import _digest as digest_of_sweep, parse_resolved, read_resolved
+from hpometrics.sweep.resolved import parse_resolved, read_resolved
 
 FORMAT_0 = Path(__file__).with_name("format_0")
 ENGINE = "engine_of_format_0"
@@ -216,7 +216,7 @@ def edit_sweep(file: Path, edit: Callable[[str], str]) -> None:
     """Change a resolved sweep, and its digest with it."""
     head, mark, rest = file.read_text().partition("# sha256 of what follows: ")
     text = edit(rest.partition("\n")[2])
-    file.write_text(f"{head}{mark}{digest_of_sweep(text)}\n{text}")
+    file.write_text(f"{head}{mark}{digest_of(text)}\n{text}")
 
 
 def edit_trial(file: Path, edit: Callable[[dict], None]) -> None:
