@@ -31,7 +31,7 @@ def text_of(error: BaseException) -> str:
 
 
 def unencodable(error: UnicodeEncodeError) -> str:
-    """Say of a text that the locale cannot encode, as it knows ASCII alone, what to set."""
+    """Return what to set where an ASCII locale cannot encode a text."""
     place = f"{error.object[error.start]!r}"
     return (
         f"{place} of {error.object!r} cannot be written in {error.encoding}, the encoding of this locale; "

@@ -11,7 +11,7 @@ from typing import TextIO
 
 
 def print_everything() -> None:
-    """Let stdout and stderr escape what their encoding does not have, in place of an error."""
+    """Make stdout and stderr escape characters that their encoding lacks instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a notebook and a test have streams of their own
             stream.reconfigure(errors="backslashreplace")

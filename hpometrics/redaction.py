@@ -44,7 +44,7 @@ def reveal(variable: str) -> str:
 
 
 def hide(secret: str) -> None:
-    """Let `redacted` hide a text of four or more characters from now on in this process."""
+    """Register a text of four or more characters, which `redacted` hides from now on in this process."""
     if len(secret) >= _LEAST:
         _revealed.add(secret)
 
@@ -126,7 +126,7 @@ class _Form(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """What a text reads as: where each part that was read begins and ends in it, and in the text."""
+    """A decoded text, with the begin and end of each decoded part in it and in the original."""
 
     text: str
     begins: list[int]

@@ -17,6 +17,8 @@ from shipped import call, check_best, run_here
 from hpometrics.guide.markdown import with_table
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.pareto import front_of, knee_of
+from hpometrics.testing import LAWS, check_device
+from hpometrics.testing.scorecard import law_name
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -79,6 +81,13 @@ def test_the_sums_of_faults_are_those_of_the_card():
         assert re.search(rf"^\| {host}[^|]* \| {' . '.join(map(str, numbers))} \|$", README, re.MULTILINE), (
             host
         )
+
+
+def test_the_table_of_laws_has_a_row_for_each_law():
+    """In the order of the laws, with as many metrics in each row; the law of a device needs a device."""
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \|", PAGES["laws.md"], re.MULTILINE)
+    assert [name for name, *_ in rows] == [law_name(law) for law in LAWS if law is not check_device]
+    assert len({sum(map(int, numbers)) for _, *numbers in rows}) == 1
 
 
 PROMISES = re.findall(r"^\| ([^|]+) \| `([^`|]+)::(\w+)` \|$", PAGES["reliability.md"], re.MULTILINE)

@@ -122,7 +122,7 @@ def _check_journal(path: Path) -> None:
     """Refuse what is no journal: Optuna takes a file whose only line it cannot read for an empty one."""
     for number, line in enumerate(read_lines(path, STORAGE_LIMIT, follow=True)):
         if number == 0 and "op_code" not in read_json(line):
-            raise ValueError("its first line is no operation of a journal")
+            raise ValueError("its first line is not an operation of a journal")
 
 
 def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:

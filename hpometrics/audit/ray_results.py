@@ -117,7 +117,7 @@ def _table(file: Path) -> Iterable[dict[str, Any]]:
     except FileNotFoundError:
         return
     except (UnicodeDecodeError, csv.Error) as err:
-        raise RecordError(f"{file}: is no table of CSV: {err}") from err
+        raise RecordError(f"{file}: cannot be read as CSV: {err}") from err
 
 
 def _read(text: str) -> float | str:

@@ -14,7 +14,7 @@ import numpy as np
 
 @contextmanager
 def seeded_streams(seed: int | None) -> Iterator[None]:
-    """Start every random stream from a seed, and put it back; that of torch if it is loaded.
+    """Start every random stream from a seed, and restore it afterwards; torch's only if torch is loaded.
 
     Args:
         seed: None leaves the streams alone.
@@ -47,7 +47,7 @@ def seeded_streams(seed: int | None) -> Iterator[None]:
 
 
 def _forked(torch: Any) -> AbstractContextManager[Any]:
-    """Keep the streams of torch: of the CPU, and of the accelerators that there are."""
+    """Return a context that restores the streams of torch on the CPU and on each accelerator."""
     device = torch.accelerator.current_accelerator()
     if device is None:
         return torch.random.fork_rng(devices=[])  # type: ignore[no-any-return]

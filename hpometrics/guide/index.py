@@ -51,7 +51,7 @@ def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
 
 
 def with_constants(stub: str) -> str:
-    """Put the names of the built-in metrics, as constants, behind the mark in the text of `__init__.pyi`."""
+    """Write the names of the built-in metrics as constants behind the mark in `__init__.pyi`."""
     head, mark, _ = stub.partition(_MARK)
     names = sorted(store.built_in_names())
     return "".join([head, mark, "\n", *(f'{name.upper()}: Final = "{name}"\n' for name in names)])

@@ -138,7 +138,7 @@ class Npz:
 
 
 class _Head(NamedTuple):
-    """What an archive says of an array: the name of its entry, shape and type."""
+    """The header of an array in an archive: the name of its entry, shape and type."""
 
     entry: str
     shape: tuple[int, ...]

@@ -171,7 +171,7 @@ def _lines_of(path: Path, file: IO[str]) -> Iterator[str]:
     """Read a file line by line.
 
     Raises:
-        PredictionsError: a line is so long that it is none.
+        PredictionsError: a line is longer than a line may be.
     """
     for line in count(1):
         text = file.readline(_LINE)

@@ -296,7 +296,7 @@ def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
 
 
 def _meaning_of(spelling: MetricName, feature_type: str) -> MetricName | None:
-    """What an alias means; of a class the defaults of the parameters that are not written beside it."""
+    """Return the meaning of an alias; for a class, with the defaults of its parameters that are left out."""
     if (alias := alias_meaning(spelling.metric, feature_type)) is not None:
         return MetricName.parse(alias)
     if (alias := class_meaning(spelling.metric, feature_type)) is None:

@@ -106,7 +106,7 @@ class RunSpec:
     combined: tuple[SettledCombined, ...] = field(init=False, repr=False, compare=False)
     collections: Mapping[str, Collections] = field(init=False, repr=False, compare=False)
     warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-    """What the user was warned of in a run of this spec, so that a search warns once."""
+    """The warnings that runs of this spec have given, so that a search warns once."""
 
     def __post_init__(self) -> None:
         features = _features(self.output)

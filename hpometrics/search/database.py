@@ -1,4 +1,4 @@
-"""ReconnectingStorage: a database whose connections may drop; each call is repeated until it gets through."""
+"""ReconnectingStorage: a database storage that repeats calls whose connection dropped."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PATIENCE = 60.0
 
 _FIRST, _LONGEST = 0.1, 5.0  # seconds between two tries; each pause is twice the one before
 _STATES = ("08", "57P", "40001", "40P01")
-"""What PostgreSQL's codes begin with of a lost connection, a server that stops, a transaction to repeat."""
+"""Prefixes of PostgreSQL's codes for a lost connection, a stopping server, a transaction to repeat."""
 _NUMBERS = {1040, 1053, 1205, 1213, 2002, 2003, 2006, 2013, 2055}
-"""The same of MySQL's and its client's."""
+"""The codes of MySQL and its client for the same."""
 
 _MYSQL = ("SELECT GET_LOCK(:key, 3600)", "SELECT RELEASE_LOCK(:key)")
 _LOCKS = {
@@ -57,7 +57,7 @@ class ReconnectingStorage(RDBStorage):
     """
 
     def repeated(self, call: Callable[[], T], again: Callable[[], T] | None = None) -> T:
-        """Make a call until it gets through.
+        """Repeat a call until it succeeds.
 
         Args:
             call: asks or writes something; it has no effect, or all of it.
@@ -105,7 +105,7 @@ class ReconnectingStorage(RDBStorage):
             return result
 
     def create_new_study(self, *args: Any, **kwargs: Any) -> int:
-        """Make a study; one of the name that is there when the call is repeated was made by the call."""
+        """Create a study; when the call is repeated, a study of this name counts as created by it."""
         made = super().create_new_study
         name = kwargs.get("study_name", args[1] if len(args) > 1 else None)
 
@@ -118,7 +118,7 @@ class ReconnectingStorage(RDBStorage):
         return self.repeated(lambda: made(*args, **kwargs), again)
 
     def delete_study(self, study_id: int) -> None:
-        """Delete a study; one that is not there when the call is repeated was deleted by the call."""
+        """Delete a study; when the call is repeated, a missing study counts as deleted by it."""
         delete = super().delete_study
 
         def again() -> None:
@@ -128,7 +128,7 @@ class ReconnectingStorage(RDBStorage):
         self.repeated(lambda: delete(study_id), again)
 
     def _create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> Any:
-        """Make a trial with a mark, by which it is found when the call is repeated."""
+        """Create a trial with a mark, by which a repeated call finds it."""
         make = super()._create_new_trial
         outer, thread.making = thread.making, [uuid4().hex]
         try:
@@ -137,7 +137,7 @@ class ReconnectingStorage(RDBStorage):
             thread.making = outer
 
     def _get_prepared_new_trial(self, study_id: int, template_trial: Any, session: Any) -> Any:
-        """Make the rows of a trial, in a transaction that Optuna repeats, too."""
+        """Create the rows of a trial, in a transaction that Optuna itself may repeat."""
         from optuna.storages._rdb.models import TrialModel, TrialSystemAttributeModel as Mark
 
         mark, *tries = thread.making
@@ -156,7 +156,7 @@ class ReconnectingStorage(RDBStorage):
     def set_trial_state_values(
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
     ) -> bool:
-        """Begin or end a trial; what a lost call may have done is looked up first."""
+        """Begin or end a trial; a repeated call first reads what the lost one has done."""
         written = super().set_trial_state_values
 
         def again() -> bool:
@@ -189,7 +189,7 @@ REPEATED = (
     *("set_trial_system_attr", "get_trial_id_from_study_id_trial_number", "get_trial", "get_all_trials"),
     *("_get_trials", "get_best_trial", "_get_best_trial_id"),
 )
-"""The calls that do the same when they are made twice."""
+"""The calls that may be made twice with the effect of one."""
 
 for _name in REPEATED:
     setattr(ReconnectingStorage, _name, _repeating(_name))
@@ -197,7 +197,7 @@ for _name in REPEATED:
 
 @contextmanager
 def locked(storage: RDBStorage, study: str) -> Iterator[None]:
-    """Hold the lock of a study in a database; a call of this thread notices when it is lost."""
+    """Lock a study in a database; the next call of this thread raises if the lock was lost."""
     kind = storage.engine.dialect.name
     take, give = map(text, _LOCKS[kind])
     key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
@@ -228,7 +228,7 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Say whether an error tells of a lost connection, or of a transaction that was to be repeated."""
+    """Return whether an error means a lost connection or a transaction that must be repeated."""
     while error is not None:
         if isinstance(error, DBAPIError):
             if error.connection_invalidated:
@@ -246,7 +246,7 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 def _is_held(connection: Connection) -> bool:
-    """Ask by the connection that took a lock, which ends with it."""
+    """Check whether the connection that holds a lock is alive; the lock ends with it."""
     if connection.closed or connection.invalidated:
         return False
     try:

@@ -47,7 +47,7 @@ STATES = {
 
 @contextmanager
 def without_notices() -> Iterator[None]:
-    """Let Optuna log warnings alone."""
+    """Silence all messages of Optuna below warnings."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(verbosity, optuna.logging.WARNING))
     try:

@@ -59,7 +59,7 @@ def start_ray(**arguments: Any) -> None:
 
 @contextmanager
 def fitting(quiet: bool, loggers: bool) -> Iterator[None]:
-    """Let a Tuner fit, whose workers stay in the current folder; this process is then as it was before.
+    """Set the environment for the fit of a Tuner, and restore it and the signal handlers afterwards.
 
     Args:
         quiet: nothing is to be printed.

@@ -19,7 +19,7 @@ _PATIENCE = 5.0  # seconds for the answer of a node
 
 
 class Loss(StrEnum):
-    """What a trial has lost with its worker."""
+    """The loss that ended the worker of a trial."""
 
     PROCESS = "process"
     MACHINE = "machine"

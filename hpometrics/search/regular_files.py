@@ -180,7 +180,7 @@ def _read(handle: int, size: int) -> bytes:
 
 
 def _buffered(handle: int, size: int) -> BinaryIO:
-    """Give a small file, as that of most trials, at once: a buffer for it takes longer than reading it."""
+    """Read a small file at once, as most are; allocating a buffer would take longer than reading it."""
     if size > _AT_ONCE:
         return os.fdopen(handle, "rb")
     try:

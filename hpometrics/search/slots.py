@@ -24,7 +24,7 @@ Release = Callable[[int], object]
 
 
 def _keep(number: int) -> None:
-    """Where nothing locks a trial, nothing unlocks it."""
+    """Release nothing; the default where trials are not locked."""
 
 
 @repeats_turn
@@ -125,7 +125,7 @@ def _orphan(study: optuna.Study, left: Sequence[OpenTrial], take: Take, release:
 
 
 def _still_running(study: optuna.Study, trial_id: int) -> Trial | None:
-    """The trial, unless it has finished just before its lock fell."""
+    """Return the trial, or None if it finished just before its lock was released."""
     now = study._storage.get_trial(trial_id)
     return _live_trial(study, trial_id) if now.state is TrialState.RUNNING else None
 
@@ -166,7 +166,7 @@ def _slot(
 
 
 def _got(number: int, release: Release, get: Callable[[], Trial | None]) -> Trial | None:
-    """Get a trial that is taken; if there is none to be had, it is given up."""
+    """Return the trial that `get` gives for a locked number; release the lock if it gives None or raises."""
     trial = None
     try:
         trial = get()

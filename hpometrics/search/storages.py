@@ -121,7 +121,7 @@ _TABLES = {
     "study_system_attributes", "trials", "trial_user_attributes", "trial_system_attributes", "trial_params",
     "trial_values", "trial_intermediate_values", "trial_heartbeats",
 }  # fmt: skip
-"""What Optuna reads of a database; other tables and views of a user are no concern of a study."""
+"""The tables that Optuna reads; a user may add others and views."""
 
 
 def foreign_part(connection: sqlite3.Connection) -> str | None:

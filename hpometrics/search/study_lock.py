@@ -1,4 +1,4 @@
-"""Turns: sections that one process at a time is in, done again where the lock on them was lost."""
+"""The lock of a study: sections that one process at a time executes, repeated if the lock is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TurnLostError(StorageInternalError):
 
 
 class Thread(local):
-    """What the calls of a thread have to know.
+    """State of a thread that its storage calls share.
 
     Attributes:
         lock: the connection by which the thread has locked a study.
@@ -39,7 +39,7 @@ thread = Thread()
 
 
 def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
-    """Begin a section again that has lost its lock; all that it does may be done twice.
+    """Repeat a section that has lost its lock; each of its effects may happen twice.
 
     It comes to an end: whoever takes the lock waits for the database, and gives up after a while.
     """
@@ -56,14 +56,14 @@ def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
 
 
 def repeated(storage: BaseStorage, call: Callable[[], T]) -> T:
-    """Make a call of one's own to a storage; one that repeats its calls repeats this one, too."""
+    """Call a function that reads a storage directly; a `ReconnectingStorage` repeats it as its own calls."""
     repeat = getattr(storage, "repeated", None)
     return call() if repeat is None else repeat(call)
 
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Repeat no call of this thread: whoever asks again by itself need not wait."""
+    """Do not repeat calls of this thread, for callers that try again by themselves."""
     thread.waits = False
     try:
         yield

@@ -109,7 +109,7 @@ class Job:
         return not self.resolved.objective.better(target, record.value)
 
     def arrange_grid(self) -> None:
-        """Leave to the trials of the directory their points of a grid, so that each is visited once."""
+        """Keep the grid points of existing trials, so that each point is visited once."""
         if self.plan.sampler != "grid":
             return
         taken = {}

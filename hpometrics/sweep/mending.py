@@ -36,7 +36,7 @@ def mend(job: Job) -> Iterator[str]:
 
 
 def _mend_verdict(home: RunDirectory) -> Iterator[str]:
-    """Put a verdict aside that is damaged."""
+    """Rename a damaged verdict, so that it is drawn again."""
     try:
         read_verdict(home)
     except RecordError:

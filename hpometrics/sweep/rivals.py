@@ -227,7 +227,7 @@ def _gap(first: Rival, second: Rival) -> str:
 
 
 def _other_rows(first: Rival, second: Rival) -> Iterator[str]:
-    """Say that the picks of two sweeps were measured on different rows, where both say on which."""
+    """Yield a sentence if the picks of two sweeps were measured on different known rows."""
     sides = [(rival.place, record.targets) for rival in (first, second) for record in _picked(rival)]
     (one, rows), (other, others) = sides
     if rows is not None and others is not None and rows != others:

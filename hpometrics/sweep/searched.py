@@ -44,7 +44,7 @@ def read_space(config: Draft, document: Document) -> Space | None:
 
 
 def first_points(config: Draft, space: Space, document: Document) -> Points:
-    """Give the stored points of the first trials: those of `search.start`, then the list or the grid.
+    """Return the stored points of the first trials: those of `search.start`, then the list or the grid.
 
     A grid that the budget may cut is in an order drawn by `search.seed`: its first points are a sample of it.
     """
@@ -64,14 +64,14 @@ def first_points(config: Draft, space: Space, document: Document) -> Points:
 
 
 def may_cut(budget: Budget | None, points: int) -> bool:
-    """Say whether a budget may end before so many trials are done."""
+    """Return whether a budget may end before this number of trials is done."""
     if budget is None:
         return False
     return (budget.trials or points) < points or budget.time is not None or budget.target is not None
 
 
 def arranged(points: Points, taken: Mapping[int, Mapping[str, Any]]) -> Points:
-    """Leave to the trials that there are the points that they have; the others come in their order.
+    """Keep the points of existing trials at their numbers; the other points follow in order.
 
     Another budget, or a version that did not shuffle, may have had another order.
 

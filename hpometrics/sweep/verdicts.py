@@ -52,7 +52,7 @@ def verdict_lines(verdict: Verdict | None, records: Sequence[TrialRecord]) -> li
 
 
 def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
-    """Say which trials were measured on which validation rows, a line each; none where all are the same."""
+    """Return a line for each set of validation rows with its trials; none if all used the same rows."""
     groups: dict[str, list[int]] = {}
     for record in records:
         if record.targets is not None:

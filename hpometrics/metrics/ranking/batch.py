@@ -72,7 +72,7 @@ class RankingBatch(TiledBatch):
         return self._update.num_items
 
     def of_valid(self, values: Tensor) -> Tensor:
-        """Put nan, which leaves a row out, or 0 by `Ranking(empty="neg")`, where nothing is relevant.
+        """Replace the values of rows without a relevant item: by nan, which leaves them out, or by 0.
 
         Args:
             values: (rows, columns), of any number where nothing is relevant.

@@ -139,7 +139,7 @@ def _in_unit(batch: Batch, unit: float) -> Batch:
 
 
 def check_margin(subject: Subject) -> None:
-    """What only the order of scores decides stays the same however sure the model is."""
+    """A metric that depends on the order of scores alone keeps its value at any margin."""
     if subject.output.type == CATEGORY and "class" not in dict(subject.name.params):
         subject = replace(subject, output=Category(2))  # of more classes the order is another at each margin
     batch = subject.draw(30, noise=0.6)

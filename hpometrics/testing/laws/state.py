@@ -137,7 +137,7 @@ def check_streams(subject: Subject) -> None:
 _SETTERS = {
     *("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
 }
-"""What sets the stream of an accelerator."""
+"""The functions that set the random stream of an accelerator."""
 
 
 def _streams() -> dict[str, object]:
