@@ -116,14 +116,13 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     home, resolved = job.directory, job.resolved
     records = home.records()
     write_text(home.table, trials_csv(records, resolved))
-    if (kind := job.plan.config.results.report) != "none" and not quiet:
-        write_report(home.label, kind)
     try:
         best = best_by(records, resolved.optimised, resolved.pick)
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
+            _report(job)
             progress.say(str(err))
             print(status_json(home.label) if as_json else evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
@@ -134,11 +133,20 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
+    if not quiet:
+        _report(job)
     if as_json:
         print(status_json(home.label), flush=True)
     elif not quiet:
         print(printable_lines(results_text(home, resolved, records)), flush=True)
     return OK
+
+
+def _report(job: Job) -> None:
+    """Write the report that the sweep file asks for, once the verdict is drawn that it shows."""
+    kind = job.plan.config.results.report
+    if kind != "none":
+        write_report(job.directory.label, kind)
 
 
 def _is_finished(job: Job, records: Sequence[TrialRecord]) -> bool:

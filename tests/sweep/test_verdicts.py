@@ -49,6 +49,16 @@ def test_a_sweep_ends_with_its_verdict(swept, folder):
     assert read_document(home / "best.yaml").data["verdict"]["coin_toss"] == told["coin_toss"]
 
 
+def test_the_report_of_a_run_shows_its_verdict(sweep, folder):
+    """It is written once the verdict is drawn, by the run that draws it."""
+    result = sweep(f"{ACCURACY}results: {{report: md}}\n")
+    assert result.exit_code == 0, result.output
+    told = json.loads((folder / "runs" / "sweep" / "verdict.json").read_text())
+    lines = Verdict.from_json(told).lines()
+    report = (folder / "runs" / "sweep" / "report.md").read_text()
+    assert len(lines) > 1 and all(line.strip() in report for line in lines)
+
+
 def test_a_sweep_that_is_run_again_draws_nothing(sweep, swept, folder):
     """The picks are the same, and so is the file."""
     swept(ACCURACY)
