@@ -20,6 +20,7 @@ from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, RDBS
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 
 from ..exceptions import DiskError, RecordError
+from ..messages import printable
 from .drivers import check_driver, grpc_address
 from .epoch_log import cut_torn_line
 
@@ -58,7 +59,7 @@ def open_storage(place: str | Path) -> BaseStorage:
     if path.suffix == JOURNAL:
         return _journal(path)
     with FileLock(f"{path}.lock"):
-        _log_ahead(path)
+        _prepare(path)
         return _file(path)
 
 
@@ -270,11 +271,15 @@ def _cause(err: BaseException) -> str:
     return str(details() if callable(details) else err)
 
 
-def _log_ahead(path: Path) -> None:
+def _prepare(path: Path) -> None:
+    """Have an SQLite file log ahead; refuse one that computes what Optuna would read."""
     with closing(sqlite3.connect(path)) as connection:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
+            foreign = foreign_part(connection)
         except sqlite3.OperationalError:
             raise  # it is busy, or cannot be written to
         except sqlite3.DatabaseError as err:
             raise RecordError(f"{path}: is no study, or damaged: {err}") from err
+    if foreign is not None:
+        raise RecordError(f"{path}: has the {printable(foreign)}, and Optuna makes none")

@@ -31,11 +31,15 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
         raise missing_extra("the dashboard", "optuna-dashboard", "dashboard")
     from optuna_dashboard import run_server
 
-    from ..search.storages import open_storage  # with Optuna, which a refusal need not load
+    from ..search.optuna_restore import is_sound  # with Optuna, which a refusal need not load
+    from ..search.storages import open_storage, storing
 
+    with storing():
+        if isinstance(place, Path) and not is_sound(place):
+            raise ConfigError(f"{place}: is damaged; hpometrics run makes it again from the trials")
     say(f"http://{_HOST}:{port}/ until Ctrl-C")
-    url = str(place)
-    run_server(url if url.startswith("sqlite:") else open_storage(place), host=_HOST, port=port)
+    study = f"sqlite:///{place.absolute()}" if place == home.study else open_storage(place)
+    run_server(study, host=_HOST, port=port)
 
 
 def _place(home: RunDirectory) -> str | Path:
@@ -48,4 +52,4 @@ def _place(home: RunDirectory) -> str | Path:
     path = home.path / FILES[storage]
     if not path.is_file():
         raise ConfigError(f"{path}: is not there, the sweep kept its study elsewhere; see `report`")
-    return f"sqlite:///{path.absolute()}" if path == home.study else path
+    return path

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sqlite3
 import sys
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -31,6 +33,16 @@ def test_a_sweep_whose_study_is_elsewhere_is_refused(tmp_path):
         serve_dashboard(tmp_path, 8080, print)
     with pytest.raises(ConfigError, match=r"study\.db: is not there"):
         serve_dashboard(written(tmp_path), 8080, print)
+
+
+def test_a_study_that_is_damaged_is_refused(home, monkeypatch):
+    """No server reads what may never end."""
+    monkeypatch.setattr(dashboard, "find_spec", lambda name: True)
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", SimpleNamespace(run_server=None))
+    with closing(sqlite3.connect(home / "study.db")) as connection:
+        connection.execute("CREATE VIEW trials AS SELECT 1")
+    with pytest.raises(ConfigError, match=r"study\.db: is damaged; hpometrics run makes it again"):
+        serve_dashboard(home, 8080, print)
 
 
 def test_the_study_is_served_to_this_machine_alone(home, monkeypatch):

@@ -105,7 +105,7 @@ COMPUTING = {
 @ON_LINUX
 @pytest.mark.parametrize("what", COMPUTING)
 def test_a_study_that_computes_is_no_study(what, folder, swept, sweep):
-    """Its file could have whoever reads it work for ever: audit refuses it, a run makes it again."""
+    """Its file could have whoever reads it work for ever: readers refuse it, a run makes it again."""
     swept(SWEEP)
     name, script = COMPUTING[what]
     with closing(sqlite3.connect(Path(HOME) / "study.db")) as connection:
@@ -114,6 +114,7 @@ def test_a_study_that_computes_is_no_study(what, folder, swept, sweep):
         connection.executescript(script)
     with bounded(60):
         assert_refused(call("audit", HOME), f"it has the {name}, and Optuna makes none")
+        assert_refused(call("worker", HOME), f"study.db: has the {name}, and Optuna makes none")
         result = sweep(SWEEP)
     assert result.exit_code == 0, result.output
     assert "study.db was damaged, made again" in result.stderr
