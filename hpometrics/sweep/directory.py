@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "error.txt", "output.txt")
 """What is a file in the directory of each trial."""
 
+_OWN = ("*", ".locks/*", "trials/*", "trials/*/*", "trials/*/checkpoints/*")
+"""What a run writes, reads and removes in its directory."""
+
 
 class RunDirectory:
     """The files of a sweep by name; a trial has a directory of its own, `trials/0007`.
@@ -183,7 +186,7 @@ class RunDirectory:
         Raises:
             ConfigError: it is a symbolic link, or one of its files is; it is another user's.
         """
-        inside = (self.path.glob(pattern) for pattern in ("*", "trials/*", "trials/*/*"))
+        inside = (self.path.glob(pattern) for pattern in _OWN)
         for path in (self.path, *chain.from_iterable(inside)):
             if path.is_symlink():
                 raise ConfigError(

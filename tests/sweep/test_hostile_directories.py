@@ -68,13 +68,17 @@ def odd(folder, sweep, monkeypatch) -> Result:
     return sweep(ODD_SWEEP)
 
 
-@pytest.mark.parametrize(
-    "link", ["", "trials", "trials/0000", "trials/0000/epochs.jsonl", "study.db", "sweep.yaml"]
-)
+FILES = (
+    "sweep.yaml", "study.db", ".locks/0000", "trials/0000/epochs.jsonl",
+    "trials/0000/checkpoints/epoch-0000.pt",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("link", ["", ".locks", "trials", "trials/0000", "trials/0000/checkpoints", *FILES])
 def test_nothing_is_written_through_a_link(link, folder, sweep):
     """Whoever can put one there could have a file of the user overwritten."""
     elsewhere = folder / "elsewhere"
-    if link.endswith(("jsonl", "db", "yaml")):
+    if link in FILES:
         elsewhere.write_text("mine")
     else:
         elsewhere.mkdir()
