@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -161,6 +162,95 @@ def test_r2_knows_no_scale(mean: float, deviation: float, noise: float, size: in
     if noise:
         right = np.corrcoef(batch["target"], batch["predictions"])[0, 1]
         assert measured("pearson", "number", *parts) == pytest.approx(right, rel=1e-9)
+
+
+class Exact:
+    """Moments of pairs of numbers in fractions, which neither overflow nor round."""
+
+    def __init__(self, preds: list[float], target: list[float]) -> None:
+        self.preds, self.target = [*map(Fraction, preds)], [*map(Fraction, target)]
+        self.errors = [p - t for p, t in zip(self.preds, self.target, strict=True)]
+        self.square = mean_of([error**2 for error in self.errors])
+
+    def cross(self, first: list[Fraction], second: list[Fraction]) -> Fraction:
+        """The mean product of the gaps from both means."""
+        ours, theirs = mean_of(first), mean_of(second)
+        return mean_of([(a - ours) * (b - theirs) for a, b in zip(first, second, strict=True)])
+
+    def values(self) -> dict[str, float]:
+        """The value of each metric that is built on second moments."""
+        preds, target, errors = (self.cross(x, x) for x in (self.preds, self.target, self.errors))
+        cross, largest = self.cross(self.preds, self.target), max(map(abs, self.errors))
+        offset = (mean_of(self.preds) - mean_of(self.target)) ** 2
+        cubes = mean_of([(abs(error) / largest) ** 3 for error in self.errors])
+        return {
+            "r2": float(1 - self.square / target),
+            "adjusted_r2(features=1)": float(1 - self.square / target * Fraction(len(self.errors) - 1)
+                                             / (len(self.errors) - 2)),
+            "d2_tweedie": float(1 - self.square / target),
+            "rse": float(self.square / target),
+            "explained_variance": float(1 - errors / target),
+            "pearson": math.sqrt(cross**2 / (preds * target)) * (1 if cross > 0 else -1),
+            "concordance": float(2 * cross / (preds + target + offset)),
+            "nrmse(normalization=std)": math.sqrt(self.square / target),
+            "rmse": math.sqrt(self.square / largest**2) * float(largest),
+            "minkowski(p=3)": float(cubes) ** (1 / 3) * float(largest),
+        }  # fmt: skip
+
+
+def mean_of(values: list[Fraction]) -> Fraction:
+    """The mean."""
+    return sum(values, Fraction(0)) / len(values)
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        [(1e-200, 1e-200)], [(1e200, 1e200)], [(1e-160, 1e-160), (1e-130, 1e-130)], [(5e-320, 5e-320)],
+        [(1.0, 1.0), (1e200, 1e200)], [(1e200, 1e200), (1e-200, 1e-200)],
+        [(1e-200, 1e-200), (1e-100, 1e-100)], [(1e-100, 1e-160)], [(1e100, 1e180)],
+        [(3e-140, 1e-140), (1e-130, 2e-130), (1e-170, 1e-170)],
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("merged", [False, True], ids=["updated", "merged"])
+def test_second_moments_of_any_size(scales: list[tuple[float, float]], merged: bool):
+    """Values whose squares are no float64, and batches of sizes far apart, give what fractions give."""
+    rng = np.random.default_rng(0)
+    preds = [rng.standard_normal(7) * size for size, _ in scales]
+    target = [rng.standard_normal(7) * size for _, size in scales]
+    right = Exact(list(np.concatenate(preds)), list(np.concatenate(target))).values()
+
+    def check(name: str) -> None:
+        parts = []
+        for p, t in zip(preds, target, strict=True):
+            parts.append(get_metric(name, "number"))
+            parts[-1].update(predictions=torch.tensor(p), target=torch.tensor(t))
+        if not merged:
+            parts = [get_metric(name, "number")]
+            for p, t in zip(preds, target, strict=True):
+                parts[0].update(predictions=torch.tensor(p), target=torch.tensor(t))
+        first, *others = parts
+        for other in others:
+            first.merge_state(other)
+        slack = 0.0 if name in ("rmse", "minkowski(p=3)") else 1e-12  # of a share of variation near 0 or 1
+        assert float(first.compute()) == pytest.approx(right[name], rel=1e-6, abs=slack)
+
+    assert failures(list(right), check) == []
+
+
+def test_columns_of_sizes_far_apart():
+    """Each has a unit of its own; they are averaged, or weighed by how much they vary."""
+    batch = numbers(0, 1, 0.5)
+    sizes = torch.tensor([1e-200, 1.0, 1e200], dtype=torch.float64)
+    wide = {name: values[:, None] * sizes for name, values in batch.items()}
+    right = measured("r2", "number", batch)
+    for name in ("r2", "r2(multioutput=variance_weighted)", "explained_variance"):
+        one = measured(name, "number", batch)
+        assert measured(name, "vector(size=3)", wide) == pytest.approx(one, rel=1e-9), name
+    root = measured("rmse", "number", batch)
+    assert measured("minkowski(p=2)", "vector(size=3)", wide) == pytest.approx(1e200 * root / 3**0.5)
+    assert right == pytest.approx(r2_score(batch["target"], batch["predictions"]))
 
 
 def test_the_ranks_of_scores_that_huddle():

@@ -11,12 +11,12 @@ from ...objective import MAXIMIZE
 from ..features import PREDICTIONS, TIMESERIES, VECTOR
 from ..metric import Metric
 from ..registry import register_metric
-from ..statistics.moments import PREDS, TARGET, Moments
+from ..statistics.moments import ERROR, PREDS, TARGET, Moments
 from ..statistics.order import Pairs, mean_ranks
 from ..statistics.pooled import Pooled
 from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMean
-from .variation import MomentMetric
+from .variation import MomentMetric, unvarying
 
 Variant = Literal["a", "b", "c"]
 
@@ -43,7 +43,7 @@ class Pearson(MomentMetric):
     def compute(self) -> Tensor:
         """Divide the cross moment by both spreads, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := self.unvarying(moments, PREDS, TARGET)) is not None:
+        if (reason := unvarying(self.name, moments, PREDS, TARGET)) is not None:
             return self.undefined(reason)
         size = moments.spread(PREDS).sqrt() * moments.spread(TARGET).sqrt()
         return (moments.cross / size).clamp(-1, 1).mean()
@@ -73,10 +73,12 @@ class Concordance(MomentMetric):
     def compute(self) -> Tensor:
         """Compare the cross moment with spreads and offset, per column; average the columns."""
         moments = self.statistic(Moments)
+        if moments.rows > 0:
+            moments = moments.in_one_unit()
         spread = moments.spread(PREDS) + moments.spread(TARGET)
         if moments.rows <= 0 or (moments.rows < 2 and bool((spread == 0).any())):
             return self.undefined(f"{self.name} needs at least 2 rows, got {moments.rows:g}")
-        offset = moments.rows * (moments.mean(PREDS) - moments.mean(TARGET)).square()
+        offset = moments.rows * moments.center(ERROR).square()
         size = spread + offset
         if bool((size == 0).any()):
             return self.undefined("every prediction and every target of a column is the same number")

@@ -13,8 +13,10 @@ from ..metric import Metric
 from ..outputs import Outputs
 from ..registry import register_metric
 from ..statistics.deviance import Dispersion, Residual, check_domain, deviance
+from ..statistics.moments import TARGET, Moments
 from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMean
+from .variation import squares, unexplained, unvarying
 
 
 class Deviance(ErrorMean):
@@ -31,7 +33,7 @@ class Deviance(ErrorMean):
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
         """Measure each value."""
-        return deviance(target, preds, self.power)
+        return error.square() if self.power == 0 else deviance(target, preds, self.power)
 
 
 @register_metric("tweedie_deviance", REAL, aliases=["mean_tweedie_deviance", "tweedie_deviance_score"])
@@ -141,17 +143,24 @@ class D2Tweedie(Metric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the deviance from the target's mean, and that from the predictions."""
+        if self.power == 0:
+            return {"moments": Moments()}
         return {"dispersion": Dispersion(self.power), "total": Residual(self.power)}
 
     def compute(self) -> Tensor:
         """Compare both, per column; average the columns."""
-        dispersion, left = self.statistic(Dispersion), self.statistic(Residual).total
+        if self.power == 0:
+            moments = self.statistic(Moments)
+            reason = unvarying(self.name, moments, TARGET)
+            return self.undefined(reason) if reason else (1 - unexplained(moments, squares(moments))).mean()
+        dispersion, left = self.statistic(Dispersion), self.statistic(Residual)
         flat = bool((dispersion.total <= 0).any())
         if flat and dispersion.rows < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {dispersion.rows:g}")
         if flat:
             return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
-        return (1 - left / dispersion.total).mean()
+        share = left.in_unit(left.total / dispersion.total, left.exponent - dispersion.exponent)
+        return (1 - share).mean()
 
 
 def checked_power(metric: str, power: float) -> float:

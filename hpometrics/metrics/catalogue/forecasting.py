@@ -19,6 +19,13 @@ from .quantiles import inner_share
 Baseline = Literal["history", "horizon"]
 
 
+def root_mean_square(steps: Tensor) -> Tensor:
+    """The root mean square of each series, (N, L), measured in units of its largest step."""
+    largest = steps.abs().amax(1, keepdim=True)
+    unit = torch.where((largest > 0) & largest.isfinite(), largest, 1.0)
+    return (steps / unit).square().mean(1).sqrt() * unit.squeeze(1)
+
+
 class ScaledMean(ExtraMean):
     """The mean over series of an error as a share of the series' own scale.
 
@@ -141,13 +148,13 @@ class RMSSE(ScaledMean):
 
     def size(self, steps: Tensor) -> Tensor:
         """The root mean square of each series' steps."""
-        return steps.square().mean(1).sqrt()
+        return root_mean_square(steps)
 
     def get_current_value(
         self, preds: Tensor, target: Tensor, history: Any = None, scale: Tensor | None = None
     ) -> Tensor:
         """Measure each series."""
-        return (preds - target).square().mean(1).sqrt() / self.naive(target, scale, history)
+        return root_mean_square(preds - target) / self.naive(target, scale, history)
 
 
 @register_metric("msis", [TIMESERIES], aliases=["mean_scaled_interval_score"])

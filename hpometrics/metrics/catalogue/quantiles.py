@@ -66,14 +66,16 @@ class D2(Metric):
 
     def compute(self) -> Tensor:
         """Compare both losses, per column; average the columns."""
-        preds, target, weight = self.statistic(Pooled).rows
+        rows = self.statistic(Pooled).rows
+        weight = rows.weight
         if len(weight) < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
-        if bool((target == target[0]).all(0).any()):
+        if bool((rows.target == rows.target[0]).all(0).any()):
             return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
+        target = rows.target if rows.target.is_floating_point() else rows.gaps
         constant = quantile(target, weight, self.alpha)
         reference = weight @ pinball(constant - target, self.alpha)
-        return (1 - weight @ pinball(preds - target, self.alpha) / reference).mean()
+        return (1 - weight @ pinball(rows.errors, self.alpha) / reference).mean()
 
 
 @register_metric("d2_pinball", REAL, aliases=["d2_pinball_score"])

@@ -9,7 +9,7 @@ from ...objective import MINIMIZE
 from ..features import PREDICTIONS, VECTOR, OutputFeature
 from ..metric import Metric
 from ..registry import register_metric
-from ..statistics.moments import TARGET, Moments
+from ..statistics.moments import TARGET, Moments, times_power
 from ..statistics.reconstruction import MaskedSquares
 from ..statistics.statistic import Statistic
 from .law_batches import Batch, drifted, uniform
@@ -58,10 +58,12 @@ class UnsupervisedLoss(Metric):
         squares, moments = self.statistic(MaskedSquares), self.statistic(Moments)
         if moments.rows < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {moments.rows:g}")
-        variance = moments.spread(TARGET) / (moments.rows - 1)
-        size = moments.mean(TARGET).abs()
+        variance, exponent = moments.spread(TARGET) / (moments.rows - 1), moments.exponent(TARGET)
+        size = moments.center(TARGET).abs()
         scale = torch.where(variance > 0, variance, torch.where(size > 0, size, 1.0))
-        return (squares.total / scale).sum() / squares.rows
+        degree = torch.where(variance > 0, 2, torch.where(size > 0, 1, 0))
+        shares = times_power(squares.total / scale, 2 * squares.exponent - degree * exponent)
+        return shares.sum() / squares.rows
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:

@@ -70,6 +70,13 @@ class ErrorMean(MeanMetric):
         return mean
 
 
+def power_mean(values: Tensor, p: float) -> Tensor:
+    """The power mean of sizes (D,), measured in units of the largest, so that no power is too large."""
+    largest = values.amax()
+    shares = torch.where((largest > 0) & largest.isfinite(), values / largest, 1.0)
+    return largest * (shares.square().mean().sqrt() if p == 2 else shares.pow(p).mean().pow(1 / p))
+
+
 @register_metric("mse", REAL, aliases=["mean_squared_error", "neg_mean_squared_error", "mse_loss"])
 class MSE(ErrorMetric):
     """Mean squared error.
@@ -159,10 +166,10 @@ class MedianAbsoluteError(Metric):
 
     def compute(self) -> Tensor:
         """Average the medians of the columns."""
-        preds, target, weight = self.statistic(Pooled).rows
-        if not len(weight):
+        rows = self.statistic(Pooled).rows
+        if not len(rows.weight):
             return self.undefined("no row counted")
-        return quantile((preds - target).abs(), weight, 0.5).mean()
+        return quantile(rows.errors.abs(), rows.weight, 0.5).mean()
 
 
 @register_metric("max_error", REAL, aliases=["neg_max_error"])

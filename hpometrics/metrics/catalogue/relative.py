@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from ...objective import MINIMIZE
@@ -15,6 +14,7 @@ from ..statistics.extremes import Extremes
 from ..statistics.moments import TARGET, Errors, Moments
 from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMetric
+from .variation import squares, unexplained
 
 Normalization = Literal["mean", "range", "std"]
 
@@ -37,6 +37,7 @@ class MAPE(ErrorMetric):
         outweighs all the others.
     Source: scikit-learn's mean_absolute_percentage_error.
 
+    >>> import torch
     >>> metric = MAPE()
     >>> metric.update(torch.tensor([90.0, 11.0]), torch.tensor([100.0, 10.0]))
     >>> round(metric.compute().item(), 4)  # (10 / 100 + 1 / 10) / 2
@@ -62,6 +63,7 @@ class RMSPE(ErrorMetric):
     Deviates: Ludwig takes the mean of its batches' values, and puts 0.0001 in the place of a target of 0.
     Source: Ludwig's root_mean_squared_percentage_error.
 
+    >>> import torch
     >>> metric = RMSPE()
     >>> metric.update(torch.tensor([90.0, 12.0]), torch.tensor([100.0, 10.0]))
     >>> round(metric.compute().item(), 4)  # sqrt((0.01 + 0.04) / 2)
@@ -90,6 +92,7 @@ class SMAPE(ErrorMetric):
         takes the mean of its batches' values.
     Source: Armstrong 1985, Long-range Forecasting, p. 348, with absolute values in the denominator.
 
+    >>> import torch
     >>> metric = SMAPE()
     >>> metric.update(torch.tensor([3.0, 0.0]), torch.tensor([1.0, 0.0]))
     >>> metric.compute().item()  # (2 * 2 / (3 + 1) + 0) / 2
@@ -111,6 +114,7 @@ class WAPE(Metric):
     Deviates: torchmetrics divides by a tiny number if every target is 0.
     Source: Kolassa & Schutz 2007, Foresight 6; torchmetrics' weighted_mean_absolute_percentage_error.
 
+    >>> import torch
     >>> metric = WAPE()
     >>> metric.update(torch.tensor([1.0, 9.0]), torch.tensor([0.0, 10.0]))
     >>> metric.compute().item()  # (1 + 1) / 10
@@ -145,6 +149,7 @@ class MSLE(ErrorMetric):
     Formula: mean((log(1 + preds) - log(1 + target)) ** 2)
     Source: scikit-learn's mean_squared_log_error.
 
+    >>> import torch
     >>> metric = MSLE()
     >>> metric.update(torch.tensor([2.5, 5.0, 4.0, 8.0]), torch.tensor([3.0, 5.0, 2.5, 7.0]))
     >>> round(metric.compute().item(), 4)
@@ -174,6 +179,7 @@ class RMSLE(ErrorMetric):
         the root after averaging them.
     Source: scikit-learn's root_mean_squared_log_error.
 
+    >>> import torch
     >>> metric = RMSLE()
     >>> metric.update(torch.tensor([2.5, 5.0, 4.0, 8.0]), torch.tensor([3.0, 5.0, 2.5, 7.0]))
     >>> round(metric.compute().item(), 4)
@@ -209,6 +215,7 @@ class NRMSE(Metric):
         that grows with the rows, and is not offered.
     Source: torchmetrics' normalized_root_mean_squared_error.
 
+    >>> import torch
     >>> metric = NRMSE(normalization="range")
     >>> metric.update(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 3.0]))
     >>> round(metric.compute().item(), 4)  # 1 / 3
@@ -223,23 +230,25 @@ class NRMSE(Metric):
         self.normalization = normalization
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep squared errors, and what the unit is made of."""
+        """Keep squared errors, and what the unit is made of; the moments have both."""
+        if self.normalization == "std":
+            return {"moments": Moments()}
         unit = Extremes("target") if self.normalization == "range" else Moments()
         return {"errors": Errors("square"), "unit": unit}
 
     def compute(self) -> Tensor:
         """Divide each column by its unit, then average the columns."""
-        unit = self._unit()
+        if self.normalization == "std":
+            unit = self.statistic(Moments).spread(TARGET)
+        elif self.normalization == "mean":
+            unit = self.statistic(Moments).mean(TARGET).abs()
+        else:
+            unit = self.statistic(Extremes).high - self.statistic(Extremes).low
         if bool((unit <= 0).any()) or not bool(unit.isfinite().all()):
             return self.undefined(f"the target's {self.normalization} is 0, which is no unit")
-        mean = (self.statistic(Errors).root_mean / unit).mean()
+        if self.normalization == "std":
+            moments = self.statistic(Moments)
+            mean = unexplained(moments, squares(moments)).sqrt().mean()
+        else:
+            mean = (self.statistic(Errors).root_mean / unit).mean()
         return self.undefined("no row counted") if mean.isnan() else mean
-
-    def _unit(self) -> Tensor:
-        if self.normalization == "range":
-            extremes = self.statistic(Extremes)
-            return extremes.high - extremes.low
-        moments = self.statistic(Moments)
-        if self.normalization == "mean":
-            return moments.mean(TARGET).abs()
-        return torch.sqrt(moments.spread(TARGET) / moments.rows)

@@ -10,7 +10,9 @@ from torch import Tensor
 from ...exceptions import MetricNameError
 from ...objective import MINIMIZE
 from ..registry import register_metric
-from .regression import REAL, ErrorMean
+from ..statistics.moments import Errors
+from ..statistics.statistic import Statistic
+from .regression import REAL, ErrorMean, ErrorMetric, power_mean
 
 
 @register_metric("huber", REAL, aliases=["huber_loss"])
@@ -95,7 +97,7 @@ class LogCosh(ErrorMean):
 
 
 @register_metric("minkowski", REAL)
-class Minkowski(ErrorMean):
+class Minkowski(ErrorMetric):
     """Power mean of the absolute errors: `p=1` is mae, `p=2` the root mean square, a large `p` the maximum.
 
     Shape:
@@ -112,21 +114,20 @@ class Minkowski(ErrorMean):
     1.5874
     """
 
-    objective = MINIMIZE
-
     def __init__(self, *, p: float = 3.0) -> None:
         super().__init__()
         if p < 1:
             raise MetricNameError(f"minkowski: p is a number from 1, got {p!r}")
         self.p = float(p)
 
-    def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Raise each error to the power."""
-        return error.abs().pow(self.p)
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the sum of the powers, per column."""
+        return {"errors": Errors("power", self.p)}
 
     def compute(self) -> Tensor:
-        """Take the root of the mean."""
-        return super().compute().pow(1 / self.p)
+        """Take the root of the mean of all columns."""
+        mean = power_mean(self.statistic(Errors).root_mean, self.p)
+        return self.undefined("no row counted") if mean.isnan() else mean
 
 
 def above_zero(metric: str, param: str, value: float) -> float:

@@ -12,7 +12,7 @@ from ...objective import MAXIMIZE, MINIMIZE
 from ..features import PREDICTIONS
 from ..metric import Metric
 from ..registry import register_metric
-from ..statistics.moments import ERROR, TARGET, Moments
+from ..statistics.moments import ERROR, TARGET, Moments, times_power
 from ..statistics.pooled import Pooled
 from ..statistics.statistic import Statistic
 from .regression import REAL
@@ -29,25 +29,32 @@ class MomentMetric(Metric):
         """Keep the moments, per column."""
         return {"moments": Moments()}
 
-    def unvarying(self, moments: Moments, *which: int) -> str | None:
-        """Say why a share of variation does not exist: too few rows, or a column that never changes."""
-        too_few = f"{self.name} needs at least 2 rows, got {moments.rows:g}"
-        if moments.rows <= 0:
+
+def unvarying(name: str, moments: Moments, *which: int) -> str | None:
+    """Say why a share of variation does not exist: too few rows, or a column that never changes."""
+    too_few = f"{name} needs at least 2 rows, got {moments.rows:g}"
+    if moments.rows <= 0:
+        return too_few
+    for of in which:
+        flat = (moments.spread(of) == 0).nonzero().flatten().tolist()
+        if flat and moments.rows < 2:
             return too_few
-        for of in which:
-            flat = (moments.spread(of) == 0).nonzero().flatten().tolist()
-            if flat and moments.rows < 2:
-                return too_few
-            if flat:
-                what = "target" if of == TARGET else "prediction"
-                where = f" in column {flat[0]}" if len(moments.spread(of)) > 1 else ""
-                return f"{self.name} is a share of variation, and every {what}{where} is the same number"
-        return None
+        if flat:
+            what = "target" if of == TARGET else "prediction"
+            where = f" in column {flat[0]}" if len(moments.spread(of)) > 1 else ""
+            return f"{name} is a share of variation, and every {what}{where} is the same number"
+    return None
 
 
 def squares(moments: Moments) -> Tensor:
-    """The sum of squared errors of each column."""
-    return moments.spread(ERROR) + moments.rows * moments.mean(ERROR).square()
+    """The sum of squared errors of each column, in squares of the error's unit."""
+    return moments.spread(ERROR) + moments.rows * moments.center(ERROR).square()
+
+
+def unexplained(moments: Moments, squared: Tensor) -> Tensor:
+    """Squares of errors of each column, in squares of the error's unit, as a share of the target's spread."""
+    power = 2 * (moments.exponent(ERROR) - moments.exponent(TARGET))
+    return times_power(squared / moments.spread(TARGET), power)
 
 
 @register_metric("r2", REAL, aliases=["r2_score"])
@@ -80,10 +87,9 @@ class R2(MomentMetric):
     def compute(self) -> Tensor:
         """Compare squared errors with the target's spread, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := self.unvarying(moments, TARGET)) is not None:
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
-        spread = moments.spread(TARGET)
-        return 1 - _averaged(squares(moments) / spread, spread, self.multioutput)
+        return 1 - _averaged(unexplained(moments, squares(moments)), moments, self.multioutput)
 
 
 @register_metric("adjusted_r2", REAL)
@@ -118,13 +124,12 @@ class AdjustedR2(MomentMetric):
     def compute(self) -> Tensor:
         """Correct the mean r2 of the columns for the degrees of freedom."""
         moments = self.statistic(Moments)
-        if (reason := self.unvarying(moments, TARGET)) is not None:
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
         free = moments.rows - self.features - 1
         if free <= 0:
             return self.undefined(f"{self.name} needs more than {self.features + 1} rows")
-        unexplained = (squares(moments) / moments.spread(TARGET)).mean()
-        return 1 - unexplained * (moments.rows - 1) / free
+        return 1 - unexplained(moments, squares(moments)).mean() * (moments.rows - 1) / free
 
 
 @register_metric("explained_variance", REAL, aliases=["explained_variance_score"])
@@ -153,10 +158,9 @@ class ExplainedVariance(MomentMetric):
     def compute(self) -> Tensor:
         """Compare the error's spread with the target's, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := self.unvarying(moments, TARGET)) is not None:
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
-        spread = moments.spread(TARGET)
-        return 1 - _averaged(moments.spread(ERROR) / spread, spread, self.multioutput)
+        return 1 - _averaged(unexplained(moments, moments.spread(ERROR)), moments, self.multioutput)
 
 
 @register_metric("rse", REAL, aliases=["relative_squared_error"])
@@ -181,9 +185,9 @@ class RSE(MomentMetric):
     def compute(self) -> Tensor:
         """Compare squared errors with the target's spread, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := self.unvarying(moments, TARGET)) is not None:
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
-        return (squares(moments) / moments.spread(TARGET)).mean()
+        return unexplained(moments, squares(moments)).mean()
 
 
 @register_metric("rae", REAL, aliases=["relative_absolute_error"])
@@ -212,15 +216,20 @@ class RAE(Metric):
 
     def compute(self) -> Tensor:
         """Compare absolute errors with the target's gaps from its mean, per column; average the columns."""
-        preds, target, weight = self.statistic(Pooled).rows
+        rows = self.statistic(Pooled).rows
+        weight = rows.weight
         if len(weight) < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
-        shifted = target - target[0]
+        shifted = rows.gaps
         gaps = weight @ (shifted - weight @ shifted / weight.sum()).abs()
-        if bool((target == target[0]).all(0).any()):
+        if bool((rows.target == rows.target[0]).all(0).any()):
             return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
-        return (weight @ (preds - target).abs() / gaps).mean()
+        return (weight @ rows.errors.abs() / gaps).mean()
 
 
-def _averaged(values: Tensor, spread: Tensor, multioutput: Multioutput) -> Tensor:
-    return values.mean() if multioutput == "uniform" else torch.dot(values, spread) / spread.sum()
+def _averaged(values: Tensor, moments: Moments, multioutput: Multioutput) -> Tensor:
+    if multioutput == "uniform":
+        return values.mean()
+    exponent = moments.exponent(TARGET)
+    spread = times_power(moments.spread(TARGET), 2 * (exponent - exponent.max()))
+    return torch.dot(values, spread) / spread.sum()

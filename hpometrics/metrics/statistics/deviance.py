@@ -11,8 +11,23 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ..devices import on_host
 from ..outputs import Outputs
-from .moments import ERROR, check_width, columns
-from .statistic import Reduction, Statistic
+from .moments import (
+    ERROR,
+    PREDS,
+    TARGET,
+    ErrorSum,
+    check_width,
+    columns,
+    exponent_of,
+    is_out_of_range,
+    larger_unit,
+    largest_of,
+    times_power,
+    unit_of,
+)
+from .statistic import Reduction
+
+_FITS = 900  # powers of two that float64 holds with room for sums
 
 
 def deviance(target: Tensor, preds: Tensor, power: float) -> Tensor:
@@ -32,8 +47,9 @@ def deviance(target: Tensor, preds: Tensor, power: float) -> Tensor:
     if power == 2:
         return 2 * (excess - torch.log1p(excess))
     one, two = 1 - power, 2 - power
-    base = target.clamp(min=0) if power < 0 else target
-    return 2 * (base.pow(two) / (one * two) - target * preds.pow(one) / one + preds.pow(two) / two)
+    share = target / preds
+    base = share.clamp(min=0) if power < 0 else share
+    return 2 * preds.pow(two) * (base.pow(two) / (one * two) - share / one + 1 / two)
 
 
 def check_domain(batch: Outputs, power: float, reader: str) -> None:
@@ -55,7 +71,7 @@ def check_domain(batch: Outputs, power: float, reader: str) -> None:
         raise MetricInputError(f"{reader} of power {power:g} reads targets {least}, got {target.min():.3g}")
 
 
-class Dispersion(Statistic):
+class Dispersion(ErrorSum):
     """Rows, mean and deviance from that mean of the target, per column.
 
     Merged by the identity of all Bregman divergences: the deviance of rows from a point is that from their
@@ -72,20 +88,10 @@ class Dispersion(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "own", "mean": "own", "total": "own"}
-    weighted: ClassVar[bool] = True
 
     def __init__(self, power: float) -> None:
         super().__init__(power=power)
-
-    @property
-    def rows(self) -> float:
-        """How many rows were seen, or what they weigh."""
-        return float(self._state["rows"])
-
-    @property
-    def total(self) -> Tensor:
-        """The deviance of all rows from the mean, per column."""
-        return self._state["total"]
+        self.degree = 2 - power
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of columns and values outside the distribution.
@@ -98,12 +104,14 @@ class Dispersion(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
-        _, target, _ = columns(batch)
-        weight = batch.weights
-        rows = weight.sum()
-        origin = target[0]
-        mean = origin + (weight @ (target - origin)) / torch.where(rows > 0, rows, 1.0)
-        self.merge_state({"rows": rows, "mean": mean, "total": _weighed(self._from(target, mean), weight)})
+        target, weight = columns(batch)[TARGET], batch.weights
+        part = self._part(target, weight)
+        if self.degree and is_out_of_range(part["total"]):
+            largest = largest_of(target, weight)
+            exponent = unit_of(largest, abs(self.degree) * largest.log2().abs() < _FITS)
+            if bool(exponent.any()):
+                part = {**self._part(times_power(target, -exponent), weight), "exponent": exponent}
+        self.merge_state(part)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Take in other rows."""
@@ -114,9 +122,15 @@ class Dispersion(Statistic):
         if not self._state:
             self._state = {name: value.clone() for name, value in state.items()}
             return
-        self._check_shapes(state)
+        self._check_shapes({name: state[name] for name in self.reductions})
         held = self._state
         other = {name: value.to(held["rows"].device) for name, value in state.items()}
+        units = {}
+        if "exponent" in held or "exponent" in other:
+            ours, theirs = exponent_of(held, "mean"), exponent_of(other, "mean")
+            common = larger_unit(ours, theirs, held["mean"] == 0, other["mean"] == 0)
+            held, other = self._in_common(held, ours - common), self._in_common(other, theirs - common)
+            units = {"exponent": common}
         rows = held["rows"] + other["rows"]
         share = other["rows"] / torch.where(rows > 0, rows, 1.0)
         mean = held["mean"] + (other["mean"] - held["mean"]) * share
@@ -124,13 +138,22 @@ class Dispersion(Statistic):
             torch.where(side["rows"] > 0, side["rows"] * self._from(side["mean"], mean), 0.0)
             for side in (held, other)
         )
-        self._state = {"rows": rows, "mean": mean, "total": held["total"] + other["total"] + apart}
+        self._state = {"rows": rows, "mean": mean, "total": held["total"] + other["total"] + apart, **units}
+
+    def _part(self, target: Tensor, weight: Tensor) -> dict[str, Tensor]:
+        rows, origin = weight.sum(), target[0]
+        mean = origin + (weight @ (target - origin)) / torch.where(rows > 0, rows, 1.0)
+        return {"rows": rows, "mean": mean, "total": _weighed(self._from(target, mean), weight)}
+
+    def _in_common(self, state: Mapping[str, Tensor], by: Tensor) -> dict[str, Tensor]:
+        mean, total = times_power(state["mean"], by), self.in_unit(state["total"], by)
+        return {"rows": state["rows"], "mean": mean, "total": total}
 
     def _from(self, values: Tensor, point: Tensor) -> Tensor:
         return deviance(values, point, self.params["power"])
 
 
-class Residual(Statistic):
+class Residual(ErrorSum):
     """Deviance of the target from the predictions, summed over rows, per column.
 
     Args:
@@ -138,21 +161,15 @@ class Residual(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum"}
-    weighted: ClassVar[bool] = True
+    of = TARGET
 
     def __init__(self, power: float) -> None:
         super().__init__(power=power)
+        self.degree = 2 - power
 
-    @property
-    def total(self) -> Tensor:
-        """The deviance of all rows, per column."""
-        return self._state["total"]
-
-    def update(self, batch: Outputs) -> None:
-        """Add one batch."""
-        preds, target, _ = columns(batch)
-        each = deviance(target, preds, self.params["power"])
-        self.add(total=each.sum(0) if batch.weight is None else _weighed(each, batch.weight))
+    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
+        """Measure each value."""
+        return deviance(values[TARGET], values[PREDS], self.params["power"])
 
 
 def _weighed(each: Tensor, weight: Tensor) -> Tensor:

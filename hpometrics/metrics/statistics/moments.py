@@ -14,7 +14,7 @@ from ..outputs import Outputs
 from .statistic import Reduction, Statistic
 
 Measure = Literal[
-    "absolute", "square", "size", "percentage", "square_percentage", "symmetric", "square_log",
+    "absolute", "square", "power", "size", "percentage", "square_percentage", "symmetric", "square_log",
     "square_log_clipped",
 ]  # fmt: skip
 
@@ -23,6 +23,8 @@ _DEGREES: Mapping[str, int] = {"absolute": 1, "size": 1, "square": 2}
 
 PREDS, TARGET, ERROR = range(3)
 _LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum has lost nothing that matters, and can grow on
+_SMALL, _LARGE = 2.0**-450, 2.0**450  # values between these have squares that are
+_FAR = 2000  # powers of two that take any float64 to 0 or infinity
 _WRAPS = 2.0**62  # a difference of int64 may be wrong from about here
 
 
@@ -55,14 +57,17 @@ def _over_rows(values: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def _columns(batch: Outputs) -> Tensor:
-    pair = torch.stack([batch.predictions.double(), batch.target.double()])
-    if pair.ndim == 2:
-        pair = pair.unsqueeze(-1)
-    error = pair[0] - pair[1]
-    if not (batch.predictions.is_floating_point() or batch.target.is_floating_point()):
-        exact = (batch.predictions.long() - batch.target.long()).double().view_as(error)
-        error = exact.where(error.abs() < _WRAPS, error)  # float64 rounds whole numbers from 2^53
-    return torch.cat([pair, error.unsqueeze(0)])
+    parts = batch.predictions, batch.target
+    block = torch.stack([*(part.double() for part in parts), difference(*parts)])
+    return block.unsqueeze(-1) if block.ndim == 2 else block
+
+
+def difference(first: Tensor, second: Tensor) -> Tensor:
+    """Subtract real numbers in float64, whole ones without the rounding that float64 begins at 2^53."""
+    gap = first.double() - second.double()
+    if first.is_floating_point() or second.is_floating_point():
+        return gap
+    return (first.long() - second.long()).double().where(gap.abs() < _WRAPS, gap)
 
 
 def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
@@ -70,10 +75,39 @@ def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
     return torch.where(size == 0, 0.0, 2 * error.abs() / size)
 
 
-def _times(values: Tensor, exponent: Tensor) -> Tensor:
+def times_power(values: Tensor, exponent: Tensor) -> Tensor:
     """Multiply by a power of two in two steps: 2^1100 is no float64, but 2^1100 * 2^-600 is."""
+    exponent = exponent.clamp(-_FAR, _FAR)  # 0 times infinity is no number
     half = exponent // 2
     return torch.ldexp(torch.ldexp(values, half), exponent - half)
+
+
+def is_out_of_range(sums: Tensor) -> bool:
+    """Check on the CPU whether a sum may have lost digits, or may soon be infinite; no device is read."""
+    return on_host(sums) and not all(_LEAST < one < _MOST for one in sums.flatten().tolist())
+
+
+def largest_of(values: Tensor, weight: Tensor | None) -> Tensor:
+    """The largest size over the rows that count, (..., D) of values (..., N, D)."""
+    size = values.abs()
+    return (size if weight is None else torch.where(weight.unsqueeze(-1) > 0, size, 0.0)).amax(-2)
+
+
+def unit_of(largest: Tensor, fits: Tensor) -> Tensor:
+    """The exponent of a unit near the largest sizes, int64; 0 of those that fit or have none."""
+    leaves = largest.isfinite() & (largest > 0) & ~fits
+    return torch.where(leaves, torch.frexp(largest).exponent.long(), 0)
+
+
+def exponent_of(state: Mapping[str, Tensor], name: str) -> Tensor:
+    """The exponents of a state, each of the shape of a part of it."""
+    exponent = state.get("exponent")
+    return torch.zeros_like(state[name], dtype=torch.int64) if exponent is None else exponent
+
+
+def larger_unit(ours: Tensor, theirs: Tensor, ours_are_0: Tensor, theirs_are_0: Tensor) -> Tensor:
+    """The unit for numbers of two units; zeros fit any."""
+    return torch.maximum(ours, theirs).where(~theirs_are_0, ours).where(~ours_are_0, theirs)
 
 
 _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
@@ -88,17 +122,123 @@ _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 }
 
 
-class Errors(Statistic):
-    """The sum over rows of one measure of the error, per column.
-
-    Args:
-        measure: `absolute` |e|, `square` e^2, `size` |target|, `percentage` |e| / |target| and
-            `square_percentage` its square (not finite where the target is 0), `symmetric`
-            2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
-            log(1 + preds) and log(1 + target), in `square_log_clipped` with predictions below 0 taken as 0.
+class ErrorSum(Statistic):
+    """The sum over rows of what a subclass measures of each value, per column.
 
     Where a sum of a batch on the CPU leaves the range of float64, as that of the squares of 1e200, the sum is
     kept in a unit of its own: the state then has an `exponent`, of two, for the values of each column.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum", "total": "sum"}
+    weighted: ClassVar[bool] = True
+    degree: float = 0
+    """By which power of the unit of the values a measure grows; 0 where it has none."""
+    of: int = ERROR
+    """What is measured: `PREDS`, `TARGET` or `ERROR`."""
+
+    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
+        """Measure each value, (N, D), of the columns of a batch, which may be in another unit."""
+        raise NotImplementedError(f"{type(self).__name__} needs measure(batch, values)")
+
+    def update(self, batch: Outputs) -> None:
+        """Add one batch: each column is summed in float64."""
+        part = {"total": self._total(batch, columns(batch))}
+        if "rows" in self.reductions:
+            part["rows"] = _rows(batch)
+        if self.degree and is_out_of_range(part["total"]):
+            self._add_in_range(batch, part)
+        else:
+            self._add_in_units(part)
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take in what `state()` of another one gave."""
+        self._check_state(state)
+        if state and self._state:
+            self._check_shapes({name: state[name] for name in self.reductions})
+            state = {name: value.to(self._state["total"].device) for name, value in state.items()}
+        if state:
+            self._add_in_units(state)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean over rows of each column: shape (D,)."""
+        mean = self._state["total"] / self._state["rows"]
+        exponent = self._state.get("exponent")
+        return mean if exponent is None else self.in_unit(mean, exponent)
+
+    @property
+    def root_mean(self) -> Tensor:
+        """The power mean of each column, that of squares the root of their mean: shape (D,)."""
+        mean = self._state["total"] / self._state["rows"]
+        root = mean.sqrt() if self.degree == 2 else mean.pow(1 / self.degree)
+        exponent = self._state.get("exponent")
+        return root if exponent is None else times_power(root, exponent)
+
+    @property
+    def rows(self) -> float:
+        """How many rows were seen, or what they weigh."""
+        return float(self._state["rows"])
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of each column, shape (D,), in the unit's power of `degree`."""
+        return self._state["total"]
+
+    @property
+    def exponent(self) -> Tensor:
+        """The exponent of the unit, a power of two, of each column: shape (D,), int64; 0 but at extremes."""
+        return exponent_of(self._state, "total")
+
+    def in_unit(self, sums: Tensor, exponent: Tensor) -> Tensor:
+        """Multiply sums by a power of two to the power of the degree."""
+        if float(self.degree).is_integer():
+            return times_power(sums, int(self.degree) * exponent)
+        power = self.degree * exponent.double()
+        whole = power.floor()
+        return times_power(sums * torch.exp2(power - whole), whole.long())
+
+    def _total(self, batch: Outputs, values: Tensor) -> Tensor:
+        measured = self.measure(batch, values)
+        if batch.weight is not None:  # a row of weight 0 may have no measure
+            measured = torch.where(batch.weight.unsqueeze(-1) > 0, measured, 0.0)
+        return _over_rows(measured, batch.weight)
+
+    def _add_in_range(self, batch: Outputs, part: Mapping[str, Tensor]) -> None:
+        """Add a batch in a unit near its largest value, for the columns whose sum is out of range."""
+        values, total = columns(batch), part["total"]
+        largest = largest_of(values[self.of], batch.weight)
+        exponent = unit_of(largest, (total > _LEAST) & (total < _MOST))
+        if bool(exponent.any()):
+            scaled = self._total(batch, times_power(values, -exponent))
+            part = {**part, "total": scaled.where(exponent != 0, total), "exponent": exponent}
+        self._add_in_units(part)
+
+    def _add_in_units(self, other: Mapping[str, Tensor]) -> None:
+        """Add sums, those of a column in the larger one of their two units."""
+        held = self._state
+        if not held or not ("exponent" in held or "exponent" in other):
+            self.add(**other)
+            return
+        ours, theirs = exponent_of(held, "total"), exponent_of(other, "total")
+        common = larger_unit(ours, theirs, held["total"] == 0, other["total"] == 0)
+        self._state["exponent"] = common
+        self._state["total"] = self.in_unit(held["total"], ours - common)
+        scaled = {**other, "total": self.in_unit(other["total"], theirs - common)}
+        self.add(**{name: scaled[name] for name in self.reductions})
+
+    def _check_state(self, state: Mapping[str, Tensor]) -> None:
+        super()._check_state({name: value for name, value in state.items() if name != "exponent"})
+
+
+class Errors(ErrorSum):
+    """The sum over rows of one measure of the error, per column.
+
+    Args:
+        measure: `absolute` |e|, `square` e^2, `power` |e|^p, `size` |target|, `percentage` |e| / |target| and
+            `square_percentage` its square (not finite where the target is 0), `symmetric`
+            2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
+            log(1 + preds) and log(1 + target), in `square_log_clipped` with predictions below 0 taken as 0.
+        p: of `power`.
 
     >>> from hpometrics.metrics.features import Number
     >>> errors = Errors(measure="square")
@@ -107,12 +247,11 @@ class Errors(Statistic):
     [2.0]
     """
 
-    reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum", "total": "sum"}
-    weighted: ClassVar[bool] = True
-
-    def __init__(self, measure: Measure) -> None:
-        super().__init__(measure=measure)
+    def __init__(self, measure: Measure, p: float | None = None) -> None:
+        super().__init__(measure=measure, **({} if p is None else {"p": p}))
         self.regroups = not measure.startswith("square_log")  # which looks at the values of every batch
+        self.degree = _DEGREES.get(measure, 0) if p is None else p
+        self.of = TARGET if measure == "size" else ERROR
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of columns and, on the CPU, a number that has no log(1 + x).
@@ -131,82 +270,15 @@ class Errors(Statistic):
                 "predictions, as rmsle(clip=true) does, or choose rmse"
             )
 
+    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
+        """Measure each value."""
+        if self.params["measure"] == "power":
+            return values[ERROR].abs().pow(self.degree)
+        return _MEASURES[self.params["measure"]](*values)
+
     def measured(self, batch: Outputs) -> Tensor:
-        """Measure the error of each value, (N, D) float64."""
-        return _MEASURES[self.params["measure"]](*columns(batch))
-
-    def update(self, batch: Outputs) -> None:
-        """Add one batch: each column is summed in float64."""
-        measured = self.measured(batch)
-        if batch.weight is not None:  # a row of weight 0 may have no measure
-            measured = torch.where(batch.weight.unsqueeze(-1) > 0, measured, 0.0)
-        rows, total = _rows(batch), _over_rows(measured, batch.weight)
-        if self._degree and on_host(total):
-            for one in total.tolist():
-                if not _LEAST < one < _MOST:
-                    return self._add_in_range(batch, rows, total)
-        if "exponent" in self._state:
-            self._add_in_units({"rows": rows, "total": total})
-        else:
-            self.add(rows=rows, total=total)
-        return None
-
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another one gave."""
-        self._check_state(state)
-        if state and self._state:
-            self._check_shapes({name: state[name] for name in self.reductions})
-            state = {name: value.to(self._state["rows"].device) for name, value in state.items()}
-        if state:
-            self._add_in_units(state)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean over rows of each column: shape (D,)."""
-        mean = self._state["total"] / self._state["rows"]
-        exponent = self._state.get("exponent")
-        return mean if exponent is None else _times(mean, self._degree * exponent)
-
-    @property
-    def root_mean(self) -> Tensor:
-        """The root of the mean of squares of each column: shape (D,)."""
-        root = (self._state["total"] / self._state["rows"]).sqrt()
-        exponent = self._state.get("exponent")
-        return root if exponent is None else _times(root, exponent)
-
-    @property
-    def _degree(self) -> int:
-        return _DEGREES.get(self.params["measure"], 0)
-
-    def _add_in_range(self, batch: Outputs, rows: Tensor, total: Tensor) -> None:
-        """Add a batch in a unit near its largest value, for the columns whose sum is out of range."""
-        values = columns(batch)
-        size = values[TARGET if self.params["measure"] == "size" else ERROR].abs()
-        largest = size.amax(0) if len(size) else torch.zeros_like(total)
-        leaves = largest.isfinite() & (largest > 0) & ~((total > _LEAST) & (total < _MOST))
-        if not bool(leaves.any()):
-            return self._add_in_units({"rows": rows, "total": total})
-        exponent = torch.where(leaves, torch.frexp(largest).exponent.long(), 0)
-        measured = _MEASURES[self.params["measure"]](*_times(values, -exponent))
-        total = torch.where(leaves, _over_rows(measured, batch.weight), total)
-        return self._add_in_units({"rows": rows, "total": total, "exponent": exponent})
-
-    def _add_in_units(self, other: Mapping[str, Tensor]) -> None:
-        """Add sums, those of a column in the larger one of their two units."""
-        held = self._state
-        if not held or not ("exponent" in held or "exponent" in other):
-            self.add(**other)
-            return
-        none = torch.zeros_like(held["total"], dtype=torch.int64)
-        ours, theirs = held.get("exponent", none), other.get("exponent", none)
-        larger = torch.maximum(ours, theirs)
-        common = larger.where(other["total"] != 0, ours).where(held["total"] != 0, theirs)
-        self._state["exponent"] = common
-        self._state["total"] = _times(held["total"], self._degree * (ours - common))
-        self.add(rows=other["rows"], total=_times(other["total"], self._degree * (theirs - common)))
-
-    def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        super()._check_state({name: value for name, value in state.items() if name != "exponent"})
+        """Measure the error of each value of a batch, (N, D) float64."""
+        return self.measure(batch, columns(batch))
 
 
 class Moments(Statistic):
@@ -215,6 +287,9 @@ class Moments(Statistic):
     Everything is measured from `origin`, the first row seen, so that a large offset costs no digits: a target
     around 1e6 with a deviation of 1e-4 is as exact as one around 0, and a constant has a spread of exactly 0.
     Batches are joined by the parallel form of Welford's update; squares of the values are never summed.
+
+    Where squares of a batch on the CPU leave the range of float64, predictions, target and error of each
+    column are kept in units of their own: the state then has an `exponent`, of two, for each.
 
     Source: Chan, Golub & LeVeque 1979, Stanford University STAN-CS-79-773.
 
@@ -242,23 +317,22 @@ class Moments(Statistic):
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
         values, weight, rows = columns(batch), batch.weight, _rows(batch)
-        origin = values[:, 0]
-        shifted = values - origin.unsqueeze(1)
-        mean = _over_rows(shifted, weight) / torch.where(rows > 0, rows, 1)
-        gaps = shifted - mean.unsqueeze(1)
-        self._join({
-            "rows": rows,
-            "origin": origin,
-            "mean": mean,
-            "spread": _over_rows(gaps.square(), weight),
-            "cross": _over_rows(gaps[PREDS] * gaps[TARGET], weight),
-        })  # fmt: skip
+        part = _moments(_from_first(batch, values), weight, rows) | {"origin": values[:, 0]}
+        if is_out_of_range(part["spread"]):
+            largest = largest_of(values, weight)
+            exponent = unit_of(largest, (largest > _SMALL) & (largest < _LARGE))
+            if bool(exponent.any()):
+                scaled = times_power(values, -exponent.unsqueeze(1))
+                origin = scaled[:, 0]
+                part = _moments(scaled - origin.unsqueeze(1), weight, rows)
+                part |= {"origin": origin, "exponent": exponent}
+        self._join(part)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Take in what `state()` of another one gave."""
         self._check_state(state)
-        if self._state:
-            self._check_shapes(state)
+        if self._state and state:
+            self._check_shapes({name: state[name] for name in self.reductions})
         if state:
             self._join(state)
 
@@ -269,16 +343,48 @@ class Moments(Statistic):
 
     def mean(self, of: int) -> Tensor:
         """The mean of each column of `PREDS`, `TARGET` or `ERROR`."""
+        return times_power(self.center(of), self.exponent(of)) if self._has_units else self.center(of)
+
+    def center(self, of: int) -> Tensor:
+        """The mean in units of `2 ** exponent(of)`."""
         return self._state["origin"][of] + self._state["mean"][of]
 
     def spread(self, of: int) -> Tensor:
-        """The sum of squared gaps from the mean, of each column of `PREDS`, `TARGET` or `ERROR`."""
+        """The sum of squared gaps from the mean, of each column, in squares of `2 ** exponent(of)`."""
         return self._state["spread"][of]
 
     @property
     def cross(self) -> Tensor:
-        """The sum of products of the gaps of predictions and target, per column."""
+        """The sum of products of the gaps of predictions and target, per column, in both their units."""
         return self._state["cross"]
+
+    def exponent(self, of: int) -> Tensor:
+        """The exponent of the unit, a power of two, of each column: shape (D,), int64; 0 but at extremes."""
+        return exponent_of(self._state, "mean")[of]
+
+    def in_one_unit(self) -> Moments:
+        """Return the moments with predictions, target and error of a column in the largest of their units."""
+        if not self._has_units:
+            return self
+        one, exponent = self.fresh(), self._state["exponent"]
+        largest = torch.where(_are_0(self._state), exponent.amin(0), exponent).amax(0)
+        one._state = self._in_units(self._state, largest.expand_as(exponent))
+        return one
+
+    @property
+    def _has_units(self) -> bool:
+        return "exponent" in self._state
+
+    def _in_units(self, state: Mapping[str, Tensor], exponent: Tensor) -> dict[str, Tensor]:
+        by = exponent_of(state, "mean") - exponent
+        return {
+            "rows": state["rows"],
+            "origin": times_power(state["origin"], by),
+            "mean": times_power(state["mean"], by),
+            "spread": times_power(state["spread"], 2 * by),
+            "cross": times_power(state["cross"], by[PREDS] + by[TARGET]),
+            "exponent": exponent,
+        }
 
     def _join(self, other: Mapping[str, Tensor]) -> None:
         self._derived = {}
@@ -287,6 +393,12 @@ class Moments(Statistic):
             return
         held = self._state
         other = {name: value.to(held["rows"].device) for name, value in other.items()}
+        units = {}
+        if "exponent" in held or "exponent" in other:
+            ours, theirs = exponent_of(held, "mean"), exponent_of(other, "mean")
+            common = larger_unit(ours, theirs, _are_0(held), _are_0(other))
+            held, other = self._in_units(held, common), self._in_units(other, common)
+            units = {"exponent": common}
         rows = held["rows"] + other["rows"]
         share = other["rows"].double() / torch.where(rows > 0, rows, 1)
         gap = (other["origin"] - held["origin"]) + (other["mean"] - held["mean"])
@@ -297,4 +409,41 @@ class Moments(Statistic):
             "mean": held["mean"] + gap * share,
             "spread": held["spread"] + other["spread"] + gap.square() * weight,
             "cross": held["cross"] + other["cross"] + gap[PREDS] * gap[TARGET] * weight,
+            **units,
         }
+
+    def _check_state(self, state: Mapping[str, Tensor]) -> None:
+        super()._check_state({name: value for name, value in state.items() if name != "exponent"})
+
+
+def _from_first(batch: Outputs, values: Tensor) -> Tensor:
+    """Subtract the first row, as float64 holds it: (3, N, D) of the columns of a batch."""
+    origin = values[:, :1]
+    parts = (batch.predictions, batch.target)
+    if any(part.is_floating_point() for part in parts) or _is_exact(values):
+        return values - origin
+    shape, error = values.shape[1:], values[ERROR] - origin[ERROR]
+    firsts = (origin[of].clamp(-_WRAPS, _WRAPS).long() for of in (PREDS, TARGET))
+    gaps = (difference(part.view(shape), first) for part, first in zip(parts, firsts, strict=True))
+    return torch.stack([*gaps, error])
+
+
+def _is_exact(whole: Tensor) -> bool:
+    """Check on the CPU whether float64 holds whole numbers as they are."""
+    return on_host(whole) and max(map(abs, map(float, whole.aminmax()))) < 2.0**53
+
+
+def _moments(shifted: Tensor, weight: Tensor | None, rows: Tensor) -> dict[str, Tensor]:
+    """Measure the moments of rows, (3, N, D), that are given as gaps from an origin."""
+    mean = _over_rows(shifted, weight) / torch.where(rows > 0, rows, 1)
+    gaps = shifted - mean.unsqueeze(1)
+    return {
+        "rows": rows,
+        "mean": mean,
+        "spread": _over_rows(gaps.square(), weight),
+        "cross": _over_rows(gaps[PREDS] * gaps[TARGET], weight),
+    }
+
+
+def _are_0(state: Mapping[str, Tensor]) -> Tensor:
+    return (state["origin"] == 0) & (state["mean"] == 0) & (state["spread"] == 0)

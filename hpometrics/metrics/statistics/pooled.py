@@ -10,18 +10,32 @@ from torch import Tensor
 
 from ...exceptions import StateError
 from ..outputs import Outputs
-from .moments import check_width, columns
+from .moments import check_width, columns, difference
 from .statistic import Reduction, Statistic
 
+_WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _LOOSE = 512  # parts that are held apart before they are joined into one
 
 
 class Rows(NamedTuple):
-    """Rows that weigh something: predictions and target (N, D) and weight (N,), all float64."""
+    """Rows that weigh something: predictions and target (N, D) and weight (N,).
+
+    All are float64, but whole numbers in all rows are int64, as float64 ties some from 2^53.
+    """
 
     preds: Tensor
     target: Tensor
     weight: Tensor
+
+    @property
+    def errors(self) -> Tensor:
+        """Predictions - target, float64."""
+        return difference(self.preds, self.target)
+
+    @property
+    def gaps(self) -> Tensor:
+        """The target less that of the first row, float64."""
+        return difference(self.target, self.target[0])
 
 
 class Pooled(Statistic):
@@ -69,8 +83,7 @@ class Pooled(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Store one batch."""
-        values = columns(batch)[:2].transpose(0, 1).clone()
-        self._append(values, batch.weights.clone())
+        self._append(_values(batch), batch.weights.clone())
 
     def state(self) -> dict[str, Tensor]:
         """The rows by name; empty before the first one."""
@@ -118,6 +131,14 @@ class Pooled(Statistic):
             self._parts = [_join(self._parts)]
             self._joined = 0
         return self._parts[0]
+
+
+def _values(batch: Outputs) -> Tensor:
+    parts = batch.predictions, batch.target
+    if not all(part.dtype in _WHOLE for part in parts):
+        return columns(batch)[:2].transpose(0, 1).clone()
+    values = torch.stack([part.long() for part in parts], 1)
+    return values.unsqueeze(-1) if values.ndim == 2 else values
 
 
 def _join(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

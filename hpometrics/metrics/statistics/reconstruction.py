@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ..devices import on_host
 from ..outputs import Outputs, as_tensor
-from .moments import ERROR, check_width, columns
-from .statistic import Reduction, Statistic
+from .moments import ERROR, ErrorSum, check_width
 
 _EPS = 1e-9
 
 
-class MaskedSquares(Statistic):
+class MaskedSquares(ErrorSum):
     """Sum over rows of mask * error ** 2 / (how many columns the row's mask has), per column; and the rows.
 
     The mask is the extra `mask`, (N, D) of 0 and 1. A row without a masked column adds 0.
     """
 
-    reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum", "total": "sum"}
-    weighted: ClassVar[bool] = True
-
-    @property
-    def rows(self) -> float:
-        """How many rows were seen, or what they weigh."""
-        return float(self._state["rows"])
-
-    @property
-    def total(self) -> Tensor:
-        """The sum of each column: shape (D,)."""
-        return self._state["total"]
+    degree = 2
 
     def check(self, batch: Outputs) -> None:
         """Refuse another number of columns and what is no mask.
@@ -57,11 +42,10 @@ class MaskedSquares(Statistic):
                 f"unsup_loss reads mask= of 0 and 1, got values up to {mask.abs().max():g}"
             )
 
-    def update(self, batch: Outputs) -> None:
-        """Add one batch."""
-        mask, squares = batch.block("mask", _mask), columns(batch)[ERROR].square()
-        each = mask * squares / (mask.sum(1, keepdim=True) + _EPS)
-        self.add(rows=batch.weights.sum(), total=batch.weights @ each)
+    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
+        """Measure each value."""
+        mask = batch.block("mask", _mask)
+        return mask * values[ERROR].square() / (mask.sum(1, keepdim=True) + _EPS)
 
 
 def _mask(batch: Outputs) -> Tensor:
