@@ -42,6 +42,7 @@ from .laws import (
     check_weight_scale,
     check_weightless,
     check_weights,
+    check_whole_numbers,
 )
 from .ordinary import ORDINARY, ordinary
 from .subjects import Subject, all_subjects, subjects_of
@@ -90,6 +91,7 @@ __all__ = [
     "check_weight_scale",
     "check_weightless",
     "check_weights",
+    "check_whole_numbers",
     "cut",
     "draw",
     "exchanged",

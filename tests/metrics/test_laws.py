@@ -56,6 +56,7 @@ from hpometrics.testing import (
     check_streams,
     check_sync_free,
     check_value_scale,
+    check_whole_numbers,
     draw,
     subjects_of,
 )
@@ -340,6 +341,13 @@ class NarrowGap(Gap):
         return (preds - target).float().abs()
 
 
+class RoundedGap(Gap):
+    """Rounds whole numbers to float64 before it subtracts them."""
+
+    def get_current_value(self, preds, target):
+        return (preds.double() - target.double()).abs()
+
+
 class Saturates(MeanMetric):
     """Reads whether a model is sure off its rounded probability."""
 
@@ -390,6 +398,7 @@ class SpoilsBlocks(MeanMetric):
         (DrawsFromNumPy, check_streams),
         (SeedsTheDevice, check_streams),
         (NarrowGap, check_value_scale),
+        (RoundedGap, check_whole_numbers),
         (Saturates, check_margin),
     ],
     ids=lambda thing: thing.__name__,

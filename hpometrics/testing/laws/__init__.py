@@ -26,6 +26,7 @@ from .rows import (
     check_weight_scale,
     check_weightless,
     check_weights,
+    check_whole_numbers,
 )
 from .state import (
     check_company,
@@ -74,6 +75,7 @@ __all__ = [
     "check_weight_scale",
     "check_weightless",
     "check_weights",
+    "check_whole_numbers",
 ]
 
 LAWS: tuple[Callable[[Subject], None], ...] = (
@@ -98,6 +100,7 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_weights,
     check_weight_scale,
     check_value_scale,
+    check_whole_numbers,
     check_margin,
     check_weightless,
     check_soft_labels,

@@ -131,6 +131,26 @@ def check_value_scale(subject: Subject) -> None:
             require_same(subject, torch.ones_like(once), got / expected, f"values times {unit:g}", 1e-9)
 
 
+def check_whole_numbers(subject: Subject) -> None:
+    """What differences or orders decide has the same value of whole numbers near 2^60 as of small ones."""
+    batch = subject.draw(30, noise=0.6)
+    if subject.output.type not in (NUMBER, VECTOR, TIMESERIES) or "predictions" not in batch:
+        return
+    try:
+        once, moved, further = (subject.measure(_in_whole_numbers(batch, far)) for far in (0, 1000, 3000))
+    except MetricInputError:
+        return
+    if not bool(((moved - once).abs() + (further - once).abs() <= 1e-12 * once.abs()).all()):
+        return
+    got = subject.measure(_in_whole_numbers(batch, 2**60))
+    require_same(subject, once, got, "whole numbers near 2^60", 1e-9)
+
+
+def _in_whole_numbers(batch: Batch, offset: int) -> Batch:
+    whole = {name: (batch[name].double() * 100).long() + offset for name in ("predictions", "target")}
+    return {**batch, **whole}
+
+
 def _in_unit(batch: Batch, unit: float) -> Batch:
     return {
         name: value * unit if isinstance(value, Tensor) and value.is_floating_point() else value
