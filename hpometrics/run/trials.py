@@ -13,7 +13,7 @@ from ..exceptions import RunError
 from ..logs.loggers import LoggerLike, check_logger
 from ..metrics.ranks import process
 from ..search.course import Course
-from ..search.epoch_log import Fsync, read_trial
+from ..search.epoch_log import Fsync, read_epochs, read_trial
 from ..search.exploits import Exploit
 from ..search.record import TrialRecord, TrialState, write_trial
 from ..search.reporter import HoldsLast, ListReporter, Reporter, last_report
@@ -66,6 +66,12 @@ class Trials:
     def directory_of(self, number: int) -> Path | None:
         """Return where a trial's record and checkpoints are."""
         return None if self.directory is None else self.directory / "trials" / f"{number:04d}"
+
+    def epochs_written(self, number: int) -> int:
+        """Return how many epochs a trial has on disk, see `epochs_in`."""
+        home = self.directory_of(number)
+        record = None if home is None else read_trial(home)
+        return 0 if home is None or record is None else epochs_in(home, record)
 
     def seed_of(self, number: int, repeat: int = 0) -> int | None:
         """Return the seed of a repeat of a trial."""
@@ -212,6 +218,12 @@ def check_search(train: Train, spec: RunSpec, params: Mapping[str, Sequence[Any]
     check = getattr(train, "check_search", None)
     if check is not None:
         check(spec, params)
+
+
+def epochs_in(home: Path, record: TrialRecord) -> int:
+    """Return how many epochs the directory of a trial has, those of its repeats included."""
+    repeats = [read_epochs(home / REPEATS / str(number)) for number in range(1, len(record.repeats) + 1)]
+    return len(record.epochs) + sum(map(len, repeats))
 
 
 def as_space(space: Space | Mapping[str, Any]) -> Space:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +13,10 @@ from ray._private.state import actors
 from ray.exceptions import RayActorError
 from ray.train._internal.session import get_session
 
+from .deaths import Loss
+
 _TUNER = "tuner.pkl"
 _PATIENCE = 5.0  # seconds for the answer of a node
-
-
-class Loss(StrEnum):
-    """The loss that ended the worker of a trial."""
-
-    PROCESS = "process"
-    MACHINE = "machine"
 
 
 def loss_of(trial: Any) -> Loss | None:

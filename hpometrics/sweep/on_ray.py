@@ -20,10 +20,11 @@ from ..exceptions import ConfigError, DiskError, RunError
 from ..messages import one_line
 from ..ray_objective import RayObjective
 from ..search.atomic import check_room
+from ..search.deaths import Loss, format_loss
 from ..search.epoch_log import read_trial
 from ..search.optuna_backend import reclaim, tell
 from ..search.ray_backend import start_ray
-from ..search.ray_internals import Loss, loss_of
+from ..search.ray_internals import loss_of
 from ..search.ray_keys import FULL
 from ..search.ray_session import environment
 from ..search.record import TrialRecord, TrialState, write_trial
@@ -198,10 +199,7 @@ def _after_loss(trial: optuna.Trial, record: TrialRecord, job: Job, loss: Loss |
     elif loss is Loss.PROCESS:
         record = after_death(trial, record, home)
     if loss is not None and not record.state.finished:
-        what = "process died" if loss is Loss.PROCESS else "machine was lost"
-        job.say(
-            f"trial {trial.number}: its {what} in epoch {len(record.epochs)}; the trial goes on in another"
-        )
+        job.say(format_loss(trial.number, loss, len(record.epochs)))
     return record
 
 

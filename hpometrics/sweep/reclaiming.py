@@ -8,14 +8,14 @@ from pathlib import Path
 import optuna
 
 from ..run.conditions import machine
-from ..run.trials import REPEATS
-from ..search.epoch_log import read_epochs, read_trial
+from ..run.trials import epochs_in
+from ..search.deaths import MOST_DEATHS, Deaths, format_deaths
+from ..search.epoch_log import read_trial
 from ..search.optuna_backend import reclaim, reclaim_or_claim, tell
 from ..search.record import TrialRecord, TrialState, write_trial
 from .job import Job
 from .trial_locks import TrialLocks
 
-MOST_DEATHS = 3
 _DEATHS = "hpometrics:deaths"  # how often in a row its process died, and how many epochs it had by then
 
 
@@ -78,12 +78,6 @@ def _restarted_since(record: TrialRecord) -> bool:
     return now != before and now.rpartition(" ")[0] == before.rpartition(" ")[0]
 
 
-def _progress(home: Path, record: TrialRecord) -> int:
-    """How many epochs there are of a trial, those of its repeats included."""
-    repeats = [read_epochs(home / REPEATS / str(number)) for number in range(1, len(record.repeats) + 1)]
-    return len(record.epochs) + sum(map(len, repeats))
-
-
 def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRecord:
     """Count that a process died at an open trial, and write and return its record.
 
@@ -92,12 +86,10 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
         record: of the trial; it has failed once its process died `MOST_DEATHS` times at one epoch.
         home: of the record.
     """
-    epochs = max(len(trial._cached_frozen_trial.intermediate_values), _progress(home, record))
-    before, reached = trial.user_attrs.get(_DEATHS, (0, -1))
-    deaths = before + 1 if epochs <= reached else 1
-    trial.set_user_attr(_DEATHS, (deaths, max(epochs, reached)))
-    if deaths >= MOST_DEATHS:
-        reason = f"its process died {deaths} times in epoch {epochs}; did it have the memory that it needs?"
-        record = replace(record, state=TrialState.FAILED, reason=reason)
+    epochs = max(len(trial._cached_frozen_trial.intermediate_values), epochs_in(home, record))
+    deaths = Deaths(*trial.user_attrs.get(_DEATHS, ())).another(epochs)
+    trial.set_user_attr(_DEATHS, tuple(deaths))
+    if deaths.times >= MOST_DEATHS:
+        record = replace(record, state=TrialState.FAILED, reason=format_deaths(deaths.times, epochs))
     write_trial(home, record)
     return record

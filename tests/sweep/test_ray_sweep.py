@@ -8,12 +8,12 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, plan_of
 
+from hpometrics.search.deaths import MOST_DEATHS
 from hpometrics.search.epoch_log import read_trial
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import TrialRecord, TrialState, write_trial
 from hpometrics.sweep.directory import RunDirectory
 from hpometrics.sweep.job import make_job
-from hpometrics.sweep.reclaiming import MOST_DEATHS
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 
 pytestmark = pytest.mark.ray
@@ -121,7 +121,7 @@ def test_a_claimed_trial_without_a_record_is_lost(folder, loss, rounds, reason):
 
     The record, the study and the lock all say what it is.
     """
-    from hpometrics.search.ray_internals import Loss
+    from hpometrics.search.deaths import Loss
     from hpometrics.sweep.on_ray import settle_lost
 
     job = make_job(plan_of(SWEEP))

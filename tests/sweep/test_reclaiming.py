@@ -6,12 +6,13 @@ import pytest
 from sample_sweeps import SWEEP, plan_of
 
 from hpometrics.run.conditions import machine
+from hpometrics.search.deaths import MOST_DEATHS
 from hpometrics.search.epoch_log import EpochLog
 from hpometrics.search.optuna_backend import claim, study_records
 from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
 from hpometrics.search.reporter import ListReporter
 from hpometrics.sweep.job import make_job
-from hpometrics.sweep.reclaiming import MOST_DEATHS, take_up, take_up_or_claim
+from hpometrics.sweep.reclaiming import take_up, take_up_or_claim
 from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
 
 needs_boot_id = pytest.mark.skipif(machine() is None, reason="the system does not identify its starts")
