@@ -22,7 +22,8 @@ from .run.checkpoint import Keep
 from .run.outcome import Outcome
 from .run.ray_trial import make_trainable, train_shared
 from .run.spec import Train
-from .search.member_log import MemberLog
+from .search.deaths import MOST_DEATHS
+from .search.member_log import MemberLog, TrialLog
 from .search.optuna_backend import (
     check_several,
     check_study,
@@ -41,6 +42,7 @@ from .search.ray_backend import (
     start_ray,
 )
 from .search.ray_keys import CHECKPOINT_SCORE, NUMBER, PICKED
+from .search.ray_losses import Losses
 from .search.ray_schedulers import Settled
 from .search.record import TrialRecord
 from .search.rules import At
@@ -88,6 +90,7 @@ class RayObjective(Outcome):
         max_concurrent: int | None = None,
         reuse_actors: bool | None = None,
         take: Callable[[int], bool] | None = None,
+        most_deaths: int = MOST_DEATHS,
         run_config: tune.RunConfig | None = None,
         name: str | None = None,
         **tune_config: Any,
@@ -96,6 +99,9 @@ class RayObjective(Outcome):
 
         `get_best_result()` of its results compares the values of the picked epochs, also of trials that were
         stopped; `best` knows constraints and how a trial ended too. Of several objectives Tune compares none.
+
+        A trial whose worker is lost goes on in another, after its last checkpoint or from its start, and a
+        line of the logger `hpometrics` says so. That takes none of its `retries`, which are for exceptions.
 
         Args:
             num_samples: trials in all, those that `study` has already included.
@@ -109,8 +115,12 @@ class RayObjective(Outcome):
                 given, where trials ask for no GPU: the end of a process alone gives all memory there back.
             take: see `claim`; trials of dead workers go on first, and one whose worker is lost stays running
                 in the study.
+            most_deaths: deaths of its process in a row, without a further epoch in between, that fail a
+                trial; 1 lets none go on. A lost machine does not count.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
-                Unless given, nothing is printed, and reports are logged as JSON alone.
+                So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
+                alike, and `most_deaths` does not apply. Unless given, nothing is printed, and reports are
+                logged as JSON alone.
             name: of the experiment, unless `run_config` has one; that of the function unless given.
             tune_config: further arguments of `tune.TuneConfig`, but no `metric` and no `mode`.
 
@@ -118,7 +128,7 @@ class RayObjective(Outcome):
             ObjectiveError: a scheduler, a study or `mode` says another direction.
             ConfigError: a scheduler, sampler or resource that does not exist, or a scheduler or sampler that
                 knows one objective and is to search for several.
-            RunError: the study has all its trials already.
+            RunError: the study has all its trials already, or there is no such number of deaths.
         """
         self._check_unsteered(tune_config)
         check_several(self.optimised, sampler, scheduler, "scheduler")
@@ -132,12 +142,13 @@ class RayObjective(Outcome):
         interval = self._interval(scheduling, max_concurrent)
         if reuse_actors is None:
             reuse_actors = interval is not None or not wanted.get("gpu")
+        losses = self._losses(run_config, take, most_deaths)
         single = len(self.optimised) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(study, take),
-            scheduler=Settled(scheduling),
+            search_alg=self._searcher(study, take, losses),
+            scheduler=Settled(scheduling, losses),
             num_samples=_left(study, take),
             max_concurrent_trials=max_concurrent,
             reuse_actors=reuse_actors,
@@ -219,7 +230,22 @@ class RayObjective(Outcome):
         self.study = study
         return study
 
-    def _searcher(self, study: optuna.Study, take: Callable[[int], bool] | None) -> StudySearcher:
+    def _losses(
+        self, given: tune.RunConfig | None, take: Callable[[int], bool] | None, most_deaths: int
+    ) -> Losses | None:
+        """Return what decides on trials that have lost their worker; None where others do.
+
+        Raises:
+            RunError: no process dies so often.
+        """
+        if isinstance(most_deaths, bool) or not isinstance(most_deaths, int) or most_deaths < 1:
+            raise RunError(f"most_deaths must be a whole number of at least 1, got {most_deaths!r}")
+        own = given is not None and given.failure_config != tune.FailureConfig()
+        return None if own or take is not None else Losses(self.trials.epochs_written, most_deaths)
+
+    def _searcher(
+        self, study: optuna.Study, take: Callable[[int], bool] | None, losses: Losses | None
+    ) -> StudySearcher:
         spec = self.trials.spec
         return StudySearcher(
             study,
@@ -229,6 +255,7 @@ class RayObjective(Outcome):
             self.trials.directory_of,
             take,
             spec.bounds,
+            losses,
         )
 
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
@@ -274,7 +301,7 @@ class RayObjective(Outcome):
                 settings.checkpoint_config = _keeping_enough(given.checkpoint_config)
         settings.callbacks = list(settings.callbacks or ())
         if given is None or loggers_on():
-            settings.callbacks = _logged(settings.callbacks, interval is not None, given is None)
+            settings.callbacks = _logged(settings.callbacks, interval is not None)
         return settings
 
 
@@ -296,19 +323,16 @@ def _keeping_enough(given: Any) -> Any:
     return replace(given, num_to_keep=_KEPT_BY_TUNE)
 
 
-def _logged(callbacks: Iterable[tune.Callback], members: bool, alone: bool) -> list[tune.Callback]:
-    """Return callbacks among which is the logger whose files Tune reads, unless it will add one itself.
+def _logged(callbacks: Iterable[tune.Callback], members: bool) -> list[tune.Callback]:
+    """Return callbacks among which is a logger whose files Tune reads; in the place of its own is ours.
 
     Args:
         callbacks: the user's.
-        members: the trials are the members of a population, see `MemberLog`.
-        alone: Tune adds no loggers.
+        members: the trials are the members of a population, see `MemberLog`; others see `TrialLog`.
     """
-    if not members:
-        return [*callbacks, *([JsonLoggerCallback()] if alone else [])]  # type: ignore[no-untyped-call]
     others = [one for one in callbacks if type(one) is not JsonLoggerCallback]
     if not any(isinstance(one, JsonLoggerCallback) for one in others):
-        others.append(MemberLog())  # type: ignore[no-untyped-call]
+        others.append(MemberLog() if members else TrialLog())  # type: ignore[no-untyped-call]
     return others
 
 

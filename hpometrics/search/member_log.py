@@ -1,4 +1,4 @@
-"""MemberLog: what Tune reads back of a population when it ends, `result.json` of each member."""
+"""Logs that Tune reads back when a search ends: `result.json` of each trial or member of a population."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from ray.air.constants import EXPR_RESULT_FILE
 from ray.tune.experiment import Trial
 from ray.tune.logger import JsonLoggerCallback
 from ray.tune.utils.util import SafeFallbackEncoder  # type: ignore[attr-defined]
+
+from .ray_internals import epochs_of
+from .ray_keys import EPOCH
+
+
+class TrialLog(JsonLoggerCallback):
+    """Tune's own log, with each epoch once: a trial that goes on after a loss reports some of them again."""
+
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        """Write a report, unless it is of an epoch that the trial has had before."""
+        if not 0 < result.get(EPOCH, 0) <= epochs_of(trial):
+            super().log_trial_result(iteration, trial, result)
 
 
 class MemberLog(JsonLoggerCallback):

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import ray
 from ray import cloudpickle, tune
 from ray._private.state import actors
-from ray.exceptions import RayActorError
+from ray.air.constants import EXPR_ERROR_PICKLE_FILE
+from ray.exceptions import RayActorError, RayTaskError
 from ray.train._internal.session import get_session
+from ray.tune.error import TuneError
+from ray.tune.experiment import Trial
 
+from ..exceptions import RunError
 from .deaths import Loss
+from .ray_keys import EPOCH
 
 _TUNER = "tuner.pkl"
 _PATIENCE = 5.0  # seconds for the answer of a node
@@ -32,9 +37,16 @@ def loss_of(trial: Any) -> Loss | None:
         error = cloudpickle.loads(Path(path).read_bytes())
     except Exception:  # the code of whoever wrote the exception that a worker has raised
         return None
-    if not isinstance(error, RayActorError) or error.actor_init_failed:
-        return None
-    return Loss.MACHINE if error.preempted or _is_node_gone(error.actor_id) else Loss.PROCESS
+    return _loss_in(error)
+
+
+def _loss_in(error: BaseException | None) -> Loss | None:
+    """Return what is lost by an error; all but what a worker or Tune itself has raised ends a process."""
+    if isinstance(error, RayActorError):
+        if error.actor_init_failed:
+            return None
+        return Loss.MACHINE if error.preempted or _is_node_gone(error.actor_id) else Loss.PROCESS
+    return None if isinstance(error, (RayTaskError, TuneError)) else Loss.PROCESS
 
 
 def _is_node_gone(actor_id: str | None) -> bool:
@@ -49,6 +61,58 @@ def _is_node_gone(actor_id: str | None) -> bool:
     except OSError:
         return True
     return not node["Alive"]
+
+
+def epochs_of(trial: Any) -> int:
+    """Return the most epochs that a trial has reported, before it began again included."""
+    return int(trial.metric_analysis.get(EPOCH, {}).get("max", 0))
+
+
+class Enduring(Trial):
+    """A trial of Tune that goes on after the loss of its worker; see `endure`.
+
+    Tune counts the loss of a worker and an exception alike, and asks nobody before it judges by the count.
+    So the allowed failures of the trial follow the count where it has lost a worker, and stay behind where
+    its worker has raised.
+    """
+
+    def handle_error(self, exc: Any = None) -> None:
+        """Note a failure, and whether the trial goes on."""
+        super().handle_error(exc)
+        loss = _loss_in(exc)
+        if loss is not None:
+            _settle(self, loss)
+
+
+def _settle(trial: Any, loss: Loss) -> None:
+    """Let a trial go on that has lost its worker, or have our words in the place of Tune's error."""
+    reason = trial.temporary_state.reason_to_fail(trial, loss)
+    if reason is None:
+        trial.max_failures = trial.num_failures
+        trial.run_metadata.pickled_error_filename = None  # a later failure may leave no error of its own
+    else:
+        trial.run_metadata.pickled_error_filename = EXPR_ERROR_PICKLE_FILE
+        error = cloudpickle.dumps(RunError(reason))  # type: ignore[no-untyped-call]
+        Path(trial.pickled_error_file).write_bytes(error)
+    trial.invalidate_json_state()
+
+
+def endure(trial: Any, reason_to_fail: Callable[[Any, Loss], str | None]) -> bool:
+    """Let a trial go on after a loss of its worker unless there is a reason to fail.
+
+    Returns:
+        Whether that was new to it.
+    """
+    if isinstance(trial, Enduring):
+        return False
+    trial.__class__ = Enduring
+    trial.temporary_state.reason_to_fail = reason_to_fail  # Tune stores all of a trial but this state
+    return True
+
+
+def goes_on(trial: Any) -> bool:
+    """Check whether a trial that has just failed is run again by `endure`."""
+    return isinstance(trial, Enduring) and bool(trial.should_recover())  # type: ignore[no-untyped-call]
 
 
 class Judge(NamedTuple):

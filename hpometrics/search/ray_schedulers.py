@@ -23,7 +23,9 @@ from ..objective import Objective
 from ..target import foreign
 from .plugins import PlugIn, find_class, read_spec
 from .population import Population
+from .ray_internals import endure, epochs_of, goes_on
 from .ray_keys import EPOCH, VALUE
+from .ray_losses import Losses
 from .space import Space
 
 _OURS = ("metric", "mode", "time_attr", "max_t")
@@ -151,7 +153,34 @@ class Unpaused(Delegated):
 
 
 class Settled(Delegated):
-    """A scheduler that judges by what it was built for, whatever metric and mode the `TuneConfig` has."""
+    """A scheduler that judges by what it was built for, whatever metric and mode the `TuneConfig` has.
+
+    It hears each epoch of a trial once, and nothing of a lost worker after which the trial goes on.
+
+    Args:
+        scheduler: the one that judges.
+        losses: decide whether trials go on that have lost their worker; Tune alone does if None.
+    """
+
+    def __init__(self, scheduler: TrialScheduler, losses: Losses | None = None) -> None:
+        super().__init__(scheduler)
+        self._losses = losses
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that is new, not one that goes on."""
+        if self._losses is None or endure(trial, self._losses.reason_to_fail):
+            super().on_trial_add(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that failed, not one that goes on."""
+        if not goes_on(trial):
+            super().on_trial_error(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide after an epoch that the trial has not had before."""
+        if 0 < result.get(EPOCH, 0) <= epochs_of(trial):
+            return self.CONTINUE
+        return super().on_trial_result(tune_controller, trial, result)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Leave the scheduler as it is; the searcher and the results take these."""

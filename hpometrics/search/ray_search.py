@@ -18,6 +18,7 @@ from .constraints import Constraint, judged, violation_of
 from .epoch_log import read_trial
 from .optuna_study import tell
 from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
+from .ray_losses import Losses
 from .ray_reporter import checkpoint_of
 from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
@@ -41,6 +42,7 @@ class StudySearcher(Searcher):
         take: see `claim` and `reclaim`; with it, trials of dead workers go on first, and one whose worker
             ends without a result stays running, for whoever takes trials to settle.
         constraints: that a picked epoch has to keep.
+        losses: know why a trial has failed that has lost its workers.
     """
 
     def __init__(
@@ -52,11 +54,13 @@ class StudySearcher(Searcher):
         directory_of: Callable[[int], Path | None] | None = None,
         take: Callable[[int], bool] | None = None,
         constraints: Sequence[Constraint] = (),
+        losses: Losses | None = None,
     ) -> None:
         self.objective, *self._others = optimised.values()
         super().__init__(metric=PICKED, mode=self.objective.mode)
         self.study, self.space, self.optimised, self.at = study, space, optimised, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
+        self._reasons = {} if losses is None else losses.reasons
         self._draws = True
         self._live: dict[str, _Live] = {}
 
@@ -153,7 +157,7 @@ class StudySearcher(Searcher):
             )
         if error:
             died = "its process died or raised; see the error file of Ray's trial"
-            reason = record.reason or live.full or died
+            reason = record.reason or live.full or self._reasons.get(record.number, died)
             record = replace(record, state=TrialState.FAILED, reason=reason)
         elif not complete and live.epochs:
             reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
