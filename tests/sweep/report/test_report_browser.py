@@ -34,12 +34,14 @@ def visited(file: Path) -> Visit:
     home = file.parent / "browser"
     ran = subprocess.run(
         [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom",
-         "--disable-background-networking", "--disable-extensions", "--virtual-time-budget=10000",
+         "--disable-background-networking", "--disable-extensions", "--enable-unsafe-swiftshader",
+         "--virtual-time-budget=10000",
          "--enable-logging=stderr", f"--log-net-log={home}.json", f"--user-data-dir={home}",
          file.absolute().as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    console = [line for line in ran.stderr.splitlines() if ":CONSOLE" in line]
+    said = [line for line in ran.stderr.splitlines() if ":CONSOLE" in line]
+    console = [line for line in said if "GL Driver Message" not in line]  # of the machine, not of the page
     log = Path(f"{home}.json").read_text()
     return Visit(ran.stdout, console, len(re.findall('"network_isolation_key":"file://', log)))
 
