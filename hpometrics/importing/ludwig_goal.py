@@ -37,10 +37,11 @@ _KEPT_BY = {
 _MEANT = {
     ("accuracy", "category"): "balanced_accuracy",
     ("hits_at_k", "category"): "hits(average=macro)@3",
+    ("root_mean_squared_error", "timeseries"): "rmse(multioutput=pooled)",
     ("token_accuracy", "sequence"): "token_accuracy(average=sequence)",
     ("token_accuracy", "text"): "token_accuracy(average=sequence)",
 }
-"""Metrics that are called like another one here: those of a category are means over its classes."""
+"""Metrics that are called like another one here: means over classes, or one root of all steps of a series."""
 
 
 @dataclass(frozen=True)

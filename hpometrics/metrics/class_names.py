@@ -7,6 +7,7 @@ name that is near.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from .features import (
     AUDIO,
@@ -23,6 +24,7 @@ from .features import (
     TIMESERIES,
     VECTOR,
 )
+from .names import MetricName
 
 _AVERAGED = {
     "AUROC": "roc_auc",
@@ -101,6 +103,7 @@ _REAL = {
     "SpearmanCorrCoef": "spearman",
     "WeightedMeanAbsolutePercentageError": "wape",
 }
+_COLUMNS = {**_REAL, "NormalizedRootMeanSquaredError": "nrmse(multioutput=pooled, normalization=mean)"}
 _NOMINAL = {
     "CramersV": "cramers_v(bias_correction=true)",
     "PearsonsContingencyCoefficient": "pearsons_contingency",
@@ -113,8 +116,8 @@ CLASS_NAMES: Mapping[str, Mapping[str, str]] = {
     CATEGORY: {**{f"Multiclass{name}": meaning for name, meaning in _CATEGORY.items()}, **_NOMINAL},
     SET: {f"Multilabel{name}": meaning for name, meaning in _SET.items()},
     NUMBER: _REAL,
-    VECTOR: {**_REAL, "JensenShannonDivergence": "js_divergence"},
-    TIMESERIES: _REAL,
+    VECTOR: {**_COLUMNS, "JensenShannonDivergence": "js_divergence"},
+    TIMESERIES: _COLUMNS,
     CLUSTERS: {
         **_NOMINAL,
         "AdjustedMutualInfoScore": "adjusted_mutual_information",
@@ -186,3 +189,18 @@ def class_meaning(name: str, feature_type: str) -> str | None:
     ('f1(average=macro)', None)
     """
     return CLASS_NAMES.get(feature_type, {}).get(name)
+
+
+def class_argument(name: MetricName, feature_type: str) -> MetricName:
+    """Replace a class whose argument makes another metric of it; other names stay as they are.
+
+    >>> str(class_argument(MetricName.parse("MeanSquaredError(squared=false)"), "vector"))
+    'rmse(multioutput=pooled)'
+    """
+    params = dict(name.params)
+    squared = params.pop("squared", None)
+    if class_meaning(name.metric, feature_type) != "mse" or not isinstance(squared, bool):
+        return name
+    if not squared:
+        params = {"multioutput": "pooled", **params}
+    return replace(name, metric="mse" if squared else "rmse", params=tuple(params.items()))

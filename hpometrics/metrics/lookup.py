@@ -11,7 +11,7 @@ from functools import partial
 from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..objective import Objective
 from .also_called import also_called, called_here
-from .class_names import class_meaning
+from .class_names import class_argument, class_meaning
 from .entry import MetricEntry
 from .features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .groups import group_named, group_names
@@ -287,6 +287,7 @@ def _in_another_case(asked: MetricName, types: Iterable[str]) -> list[_Reading]:
 def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
     """Read a spelling as the name of an entry, else as an alias or a class of torchmetrics."""
     meaning = None
+    spelling = class_argument(spelling, feature_type)
     key = (spelling.metric, feature_type)
     if (entry := entry_at(key)) is None and (meaning := _meaning_of(spelling, feature_type)) is not None:
         key = (meaning.metric, feature_type)

@@ -174,7 +174,7 @@ def test_exponents_that_were_meant_as_values_are_named(tmp_path):
 def test_metrics_of_ludwig_have_their_names_here(tmp_path):
     """Its accuracy of a category is the mean over classes; one that is of no such output is named."""
     text = (
-        "output_features: [{name: a, type: category}, {name: b, type: binary}]\n"
+        "output_features: [{name: a, type: category}, {name: b, type: binary}, {name: c, type: timeseries}]\n"
         "hyperopt:\n  metric: METRIC\n  output_feature: FEATURE\n"
         "  parameters: {trainer.x: {space: uniform, lower: 0, upper: 1}}\n"
     )
@@ -186,6 +186,10 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
         ("hits_at_k", "a"): (
             "a.hits(average=macro)@3",
             "Ludwig's hits_at_k of a category is hits(average=macro)@3 here",
+        ),
+        ("root_mean_squared_error", "c"): (
+            "c.rmse(multioutput=pooled)",
+            "Ludwig's root_mean_squared_error of a timeseries is rmse(multioutput=pooled) here",
         ),
         ("accuracy_micro", "a"): ("a.accuracy", "goal: is missing, so Ludwig minimizes"),
         ("loss", "b"): ("b.log_loss", "the loss of a binary is log_loss unless"),

@@ -128,7 +128,9 @@ def test_numbers_and_vectors():
     mse = tabnet_metric("mse")()
     assert mse([3, -0.5, 2, 7], [2.5, 0.0, 2, 8]) == 0.375
     assert mse(np.zeros((4, 1)), np.ones((4, 1))) == 1.0
-    assert tabnet_metric("rmse")()(np.zeros((4, 2)), np.array([[3.0, 4.0]] * 4)) == 3.5
+    errors = np.zeros((4, 2)), np.array([[3.0, 4.0]] * 4)
+    assert tabnet_metric("rmse")()(*errors) == 3.5
+    assert tabnet_metric("rmse(multioutput=pooled)")()(*errors) == pytest.approx(12.5**0.5)  # its own RMSE
     with pytest.raises(MetricInputError, match="the target of a vector output has 2 dimension"):
         mse(np.zeros(4), np.zeros((4, 2)))
     with pytest.raises(MetricInputError, match="shapes never broadcast"):

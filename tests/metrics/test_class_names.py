@@ -43,6 +43,10 @@ FITTED = {
 }
 """Arguments by which a class reads the batches of the laws."""
 NEEDS_K = {"RetrievalFallOut", "RetrievalHitRate", "RetrievalPrecision", "RetrievalRecall"}
+BY_COLUMN = {
+    "KendallRankCorrCoef", "LogCoshError", "PearsonCorrCoef", "RelativeSquaredError", "SpearmanCorrCoef",
+}  # fmt: skip
+"""Classes that refuse several columns unless they are told how many."""
 LOOSE = {"AdjustedMutualInfoScore": 1e-5, "StructuralSimilarityIndexMeasure": 1e-5}
 """Classes that compute in float32."""
 CASES = [(kind, name) for kind, names in CLASS_NAMES.items() for name in names]
@@ -91,11 +95,7 @@ def theirs_of(kind: str, name: str, given: Given, output: Any, k: int | None) ->
         width = 10
     facts |= {key: width for key in ("num_classes", "num_labels") if key in parameters and width}
     columns = given.preds.shape[1:] if isinstance(given.preds, torch.Tensor) else ()
-    facts |= (
-        {"num_outputs": columns[0]}
-        if kind in ("vector", "timeseries") and "num_outputs" in parameters
-        else {}
-    )
+    facts |= {"num_outputs": columns[0]} if columns and name in BY_COLUMN else {}
     facts |= FITTED.get(name, {}) | ({} if k is None else {"top_k": k})
     made = cls(**facts).set_dtype(torch.float64)
     feed = pair if row is None or row.feed is target_first else row.feed
@@ -137,6 +137,22 @@ def test_a_class_name_gives_the_value_of_the_class(kind, name, rows):
     metric.update(**batch)
     ours = torch.as_tensor(metric.compute()).double()
     assert torch.allclose(ours, theirs, rtol=LOOSE.get(name, 2e-6), atol=LOOSE.get(name, 2e-6))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rows", [2, 40])
+@pytest.mark.parametrize("kind", ["number", "vector", "timeseries"])
+@pytest.mark.parametrize("squared", [True, False])
+def test_the_argument_that_makes_another_metric_of_a_class(squared, kind, rows, seed):
+    """Of several columns the root is that of all of them, as torchmetrics takes it."""
+    random = torch.Generator().manual_seed(seed)
+    preds, target = torch.randn((2, rows, *([] if kind == "number" else [4])), generator=random).double()
+    theirs = torchmetrics.MeanSquaredError(squared=squared)
+    theirs.update(preds, target)
+    ours = get_metric(f"MeanSquaredError(squared={str(squared).lower()})", kind)
+    ours.update(preds, target)
+    assert ours.compute().item() == pytest.approx(theirs.compute().item(), rel=1e-6)
+    assert ours.name == ("mse" if squared else "rmse(multioutput=pooled)")
 
 
 def test_a_class_name_prints_as_the_metric_that_it_is():

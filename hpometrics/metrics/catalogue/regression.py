@@ -1,12 +1,13 @@
 """Real outputs: how far predictions are from the target, in the target's own unit.
 
 Where an output has several columns (vector, time series), a metric is measured for each column and the
-columns are averaged with equal weight: scikit-learn's `multioutput="uniform_average"`.
+columns are averaged with equal weight: scikit-learn's `multioutput="uniform_average"`. What takes a root can
+also take it of all columns together, as torchmetrics does: `multioutput=pooled`.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +25,25 @@ from ..weighing import RowValues, weighed_rows
 from .law_batches import drifted
 
 REAL = [NUMBER, VECTOR, TIMESERIES]
+Multioutput = Literal["uniform", "pooled"]
+
+
+def power_mean(values: Tensor, p: float) -> Tensor:
+    """The power mean of sizes (D,), measured in units of the largest, so that no power is too large."""
+    largest = values.amax()
+    shares = torch.where((largest > 0) & largest.isfinite(), values / largest, 1.0)
+    return largest * (shares.square().mean().sqrt() if p == 2 else shares.pow(p).mean().pow(1 / p))
+
+
+def root_over(roots: Tensor, multioutput: Multioutput) -> Tensor:
+    """Average the roots of the columns, or take the root of the mean of their squares.
+
+    >>> root_over(torch.tensor([3.0, 4.0]), "uniform").item()
+    3.5
+    >>> round(root_over(torch.tensor([3.0, 4.0]), "pooled").item(), 4)  # sqrt((9 + 16) / 2)
+    3.5355
+    """
+    return roots.mean() if multioutput == "uniform" else power_mean(roots, 2.0)
 
 
 class ErrorMetric(Metric):
@@ -70,13 +90,6 @@ class ErrorMean(MeanMetric):
         return mean
 
 
-def power_mean(values: Tensor, p: float) -> Tensor:
-    """The power mean of sizes (D,), measured in units of the largest, so that no power is too large."""
-    largest = values.amax()
-    shares = torch.where((largest > 0) & largest.isfinite(), values / largest, 1.0)
-    return largest * (shares.square().mean().sqrt() if p == 2 else shares.pow(p).mean().pow(1 / p))
-
-
 @register_metric("mse", REAL, aliases=["mean_squared_error", "neg_mean_squared_error", "mse_loss"])
 class MSE(ErrorMetric):
     """Mean squared error.
@@ -98,13 +111,16 @@ class MSE(ErrorMetric):
 
 @register_metric("rmse", REAL, aliases=["root_mean_squared_error", "neg_root_mean_squared_error"])
 class RMSE(ErrorMetric):
-    """Root of the mean squared error; of several columns the mean of their roots.
+    """Root of the mean squared error.
+
+    Of several columns the mean of their roots (`multioutput=uniform`), or one root of all columns (`pooled`).
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
     Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
     Formula: sqrt(mean((preds - target) ** 2))
-    Deviates: torchmetrics and pytorch-tabnet take the root after averaging the columns.
+    Deviates: torchmetrics, Ludwig and pytorch-tabnet take one root of all columns, which is
+        `multioutput=pooled`.
     Source: scikit-learn's root_mean_squared_error.
 
     >>> metric = RMSE()
@@ -115,10 +131,14 @@ class RMSE(ErrorMetric):
 
     measure = "square"
 
+    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
+        super().__init__()
+        self.multioutput = multioutput
+
     def compute(self) -> Tensor:
-        """Take the root of each column, then average the columns."""
-        mean = self.statistic(Errors).root_mean.mean()
-        return self.undefined("no row counted") if mean.isnan() else mean
+        """Take the root of each column and average them, or the root of all columns."""
+        root = root_over(self.statistic(Errors).root_mean, self.multioutput)
+        return self.undefined("no row counted") if root.isnan() else root
 
 
 @register_metric("mae", REAL, aliases=["mean_absolute_error", "neg_mean_absolute_error", "l1", "l1_loss"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from ...objective import MINIMIZE
@@ -13,7 +14,7 @@ from ..registry import register_metric
 from ..statistics.extremes import Extremes
 from ..statistics.moments import TARGET, Errors, Moments
 from ..statistics.statistic import Statistic
-from .regression import REAL, ErrorMetric
+from .regression import REAL, ErrorMetric, Multioutput, power_mean, root_over
 from .variation import squares, unexplained
 
 Normalization = Literal["mean", "range", "std"]
@@ -37,7 +38,6 @@ class MAPE(ErrorMetric):
         outweighs all the others.
     Source: scikit-learn's mean_absolute_percentage_error.
 
-    >>> import torch
     >>> metric = MAPE()
     >>> metric.update(torch.tensor([90.0, 11.0]), torch.tensor([100.0, 10.0]))
     >>> round(metric.compute().item(), 4)  # (10 / 100 + 1 / 10) / 2
@@ -54,16 +54,18 @@ class MAPE(ErrorMetric):
 
 @register_metric("rmspe", REAL, aliases=["root_mean_squared_percentage_error"])
 class RMSPE(ErrorMetric):
-    """Root of the mean squared error as a share of the target; of several columns the mean of their roots.
+    """Root of the mean squared error as a share of the target.
+
+    Of several columns the mean of their roots (`multioutput=uniform`), or one root of all columns (`pooled`).
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
     Value: float in [0, inf), a share (0.1 is 10%), 0 is best; nan before the first row, or if a target is 0.
     Formula: sqrt(mean(((preds - target) / target) ** 2))
-    Deviates: Ludwig takes the mean of its batches' values, and puts 0.0001 in the place of a target of 0.
+    Deviates: Ludwig takes the mean of its batches' values, and puts 0.0001 in the place of a target of 0; of
+        several columns it takes one root, which is `multioutput=pooled`.
     Source: Ludwig's root_mean_squared_percentage_error.
 
-    >>> import torch
     >>> metric = RMSPE()
     >>> metric.update(torch.tensor([90.0, 12.0]), torch.tensor([100.0, 10.0]))
     >>> round(metric.compute().item(), 4)  # sqrt((0.01 + 0.04) / 2)
@@ -72,10 +74,14 @@ class RMSPE(ErrorMetric):
 
     measure = "square_percentage"
 
+    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
+        super().__init__()
+        self.multioutput = multioutput
+
     def compute(self) -> Tensor:
-        """Take the root of each column, then average the columns, unless a target was 0."""
-        mean = self.statistic(Errors).mean.sqrt().mean()
-        return mean if mean.isfinite() else self.undefined(_OF_ZERO.format(others="smape, wape"))
+        """Take the root of each column and average them, or of all columns, unless a target was 0."""
+        root = root_over(self.statistic(Errors).mean.sqrt(), self.multioutput)
+        return root if root.isfinite() else self.undefined(_OF_ZERO.format(others="smape, wape"))
 
 
 @register_metric("smape", REAL, aliases=["symmetric_mean_absolute_percentage_error"])
@@ -92,7 +98,6 @@ class SMAPE(ErrorMetric):
         takes the mean of its batches' values.
     Source: Armstrong 1985, Long-range Forecasting, p. 348, with absolute values in the denominator.
 
-    >>> import torch
     >>> metric = SMAPE()
     >>> metric.update(torch.tensor([3.0, 0.0]), torch.tensor([1.0, 0.0]))
     >>> metric.compute().item()  # (2 * 2 / (3 + 1) + 0) / 2
@@ -114,7 +119,6 @@ class WAPE(Metric):
     Deviates: torchmetrics divides by a tiny number if every target is 0.
     Source: Kolassa & Schutz 2007, Foresight 6; torchmetrics' weighted_mean_absolute_percentage_error.
 
-    >>> import torch
     >>> metric = WAPE()
     >>> metric.update(torch.tensor([1.0, 9.0]), torch.tensor([0.0, 10.0]))
     >>> metric.compute().item()  # (1 + 1) / 10
@@ -149,7 +153,6 @@ class MSLE(ErrorMetric):
     Formula: mean((log(1 + preds) - log(1 + target)) ** 2)
     Source: scikit-learn's mean_squared_log_error.
 
-    >>> import torch
     >>> metric = MSLE()
     >>> metric.update(torch.tensor([2.5, 5.0, 4.0, 8.0]), torch.tensor([3.0, 5.0, 2.5, 7.0]))
     >>> round(metric.compute().item(), 4)
@@ -168,6 +171,8 @@ class MSLE(ErrorMetric):
 class RMSLE(ErrorMetric):
     """Root of the mean squared gap between log(1 + preds) and log(1 + target).
 
+    Of several columns the mean of their roots (`multioutput=uniform`), or one root of all columns (`pooled`).
+
     Shape:
         preds, target: (N,) or (N, D) real numbers above -1.
     Value: float in [0, inf), no unit, 0 is best; nan before the first row.
@@ -176,28 +181,28 @@ class RMSLE(ErrorMetric):
         MetricInputError: a prediction or a target is -1 or less (on a device the value is nan instead).
     Formula: sqrt(mean((log(1 + preds) - log(1 + target)) ** 2))
     Deviates: pytorch-tabnet takes predictions below 0 as 0, which is `clip=true`; of several columns it takes
-        the root after averaging them.
+        one root, which is `multioutput=pooled`.
     Source: scikit-learn's root_mean_squared_log_error.
 
-    >>> import torch
     >>> metric = RMSLE()
     >>> metric.update(torch.tensor([2.5, 5.0, 4.0, 8.0]), torch.tensor([3.0, 5.0, 2.5, 7.0]))
     >>> round(metric.compute().item(), 4)
     0.1993
     """
 
-    def __init__(self, *, clip: bool = False) -> None:
+    def __init__(self, *, clip: bool = False, multioutput: Multioutput = "uniform") -> None:
         super().__init__()
         self.clip = clip
+        self.multioutput = multioutput
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the sum of the squared gaps, per column."""
         return {"errors": Errors("square_log_clipped" if self.clip else "square_log")}
 
     def compute(self) -> Tensor:
-        """Take the root of each column, then average the columns."""
-        mean = self.statistic(Errors).mean.sqrt().mean()
-        return mean if mean.isfinite() else self.undefined(_NO_LOGARITHM)
+        """Take the root of each column and average them, or the root of all columns."""
+        root = root_over(self.statistic(Errors).mean.sqrt(), self.multioutput)
+        return root if root.isfinite() else self.undefined(_NO_LOGARITHM)
 
 
 _NO_LOGARITHM = "a prediction or a target is -1 or less, and has no log(1 + x)"
@@ -207,15 +212,18 @@ _NO_LOGARITHM = "a prediction or a target is -1 or less, and has no log(1 + x)"
 class NRMSE(Metric):
     """Root mean squared error in units of the target: of its mean, of its range or of its standard deviation.
 
+    Of several columns the mean, each in its own unit (`multioutput=uniform`), or one root of all columns in
+    the unit of all targets (`pooled`).
+
     Shape:
-        preds, target: (N,) or (N, D) real numbers; each column is divided by its own unit, then averaged.
+        preds, target: (N,) or (N, D) real numbers.
     Value: float in [0, inf), no unit, 0 is best; nan before the first row, or if the unit (of a column) is 0.
     Formula: sqrt(mean((preds - target) ** 2)) / unit(target)
-    Deviates: the size of the mean is taken, torchmetrics keeps its sign; torchmetrics' `l2` divides by a norm
-        that grows with the rows, and is not offered.
+    Deviates: the size of the mean is taken, torchmetrics keeps its sign; unless it is told how many columns
+        there are it pools them, which is `multioutput=pooled`; its `l2` divides by a norm that grows with the
+        rows, and is not offered.
     Source: torchmetrics' normalized_root_mean_squared_error.
 
-    >>> import torch
     >>> metric = NRMSE(normalization="range")
     >>> metric.update(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 3.0]))
     >>> round(metric.compute().item(), 4)  # 1 / 3
@@ -225,30 +233,42 @@ class NRMSE(Metric):
     objective = MINIMIZE
     inputs = PREDICTIONS
 
-    def __init__(self, *, normalization: Normalization) -> None:
+    def __init__(self, *, normalization: Normalization, multioutput: Multioutput = "uniform") -> None:
         super().__init__()
         self.normalization = normalization
+        self.multioutput = multioutput
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep squared errors, and what the unit is made of; the moments have both."""
-        if self.normalization == "std":
-            return {"moments": Moments()}
+        """Keep squared errors, and what the unit is made of."""
         unit = Extremes("target") if self.normalization == "range" else Moments()
         return {"errors": Errors("square"), "unit": unit}
 
     def compute(self) -> Tensor:
-        """Divide each column by its unit, then average the columns."""
-        if self.normalization == "std":
-            unit = self.statistic(Moments).spread(TARGET)
-        elif self.normalization == "mean":
-            unit = self.statistic(Moments).mean(TARGET).abs()
-        else:
-            unit = self.statistic(Extremes).high - self.statistic(Extremes).low
+        """Divide each column by its unit and average them, or all columns by the unit of all."""
+        unit = self._unit()
         if bool((unit <= 0).any()) or not bool(unit.isfinite().all()):
             return self.undefined(f"the target's {self.normalization} is 0, which is no unit")
-        if self.normalization == "std":
+        roots = self.statistic(Errors).root_mean
+        if self.multioutput == "pooled":
+            value = root_over(roots, "pooled") / unit
+        elif self.normalization == "std":
             moments = self.statistic(Moments)
-            mean = unexplained(moments, squares(moments)).sqrt().mean()
+            value = unexplained(moments, squares(moments)).sqrt().mean()
         else:
-            mean = (self.statistic(Errors).root_mean / unit).mean()
-        return self.undefined("no row counted") if mean.isnan() else mean
+            value = (roots / unit).mean()
+        return self.undefined("no row counted") if value.isnan() else value
+
+    def _unit(self) -> Tensor:
+        """Measure the unit of each column, or of all values together."""
+        pooled = self.multioutput == "pooled"
+        if self.normalization == "range":
+            high, low = self.statistic(Extremes).high, self.statistic(Extremes).low
+            return high.amax() - low.amin() if pooled else high - low
+        moments = self.statistic(Moments)
+        mean = moments.mean(TARGET)
+        if self.normalization == "mean":
+            return (mean.mean() if pooled else mean).abs()
+        if not pooled:
+            return moments.spread(TARGET)  # the share is taken of it, not of its root
+        apart = (mean - mean.mean()).abs()
+        return 2**0.5 * power_mean(torch.cat([moments.deviation(TARGET), apart]), 2.0)

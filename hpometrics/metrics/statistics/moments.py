@@ -345,6 +345,10 @@ class Moments(Statistic):
         """The mean of each column of `PREDS`, `TARGET` or `ERROR`."""
         return times_power(self.center(of), self.exponent(of)) if self._has_units else self.center(of)
 
+    def deviation(self, of: int) -> Tensor:
+        """The standard deviation, over n, of each column of `PREDS`, `TARGET` or `ERROR`."""
+        return times_power((self.spread(of) / self.rows).sqrt(), self.exponent(of))
+
     def center(self, of: int) -> Tensor:
         """The mean in units of `2 ** exponent(of)`."""
         return self._state["origin"][of] + self._state["mean"][of]

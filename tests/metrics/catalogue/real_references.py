@@ -50,6 +50,17 @@ def root(target, preds, weight):
     return np.sqrt(np.average((preds - target) ** 2, weights=weight))
 
 
+def pooled(measure):
+    """The number of all columns as if they were one."""
+
+    def of_all(target: np.ndarray, preds: np.ndarray, weight: np.ndarray | None = None) -> float:
+        each = np.ones(len(target)) if weight is None else weight
+        each = np.repeat(each, target[0].size)
+        return float(measure(target.reshape(-1), preds.reshape(-1), each))
+
+    return of_all
+
+
 def adjusted(target, preds, weight):
     """r2 adjusted for three inputs."""
     rest = 1 - sklearn.metrics.r2_score(target, preds, sample_weight=weight)
@@ -72,6 +83,7 @@ def wape(target, preds, weight=None):
 REFERENCES = {
     "mse": scikit(sklearn.metrics.mean_squared_error),
     "rmse": scikit(sklearn.metrics.root_mean_squared_error),
+    "rmse(multioutput=pooled)": pooled(root),
     "mae": scikit(sklearn.metrics.mean_absolute_error),
     "median_absolute_error": scikit(sklearn.metrics.median_absolute_error),
     "max_error": by_column(lambda t, p, w: np.abs(p - t)[w > 0].max()),
@@ -82,11 +94,20 @@ REFERENCES = {
     "log_cosh": by_column(lambda t, p, w: np.average(np.log(np.cosh(p - t)), weights=w)),
     "mape": scikit(sklearn.metrics.mean_absolute_percentage_error),
     "rmspe": by_column(lambda t, p, w: np.sqrt(np.average(((p - t) / t) ** 2, weights=w))),
+    "rmspe(multioutput=pooled)": pooled(lambda t, p, w: np.sqrt(np.average(((p - t) / t) ** 2, weights=w))),
     "smape": by_column(lambda t, p, w: np.average(2 * np.abs(p - t) / (np.abs(p) + np.abs(t)), weights=w)),
     "wape": wape,
     "msle": scikit(sklearn.metrics.mean_squared_log_error),
     "rmsle": scikit(sklearn.metrics.root_mean_squared_log_error),
     "rmsle(clip=true)": scikit(sklearn.metrics.root_mean_squared_log_error),
+    "rmsle(multioutput=pooled)": pooled(lambda t, p, w: root(np.log1p(t), np.log1p(p), w)),
+    "nrmse(multioutput=pooled, normalization=mean)": pooled(
+        lambda t, p, w: root(t, p, w) / np.average(t, weights=w)
+    ),
+    "nrmse(multioutput=pooled, normalization=range)": pooled(
+        lambda t, p, w: root(t, p, w) / np.ptp(t[w > 0])
+    ),
+    "nrmse(multioutput=pooled, normalization=std)": pooled(lambda t, p, w: root(t, p, w) / spread(t, w)),
     "nrmse(normalization=mean)": by_column(lambda t, p, w: root(t, p, w) / np.average(t, weights=w)),
     "nrmse(normalization=range)": by_column(lambda t, p, w: root(t, p, w) / np.ptp(t[w > 0])),
     "nrmse(normalization=std)": by_column(lambda t, p, w: root(t, p, w) / spread(t, w)),

@@ -8,10 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+import torchmetrics
 import torchmetrics.functional as reference
 from matrix import covering
 from real_outputs import weights
 from real_references import NAMES, REFERENCES, SHARES, draw, measured
+from sklearn.metrics import mean_squared_error, mean_squared_log_error
 from torch.nn import functional
 
 from hpometrics.metrics.collection import MetricCollection
@@ -128,6 +130,56 @@ def test_rmse_averages_the_roots_of_columns():
     """(3 + 4) / 2, and not sqrt((9 + 16) / 2)."""
     metric = measured("rmse", torch.tensor([[3.0, 4.0], [3.0, 4.0]]), torch.zeros(2, 2))
     assert metric.compute().item() == 3.5
+
+
+def tabnet_rmsle(target, preds):
+    """The root of the mean over the columns, of predictions clipped at 0: pytorch-tabnet's RMSLE."""
+    return np.sqrt(mean_squared_log_error(target, np.clip(preds, 0, None)))
+
+
+POOLED = {
+    "rmse(multioutput=pooled)": lambda t, p: np.sqrt(mean_squared_error(t, p)),  # pytorch-tabnet's RMSE
+    "rmsle(clip=true, multioutput=pooled)": tabnet_rmsle,
+    "rmspe(multioutput=pooled)": lambda t, p: np.sqrt((((t - p) / t) ** 2).mean()),  # Ludwig's
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (9, 3), (200, 5)])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", POOLED)
+def test_pytorch_tabnets_root_is_of_all_columns(name, seed, shape):
+    """Whose sizes differ, so that the mean of the roots is another number; in uneven batches."""
+    preds, target = (x * 10.0 ** torch.arange(shape[1]) for x in draw(shape, seed))
+    preds = preds - 0.5 * (seed % 2)  # below 0 is a prediction as well
+    expected = POOLED[name](target.numpy(), preds.numpy())
+    value = partial(measured, preds=preds, target=target, sizes=[1, len(preds) - 1])
+    if "rmsle" not in name:
+        assert value(name.partition("(")[0]).compute().item() != pytest.approx(expected)
+    assert value(name).compute().item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("unit", ["mean", "range", "std"])
+@pytest.mark.parametrize("shape", [(2, 2), (9, 3), (200, 5)])
+@pytest.mark.parametrize("seed", range(4))
+def test_torchmetrics_takes_one_unit_of_all_columns(seed, shape, unit):
+    """Unless it is told how many there are, which is `multioutput=uniform`."""
+    preds, target = draw(shape, seed)
+    for multioutput, width in (("pooled", 1), ("uniform", shape[1])):
+        theirs = torchmetrics.NormalizedRootMeanSquaredError(unit, num_outputs=width).set_dtype(torch.float64)
+        theirs.update(preds, target)
+        got = measured(
+            f"nrmse(normalization={unit}, multioutput={multioutput})", preds, target, [1, len(preds) - 1]
+        )
+        assert got.compute().item() == pytest.approx(theirs.compute().mean().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+def test_a_root_of_all_columns_is_a_float_where_its_square_is_not(scale):
+    """sqrt((9 + 16) / 2) in any unit, and 0 where nothing is wrong."""
+    wrong = scale * torch.tensor([[3.0, 4.0], [3.0, 4.0]], dtype=torch.float64)
+    metric = measured("rmse(multioutput=pooled)", wrong, torch.zeros_like(wrong))
+    assert metric.compute().item() == pytest.approx(scale * 12.5**0.5, rel=1e-14)
+    assert measured("rmse(multioutput=pooled)", wrong, wrong).compute().item() == 0.0
 
 
 @pytest.mark.parametrize(
