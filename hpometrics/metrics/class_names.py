@@ -86,6 +86,7 @@ _SET = {
     "RankingLoss": "label_ranking_loss",
 }
 _REAL = {
+    "ConcordanceCorrCoef": "concordance(ddof=1)",
     "ExplainedVariance": "explained_variance",
     "KendallRankCorrCoef": "kendall",
     "LogCoshError": "log_cosh",
@@ -105,10 +106,10 @@ _REAL = {
 }
 _COLUMNS = {**_REAL, "NormalizedRootMeanSquaredError": "nrmse(multioutput=pooled, normalization=mean)"}
 _NOMINAL = {
-    "CramersV": "cramers_v(bias_correction=true)",
+    "CramersV": "cramers_v(bias_correction=true, yates=true)",
     "PearsonsContingencyCoefficient": "pearsons_contingency",
     "TheilsU": "theils_u(explained=predictions)",
-    "TschuprowsT": "tschuprows_t(bias_correction=true)",
+    "TschuprowsT": "tschuprows_t(bias_correction=true, yates=true)",
 }
 
 CLASS_NAMES: Mapping[str, Mapping[str, str]] = {

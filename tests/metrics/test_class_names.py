@@ -44,7 +44,8 @@ FITTED = {
 """Arguments by which a class reads the batches of the laws."""
 NEEDS_K = {"RetrievalFallOut", "RetrievalHitRate", "RetrievalPrecision", "RetrievalRecall"}
 BY_COLUMN = {
-    "KendallRankCorrCoef", "LogCoshError", "PearsonCorrCoef", "RelativeSquaredError", "SpearmanCorrCoef",
+    "ConcordanceCorrCoef", "KendallRankCorrCoef", "LogCoshError", "PearsonCorrCoef", "RelativeSquaredError",
+    "SpearmanCorrCoef",
 }  # fmt: skip
 """Classes that refuse several columns unless they are told how many."""
 LOOSE = {"AdjustedMutualInfoScore": 1e-5, "StructuralSimilarityIndexMeasure": 1e-5}

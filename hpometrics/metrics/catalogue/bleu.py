@@ -26,7 +26,8 @@ from ..statistics.words import TOKENIZERS, Tokenize, normalised_words, words
 from .text import TextMetric, compared, draw_texts, numbers, per_row, reference_counts
 
 Floats = NDArray[np.float64]
-Smooth = Literal["exp", "none"]
+_FLOOR = 0.1
+Smooth = Literal["exp", "none", "floor"]
 Scale = Literal["percent", "share"]
 
 ORDERS = 4
@@ -191,7 +192,9 @@ class CorpusBleu(Metric):
         tokenize: `13a` (WMT's), `char`, or `none` for texts that are tokens between spaces already.
         lowercase: whether case is ignored.
         order: the longest n-grams, 1 to 4.
-        smooth: `exp`, the k-th order without a match counts as 1/2^k matches; or `none`: BLEU is then 0.
+        smooth: `exp`, the k-th order without a match counts as 1/2^k matches; `none`, BLEU is then 0;
+            or `floor`: such an order counts as a tenth of a match.
+        add_k: how many n-grams and matches more each order has but the first, as in sacrebleu's `add-k`.
         scale: `percent`, as in papers and sacrebleu; or `share`, as in torchmetrics.
 
     Shape:
@@ -202,10 +205,11 @@ class CorpusBleu(Metric):
 
     Raises:
         MetricInputError: token ids instead of texts, or a row without a reference.
-        MetricNameError: an order outside 1 to 4.
+        MetricNameError: an order outside 1 to 4, or an add_k below 0.
     Formula: 100 * min(1, exp(1 - r / c)) * (p1 * ... * p4)^(1/4), all counts over the corpus
     Deviates: `bleu_4` is the mean over sentences. torchmetrics' bleu_score takes, of two references equally
-        near in length, the first one and not the shorter; it does not smooth.
+        near in length, the first one and not the shorter; it does not smooth unless told to, and then
+        as `add_k=1`.
     Source: Papineni et al. 2002, ACL; Post 2018, WMT (sacrebleu, whose defaults these are).
 
     >>> metric = CorpusBleu()
@@ -225,13 +229,16 @@ class CorpusBleu(Metric):
         lowercase: bool = False,
         order: int = ORDERS,
         smooth: Smooth = "exp",
+        add_k: float = 0.0,
         scale: Scale = "percent",
     ) -> None:
         super().__init__()
         if order not in range(1, ORDERS + 1):
             raise MetricNameError(f"bleu: order is 1 to {ORDERS}, got {order}")
+        if not 0 <= add_k < math.inf:
+            raise MetricNameError(f"bleu: add_k is a number from 0, got {add_k}")
         self.tokenize, self.lowercase, self.order = tokenize, lowercase, order
-        self.smooth, self.scale = smooth, scale
+        self.smooth, self.add_k, self.scale = smooth, float(add_k), scale
 
     def statistics(self) -> dict[str, Statistic]:
         """Need the corpus counts under the tokenizer."""
@@ -244,6 +251,10 @@ class CorpusBleu(Metric):
             return self.undefined("no row counted")
         predicted, nearest, *counts = pooled.total.tolist()
         matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
+        if self.add_k and any(matched):
+            matched, possible = (
+                [first, *(one + self.add_k for one in longer)] for first, *longer in (matched, possible)
+            )
         bleu = brevity(predicted, nearest) * _geometric_mean(matched, possible, self.smooth)
         return torch.tensor(bleu * (100 if self.scale == "percent" else 1), dtype=torch.float64)
 
@@ -270,5 +281,6 @@ def _geometric_mean(matched: Sequence[float], possible: Sequence[float], smooth:
             return 0.0
         if not hits:
             halved /= 2
-        logs += math.log((hits or halved) / all_of_them)
+        missing = _FLOOR if smooth == "floor" else halved
+        logs += math.log((hits or missing) / all_of_them)
     return math.exp(logs / len(matched))

@@ -25,14 +25,23 @@ from .text import draw_texts, per_row
 
 Floats = NDArray[np.float64]
 
+_EPS = 1e-16
 _PUNCTUATION = frozenset(string.punctuation)
 
 
 class ChrfCounts(RowTotals):
     """Per order the n-grams of predictions, of references, and those matched: [3 numbers an order]."""
 
-    def __init__(self, char_order: int, word_order: int, beta: float, lowercase: bool) -> None:
-        super().__init__(char_order=char_order, word_order=word_order, beta=beta, lowercase=lowercase)
+    def __init__(
+        self, char_order: int, word_order: int, beta: float, lowercase: bool, eps_smoothing: bool
+    ) -> None:
+        super().__init__(
+            char_order=char_order,
+            word_order=word_order,
+            beta=beta,
+            lowercase=lowercase,
+            eps_smoothing=eps_smoothing,
+        )
 
     def columns(self, batch: Outputs) -> Tensor:
         """Count each row, with the reference whose own score is the highest."""
@@ -45,7 +54,8 @@ class ChrfCounts(RowTotals):
             found = NgramMatches(*words(batch, name, tokenizer), apart=True)
             counts += [_counts(found, *row) for row in enumerate(found.matched_up_to(orders), 1)]
         pairs = np.concatenate(counts, 1)
-        best = _first_best(f_score(pairs, self.params["beta"]), list(map(len, batch.references)))
+        scores = F_SCORES[self.params["eps_smoothing"]](pairs, self.params["beta"])
+        best = _first_best(scores, list(map(len, batch.references)))
         return per_row(pairs[best], batch)
 
     def _characters(self, text: str) -> list[str]:
@@ -91,6 +101,21 @@ def f_score(counts: Floats, beta: float) -> Floats:
     return scores
 
 
+def mean_f_score(counts: Floats, beta: float) -> Floats:
+    """Average the F of each order, 1e-16 in the place of what is not there, row by row."""
+    predicted, right, matched = (counts[:, start::3] for start in range(3))
+    precision = np.where(predicted > 0, matched / np.where(predicted > 0, predicted, 1), _EPS)
+    recall = np.where(right > 0, matched / np.where(right > 0, right, 1), _EPS)
+    weighed = beta**2 * precision + recall
+    each = (1 + beta**2) * precision * recall / np.where(weighed > 0, weighed, 1)
+    scores: Floats = np.where(weighed > 0, each, _EPS).mean(1)
+    return scores
+
+
+F_SCORES = {False: f_score, True: mean_f_score}
+"""By whether the orders are smoothed."""
+
+
 @register_metric("chrf", [TEXT], aliases={"chrf_plus_plus": "chrf(word_order=2)"})
 class Chrf(Metric):
     """F-score of the character n-grams of a corpus, in percent; with words as well it is chrF++.
@@ -102,6 +127,8 @@ class Chrf(Metric):
         word_order: the longest word n-grams; 0 for chrF, 2 for chrF++.
         beta: how many times recall weighs as much as precision.
         lowercase: whether case is ignored.
+        eps_smoothing: whether the F-scores of the orders are averaged, as in chrF++.py, and not their
+            precisions and recalls.
         scale: `percent`, as in papers and sacrebleu; or `share`, as in torchmetrics.
 
     Shape:
@@ -114,8 +141,8 @@ class Chrf(Metric):
         MetricInputError: token ids instead of texts, or a row without a reference.
         MetricNameError: an order below 1 (0 for words), or a beta not above 0.
     Formula: 100 * (1 + beta^2) * P * R / (beta^2 * P + R), means over orders of pooled counts
-    Deviates: torchmetrics averages the F-scores of the orders, as chrF++.py did; its default is chrF++ in
-        [0, 1].
+    Deviates: torchmetrics, NLTK and chrF++.py average the F-scores of the orders, which is
+        `eps_smoothing=true`; torchmetrics' default is chrF++ in [0, 1].
     Source: Popović 2015, WMT; Popović 2017, WMT for chrF++; sacrebleu, whose defaults these are.
 
     >>> metric = Chrf(char_order=2)
@@ -135,6 +162,7 @@ class Chrf(Metric):
         word_order: int = 0,
         beta: float = 2.0,
         lowercase: bool = False,
+        eps_smoothing: bool = False,
         scale: Scale = "percent",
     ) -> None:
         super().__init__()
@@ -144,11 +172,12 @@ class Chrf(Metric):
                 f"got {char_order}, {word_order}, {beta}"
             )
         self.char_order, self.word_order, self.beta = char_order, word_order, float(beta)
-        self.lowercase, self.scale = lowercase, scale
+        self.lowercase, self.eps_smoothing, self.scale = lowercase, eps_smoothing, scale
 
     def statistics(self) -> dict[str, Statistic]:
         """Need the n-gram counts."""
-        return {"counts": ChrfCounts(self.char_order, self.word_order, self.beta, self.lowercase)}
+        orders = self.char_order, self.word_order
+        return {"counts": ChrfCounts(*orders, self.beta, self.lowercase, self.eps_smoothing)}
 
     def compute(self) -> Tensor:
         """Pool, then take the F-score."""
@@ -156,7 +185,7 @@ class Chrf(Metric):
         if counts.counted_nothing:
             return self.undefined("no row counted")
         totals = counts.total.cpu().numpy()[None]
-        share = float(f_score(totals, self.beta)[0])
+        share = float(F_SCORES[self.eps_smoothing](totals, self.beta)[0])
         return torch.tensor(share * (100 if self.scale == "percent" else 1), dtype=torch.float64)
 
     @staticmethod

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ...exceptions import MetricNameError
 from ...objective import MAXIMIZE
 from ..features import PREDICTIONS, TIMESERIES, VECTOR
 from ..metric import Metric
@@ -53,13 +54,20 @@ class Pearson(MomentMetric):
 class Concordance(MomentMetric):
     """Lin's concordance correlation: how near predictions and target lie to the line of equality.
 
+    Args:
+        ddof: what is taken off n where covariance and variances are divided by it. With 1 a row of weight 2
+            is two rows, as n is the sum of the weights.
+
     Shape:
         preds, target: (N,) or (N, D) real numbers; a column is compared with its own target over the rows.
     Value: float in [-1, 1], no unit, 1 is best; nan with fewer than 2 rows, or when predictions and targets
         (of a column) never vary and are the same.
+
+    Raises:
+        MetricNameError: a ddof below 0.
     Formula: 2 * cov(preds, target) / (var(preds) + var(target) + (mean(preds) - mean(target)) ** 2)
-    Deviates: the moments are divided by n, as Lin does; torchmetrics' concordance_corrcoef divides the
-        variances by n - 1, which is another number for few rows.
+    Deviates: the moments are divided by n, as Lin does; torchmetrics' concordance_corrcoef divides covariance
+        and variances by n - 1, which is `ddof=1` and another number for few rows.
     Source: Lin 1989, Biometrics 45(1).
 
     >>> metric = Concordance()
@@ -70,6 +78,12 @@ class Concordance(MomentMetric):
 
     objective = MAXIMIZE
 
+    def __init__(self, *, ddof: int = 0) -> None:
+        super().__init__()
+        if ddof < 0:
+            raise MetricNameError(f"concordance: ddof is a number of rows from 0, got {ddof!r}")
+        self.ddof = ddof
+
     def compute(self) -> Tensor:
         """Compare the cross moment with spreads and offset, per column; average the columns."""
         moments = self.statistic(Moments)
@@ -78,7 +92,9 @@ class Concordance(MomentMetric):
         spread = moments.spread(PREDS) + moments.spread(TARGET)
         if moments.rows <= 0 or (moments.rows < 2 and bool((spread == 0).any())):
             return self.undefined(f"{self.name} needs at least 2 rows, got {moments.rows:g}")
-        offset = moments.rows * moments.center(ERROR).square()
+        if self.ddof and moments.rows <= self.ddof:
+            return self.undefined(f"{self.name} needs more than {self.ddof} rows, got {moments.rows:g}")
+        offset = (moments.rows - self.ddof) * moments.center(ERROR).square()
         size = spread + offset
         if bool((size == 0).any()):
             return self.undefined("every prediction and every target of a column is the same number")

@@ -33,13 +33,15 @@ class ChiSquareMetric(NominalMetric):
 
     Args:
         bias_correction: whether to take off what chance adds.
+        yates: whether the counts of a table of 2 x 2 come nearer to the expected ones by a half at most.
 
     Value: float in [0, 1], no unit, 1 is best; nan where one side has a single value.
     """
 
-    def __init__(self, *, bias_correction: bool = False) -> None:
+    def __init__(self, *, bias_correction: bool = False, yates: bool = False) -> None:
         super().__init__()
         self.bias_correction = bias_correction
+        self.yates = yates
 
     def measured(self, table: Table) -> Tensor:
         """Divide the mean square contingency by the most it could be."""
@@ -47,6 +49,8 @@ class ChiSquareMetric(NominalMetric):
         squared = mean_square_contingency(table)
         if min(rows, columns) < 2:
             return self.undefined(_ONE_VALUE)
+        if self.yates and rows == columns == 2:
+            squared = squared * _continuity(table, squared)
         if self.bias_correction:
             spare = float(table.total) - 1
             if spare <= 0:
@@ -69,13 +73,20 @@ def mean_square_contingency(table: Table) -> Tensor:
     return ((table.cells.square() / expected).sum() - 1).clamp(min=0)
 
 
+def _continuity(table: Table, squared: Tensor) -> Tensor:
+    """Yates' correction of a table of 2 x 2: the share of the mean square contingency that it leaves."""
+    gap = (squared * table.rows.prod() * table.columns.prod()).sqrt() / table.total  # the same of each cell
+    return (1 - 0.5 / gap).clamp(min=0).square() if gap > 0 else squared
+
+
 @register_metric("cramers_v", [CATEGORY, CLUSTERS])
 class CramersV(ChiSquareMetric):
     """Strength of association, 1 where one side follows from the other.
 
     Formula: sqrt(chi2 / n / min(R - 1, C - 1))
     Deviates: torchmetrics and dython correct the bias unless told not to, and then change tables of 2 x 2 by
-        Yates' correction as well, which belongs to the test and not to the strength.
+        Yates' correction as well, which belongs to the test and not to the strength: `bias_correction=true,
+        yates=true`. torchmetrics adds a half even to a count that is nearer to the expected one.
     Source: Cramer 1946, Mathematical Methods of Statistics; correction of Bergsma 2013, Journal of the Korean
         Statistical Society 42(3).
 
@@ -99,7 +110,8 @@ class TschuprowsT(ChiSquareMetric):
 
     Formula: sqrt(chi2 / n / sqrt((R - 1) (C - 1)))
     Deviates: torchmetrics corrects the bias unless told not to, and then changes tables of 2 x 2 by Yates'
-        correction as well.
+        correction as well: `bias_correction=true, yates=true`. It adds a half even to a count that is nearer
+        to the expected one.
     Source: Tschuprow 1925, Grundbegriffe und Grundprobleme der Korrelationstheorie; correction of Bergsma
         2013, Journal of the Korean Statistical Society 42(3).
 

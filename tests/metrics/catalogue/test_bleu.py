@@ -8,6 +8,7 @@ from statistics import mean
 import pytest
 from drawn_texts import SHAPES, draw_texts, value
 from matrix import covering, pairs
+from torchmetrics.text import SacreBLEUScore
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.collection import MetricCollection
@@ -36,7 +37,7 @@ def test_sentences_agree_with_nltk(shape, order):
 @pytest.mark.parametrize(
     ("shape", "lowercase", "smooth", "tokenize"),
     covering(
-        product(SHAPES, [False, True], ["exp", "none"], ["13a", "char", "none"]),
+        product(SHAPES, [False, True], ["exp", "none", "floor"], ["13a", "char", "none"]),
         lambda case: pairs(*case),
         ids=str,
     ),
@@ -52,6 +53,33 @@ def test_a_corpus_agrees_with_sacrebleu(shape, tokenize, smooth, lowercase):
     assert value(name, texts, references) == pytest.approx(
         other.corpus_score(texts, streams).score, rel=1e-12
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("told", "written"), [(False, "smooth=none"), (True, "add_k=1")])
+def test_torchmetrics_smooths_by_adding_one(told, written, seed):
+    """SacreBLEUScore, in its single precision; of one reference a text."""
+    texts, references = draw_texts(seed, 6, 9, 1)
+    theirs = SacreBLEUScore(smooth=told)
+    theirs.update(texts, references)
+    assert value(f"bleu(scale=share, {written})", texts, references) == pytest.approx(
+        theirs.compute().item(), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("add_k", [1, 0.5, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_added_is_that_of_sacrebleu(shape, add_k):
+    """Its smooth_method add-k, with any smooth_value."""
+    sacrebleu = pytest.importorskip("sacrebleu.metrics")
+    texts, references = draw_texts(*shape)
+    width = max(map(len, references))
+    streams = [[row[i] if i < len(row) else None for row in references] for i in range(width)]
+    other = sacrebleu.BLEU(smooth_method="add-k", smooth_value=add_k, force=True)
+    expected = other.corpus_score(texts, streams).score
+    assert value(f"bleu(add_k={add_k})", texts, references) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(MetricNameError, match="add_k is a number from 0, got -1"):
+        get_metric("bleu(add_k=-1)", Text())
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])

@@ -14,8 +14,9 @@ import torchmetrics.functional as reference
 from matrix import covering, pairs
 from real_outputs import draw, fed, value, weights
 
+from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Number, Vector
-from hpometrics.metrics.registry import find_metric
+from hpometrics.metrics.registry import find_metric, get_metric
 
 SCIPY = {
     "pearson": lambda p, t: scipy.stats.pearsonr(p, t).statistic,
@@ -67,6 +68,24 @@ def test_concordance_is_lins(seed):
     expected = 2 * np.cov(p, t, bias=True)[0, 1] / (p.var() + t.var() + (p.mean() - t.mean()) ** 2)
     assert value("concordance", preds, target) == pytest.approx(expected, abs=1e-12)
     assert expected == pytest.approx(reference.concordance_corrcoef(preds, target).item(), abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", [(2,), (7,), (200,), (9, 3)], ids=str)
+def test_torchmetrics_divides_by_one_row_less(shape, seed):
+    """Covariance and variances, which is `ddof=1`; of several columns the mean of its values."""
+    preds, target = draw(shape, seed)
+    expected = reference.concordance_corrcoef(preds, target).mean().item()
+    assert value("concordance(ddof=1)", preds, target) == pytest.approx(expected, rel=1e-6)
+    assert value("concordance", preds, target) != pytest.approx(expected, rel=1e-6)
+
+
+def test_one_row_less_than_none():
+    """Undefined with the number of rows; a ddof below 0 is refused."""
+    metric = fed("concordance(ddof=1)", Number(), predictions=torch.ones(1), target=torch.zeros(1))
+    assert metric.compute().isnan() and "rows, got 1" in metric.undefined_reason
+    with pytest.raises(MetricNameError, match="ddof is a number of rows from 0, got -1"):
+        get_metric("concordance(ddof=-1)", Number())
 
 
 def test_concordance_sees_an_offset():

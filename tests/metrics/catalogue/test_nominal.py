@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 import torch
 import torchmetrics.functional.nominal as tm
+from torchmetrics import nominal
 
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category, Clusters
@@ -46,11 +47,43 @@ def test_association_is_that_of_scipy(name, method, size, classes, seed):
     ("name", "function"), [("cramers_v", tm.cramers_v), ("tschuprows_t", tm.tschuprows_t)]
 )
 def test_the_correction_is_that_of_torchmetrics(name, function, seed):
-    """Tables of more than two classes, which torchmetrics corrects in no other way."""
+    """Of more than two classes; tables of two are changed by Yates' correction, too."""
     preds, target = labels(150, 4, seed)
     expected = getattr(tm, name)(preds, target, bias_correction=True).item()
     value = measured(f"{name}(bias_correction=true)", preds, target).compute().item()
     assert value == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("size", [6, 20, 150])
+def test_yates_correction_is_that_of_scipy(size, seed):
+    """Of two classes; more are left as they are."""
+    for classes in (2, 3):
+        preds, target = labels(size, classes, seed)
+        table = np.zeros((classes, classes), dtype=int)
+        np.add.at(table, (target.numpy(), preds.numpy()), 1)
+        expected = scipy.stats.contingency.association(table, method="cramer", correction=True)
+        assert measured("cramers_v(yates=true)", preds, target).compute().item() == pytest.approx(
+            expected, abs=1e-7
+        )
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("cramers_v", nominal.CramersV), ("tschuprows_t", nominal.TschuprowsT)]
+)
+def test_two_classes_of_torchmetrics(name, theirs, seed):
+    """Both corrections at once, which its class names mean; its functions fail on two classes."""
+    preds, target = labels(150, 2, seed)
+    value = measured(theirs.__name__, preds, target).compute().item()
+    assert value == pytest.approx(theirs(num_classes=2)(preds, target).item(), rel=1e-4)
+    assert value != pytest.approx(measured(f"{name}(bias_correction=true)", preds, target).compute().item())
+
+
+def test_a_count_nearer_than_a_half_is_the_expected_one():
+    """Counts 1 1 1 2 are 0.2 from the expected ones: nothing is left, where torchmetrics adds a half."""
+    preds, target = torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 1, 0, 1, 1])
+    assert measured("cramers_v(yates=true)", preds, target).compute().item() == 0.0
 
 
 @pytest.mark.parametrize("seed", range(3))

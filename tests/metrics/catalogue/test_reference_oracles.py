@@ -34,7 +34,7 @@ DEVIATIONS: dict[tuple[str, str], str] = {
     (
         "concordance",
         "number",
-    ): "theirs divides variances by n - 1 and the bias by nothing; ours all by n, as Lin",
+    ): "theirs divides variances by n - 1, which is ddof=1; ours by n, as Lin",
     ("log_auc", "binary"): "theirs sorts the points of a jump of the curve by one coordinate",
     ("log_auc", "category"): "theirs sorts the points of a jump of the curve by one coordinate",
     ("log_auc", "set"): "theirs sorts the points of a jump of the curve by one coordinate",
@@ -42,11 +42,11 @@ DEVIATIONS: dict[tuple[str, str], str] = {
     (
         "chrf",
         "text",
-    ): "theirs averages the F-scores of the orders; ours takes the F of the means, as sacrebleu",
+    ): "theirs averages the F-scores of the orders, eps_smoothing=true; ours is sacrebleu's default",
     ("mer", "text"): "theirs takes hits as words less edits, more than any alignment has; ours counts them",
     ("wil", "text"): "theirs takes hits as words less edits, more than any alignment has; ours counts them",
     ("wip", "text"): "theirs takes hits as words less edits, more than any alignment has; ours counts them",
-    ("bleu", "text"): "theirs smooths by adding one, ours by halving, as sacrebleu",
+    ("bleu", "text"): "theirs smooths by adding one, add_k=1; ours by halving, as sacrebleu",
 }
 """Name and feature -> why the two numbers differ, by design."""
 
