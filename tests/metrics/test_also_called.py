@@ -23,7 +23,7 @@ from hpometrics.metrics.store import alias_names, metric_names
 
 MEANT = {
     "AUROC": "roc_auc", "CalibrationError": "ece",
-    "ConcordanceCorrCoef": "concordance", "FBetaScore": "fbeta_score",
+    "FBetaScore": "fbeta_score",
     "MatchErrorRate": "mer", "MatthewsCorrCoef": "matthews_corrcoef",
     "MulticlassExactMatch": "exact_match",
     "RocCurveDisplay": "roc_curve", "SQuAD": "squad_f1", "SacreBLEUScore": "sacrebleu",
