@@ -239,6 +239,54 @@ def test_second_moments_of_any_size(scales: list[tuple[float, float]], merged: b
     assert failures(list(right), check) == []
 
 
+def weighed(values: list[float], weight: float) -> dict[str, Tensor]:
+    """A batch of predictions and targets, the first half and the second of the values."""
+    half = len(values) // 2
+    made = torch.tensor(values, dtype=torch.float64)
+    weights = torch.full((half,), weight, dtype=torch.float64)
+    return {"predictions": made[:half], "target": made[half:], "sample_weight": weights}
+
+
+@pytest.mark.parametrize("outside", [1.0, 1e17, 1e160, 1e-200], ids=str)
+@pytest.mark.parametrize("size", [1.0, 1e-200, 1e200], ids=str)
+def test_rows_that_weigh_nothing_leave_second_moments(outside: float, size: float):
+    """Wherever they stand, and however large they are: first or last, in a batch of their own or not."""
+    inside = weighed([size * one for one in (1.5, 2.0, 3.5, 1.0, 2.5, 3.0)], 1.0)
+    nothing = weighed([outside, outside], 0.0)
+
+    def check(name: str) -> None:
+        right = measured(name, "number", inside)
+        for pair in ((nothing, inside), (inside, nothing)):
+            joined = {key: torch.cat([part[key] for part in pair]) for key in inside}
+            assert measured(name, "number", *pair) == pytest.approx(right, rel=1e-12, abs=0.0)
+            assert measured(name, "number", joined) == pytest.approx(right, rel=1e-12, abs=0.0)
+
+    names = list(Exact([1.5, 2.0, 3.5], [1.0, 2.5, 3.0]).values())
+    assert failures([*names, "d2_tweedie(power=1.5)", "nrmse(normalization=mean)"], check) == []
+
+
+@pytest.mark.parametrize("base", [2**53, 2**62 + 2**61, 2**63 - 20_000, -(2**63) + 20_000])
+def test_second_moments_of_whole_numbers_at_the_ends(base: int):
+    """They are those of numbers near 0, over several batches."""
+    rows = [([1000], [0]), ([-3000, 4000], [3000, 9000]), ([500, 0, 7], [499, 2, 3])]
+
+    def check(name: str) -> None:
+        def over(offset: int) -> float:
+            return measured(name, "number", *(
+                {"predictions": torch.tensor(p) + offset, "target": torch.tensor(t) + offset} for p, t in rows
+            ))  # fmt: skip
+
+        assert over(base) == pytest.approx(over(0), rel=1e-9)
+
+    names = [
+        "r2", "d2_tweedie", "rse", "explained_variance", "pearson", "concordance", "bias", "rae",
+        "d2_pinball", "nrmse(normalization=std)", "median_absolute_error", "spearman", "kendall",
+    ]  # fmt: skip
+    assert failures(names, check) == []
+    mean = {"predictions": torch.tensor([7 * 10**18] * 2), "target": torch.tensor([6 * 10**18] * 2)}
+    assert measured("nrmse(normalization=mean)", "number", mean) == pytest.approx(1 / 6)
+
+
 def test_columns_of_sizes_far_apart():
     """Each has a unit of its own; they are averaged, or weighed by how much they vary."""
     batch = numbers(0, 1, 0.5)

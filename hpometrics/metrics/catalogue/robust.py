@@ -14,6 +14,9 @@ from ..statistics.moments import Errors
 from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMean, ErrorMetric, power_mean
 
+_MOST_POWER = 512
+"""Of sizes that differ by a factor of 2 both powers are a float64."""
+
 
 @register_metric("huber", REAL, aliases=["huber_loss"])
 class Huber(ErrorMean):
@@ -116,8 +119,10 @@ class Minkowski(ErrorMetric):
 
     def __init__(self, *, p: float = 3.0) -> None:
         super().__init__()
-        if p < 1:
-            raise MetricNameError(f"minkowski: p is a number from 1, got {p!r}")
+        if not 1 <= p <= _MOST_POWER:
+            raise MetricNameError(
+                f"minkowski: p is a number from 1 to {_MOST_POWER}, got {p!r}; max_error is its limit"
+            )
         self.p = float(p)
 
     def statistics(self) -> dict[str, Statistic]:

@@ -19,6 +19,7 @@ from .moments import (
     check_width,
     columns,
     exponent_of,
+    first_counting,
     is_out_of_range,
     larger_unit,
     largest_of,
@@ -141,8 +142,9 @@ class Dispersion(ErrorSum):
         self._state = {"rows": rows, "mean": mean, "total": held["total"] + other["total"] + apart, **units}
 
     def _part(self, target: Tensor, weight: Tensor) -> dict[str, Tensor]:
-        rows, origin = weight.sum(), target[0]
-        mean = origin + (weight @ (target - origin)) / torch.where(rows > 0, rows, 1.0)
+        rows, origin = weight.sum(), first_counting(target, weight)
+        mean = origin + _weighed(target - origin, weight) / torch.where(rows > 0, rows, 1.0)
+        mean = torch.where(rows > 0, mean, 0.0)
         return {"rows": rows, "mean": mean, "total": _weighed(self._from(target, mean), weight)}
 
     def _in_common(self, state: Mapping[str, Tensor], by: Tensor) -> dict[str, Tensor]:

@@ -25,6 +25,9 @@ PREDS, TARGET, ERROR = range(3)
 _LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum has lost nothing that matters, and can grow on
 _SMALL, _LARGE = 2.0**-450, 2.0**450  # values between these have squares that are
 _FAR = 2000  # powers of two that take any float64 to 0 or infinity
+_ROUNDED = 11  # bits of an int64 that float64 does not hold
+WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+"""The types of whole numbers that int64 holds."""
 _WRAPS = 2.0**62  # a difference of int64 may be wrong from about here
 
 
@@ -317,15 +320,14 @@ class Moments(Statistic):
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
         values, weight, rows = columns(batch), batch.weight, _rows(batch)
-        part = _moments(_from_first(batch, values), weight, rows) | {"origin": values[:, 0]}
+        part = _moments(*_from_one(batch, values), weight, rows)
         if is_out_of_range(part["spread"]):
             largest = largest_of(values, weight)
             exponent = unit_of(largest, (largest > _SMALL) & (largest < _LARGE))
             if bool(exponent.any()):
                 scaled = times_power(values, -exponent.unsqueeze(1))
-                origin = scaled[:, 0]
-                part = _moments(scaled - origin.unsqueeze(1), weight, rows)
-                part |= {"origin": origin, "exponent": exponent}
+                origin = first_counting(scaled, weight)
+                part = _moments(origin, scaled - origin.unsqueeze(1), weight, rows) | {"exponent": exponent}
         self._join(part)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
@@ -420,16 +422,27 @@ class Moments(Statistic):
         super()._check_state({name: value for name, value in state.items() if name != "exponent"})
 
 
-def _from_first(batch: Outputs, values: Tensor) -> Tensor:
-    """Subtract the first row, as float64 holds it: (3, N, D) of the columns of a batch."""
-    origin = values[:, :1]
+def first_counting(values: Tensor, weight: Tensor | None) -> Tensor:
+    """The first row of (..., N, D) that weighs something, or the first one if none does: (..., D)."""
+    if weight is None:
+        return values[..., 0, :]
+    return values.index_select(-2, (weight > 0).int().argmax().view(1)).squeeze(-2)
+
+
+def _from_one(batch: Outputs, values: Tensor) -> tuple[Tensor, Tensor]:
+    """The first row that counts, (3, D), and the gaps of all from it, (3, N, D), of the columns of a batch.
+
+    Of whole numbers it is one near by that float64 holds, as it holds their gaps.
+    """
+    origin = first_counting(values, batch.weight)
     parts = (batch.predictions, batch.target)
-    if any(part.is_floating_point() for part in parts) or _is_exact(values):
-        return values - origin
-    shape, error = values.shape[1:], values[ERROR] - origin[ERROR]
-    firsts = (origin[of].clamp(-_WRAPS, _WRAPS).long() for of in (PREDS, TARGET))
-    gaps = (difference(part.view(shape), first) for part, first in zip(parts, firsts, strict=True))
-    return torch.stack([*gaps, error])
+    if not all(part.dtype in WHOLE for part in parts) or _is_exact(values):
+        return origin, values - origin.unsqueeze(1)
+    whole = torch.stack([part.long() for part in parts]).view(2, *values.shape[1:])
+    near = first_counting(whole, batch.weight) >> _ROUNDED << _ROUNDED
+    origin = torch.stack([*near.double(), origin[ERROR]])
+    error = values[ERROR] - origin[ERROR]
+    return origin, torch.stack([*difference(whole, near.unsqueeze(1)), error])
 
 
 def _is_exact(whole: Tensor) -> bool:
@@ -437,12 +450,16 @@ def _is_exact(whole: Tensor) -> bool:
     return on_host(whole) and max(map(abs, map(float, whole.aminmax()))) < 2.0**53
 
 
-def _moments(shifted: Tensor, weight: Tensor | None, rows: Tensor) -> dict[str, Tensor]:
-    """Measure the moments of rows, (3, N, D), that are given as gaps from an origin."""
+def _moments(origin: Tensor, shifted: Tensor, weight: Tensor | None, rows: Tensor) -> dict[str, Tensor]:
+    """Measure the moments of rows, (3, N, D), given as gaps from an origin; all are 0 where none counts."""
+    if weight is not None:
+        origin = torch.where(rows > 0, origin, 0.0)
+        shifted = torch.where(weight.unsqueeze(-1) > 0, shifted, 0.0)
     mean = _over_rows(shifted, weight) / torch.where(rows > 0, rows, 1)
     gaps = shifted - mean.unsqueeze(1)
     return {
         "rows": rows,
+        "origin": origin,
         "mean": mean,
         "spread": _over_rows(gaps.square(), weight),
         "cross": _over_rows(gaps[PREDS] * gaps[TARGET], weight),

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from ...exceptions import StateError
 from ..outputs import Outputs
-from .moments import check_width, columns, difference
+from .moments import WHOLE, check_width, columns, difference
 from .statistic import Reduction, Statistic
 
-_WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _LOOSE = 512  # parts that are held apart before they are joined into one
 
 
@@ -135,7 +134,7 @@ class Pooled(Statistic):
 
 def _values(batch: Outputs) -> Tensor:
     parts = batch.predictions, batch.target
-    if not all(part.dtype in _WHOLE for part in parts):
+    if not all(part.dtype in WHOLE for part in parts):
         return columns(batch)[:2].transpose(0, 1).clone()
     values = torch.stack([part.long() for part in parts], 1)
     return values.unsqueeze(-1) if values.ndim == 2 else values

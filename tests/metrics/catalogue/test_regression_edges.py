@@ -128,7 +128,9 @@ def test_no_row_that_weighs_is_no_value(name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("minkowski(p=0.5)", "p is a number from 1"), ("huber(delta=-1)", "delta is a number above 0"),
+        ("minkowski(p=0.5)", "p is a number from 1 to 512"),
+        ("minkowski(p=513)", "got 513.*max_error is its limit"),
+        ("huber(delta=-1)", "delta is a number above 0"),
         ("adjusted_r2", "adjusted_r2 of number needs features="), ("nrmse", "needs normalization="),
         ("adjusted_r2(features=-1)", "features is a number of inputs from 0"),
     ],
