@@ -13,6 +13,7 @@ from forked import Forked
 from matrix import EXHAUSTIVE
 from ray import tune
 from ray.exceptions import ActorDiedError, NodeDiedError, OutOfMemoryError, RayTaskError
+from ray.train._internal.session import _TrainingResult
 from ray.train._internal.storage import StorageContext
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
@@ -23,6 +24,7 @@ from hpometrics.ray_objective import RayObjective
 from hpometrics.run import Reported
 from hpometrics.search.deaths import MOST_DEATHS
 from hpometrics.search.epoch_log import read_trial
+from hpometrics.search.member_log import TrialLog
 from hpometrics.search.ray_internals import endure, goes_on
 from hpometrics.search.record import TrialState
 from hpometrics.search.space import Choice
@@ -235,6 +237,27 @@ def test_a_trial_that_ends_its_process_each_time_fails_in_our_words(ray_cluster,
         assert (record.state, record.reason) == (TrialState.FAILED, DIED)
 
 
+def test_a_stored_copy_of_the_log_replaces_no_newer_file(ray_cluster, tmp_path):
+    """Tune stores one now and then, and fetches it whenever a trial goes on."""
+    storage = StorageContext(str(tmp_path / "stored"), "own", trial_dir_name="first")
+    trial = Trial("train", stub=True, config={"number": 0}, storage=storage)
+    trial.init_local_path()
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    trial.on_checkpoint(_TrainingResult(tune.Checkpoint(str(checkpoint)), {"training_iteration": 1}))
+    stored, file = Path(storage.trial_fs_path) / "result.json", Path(trial.local_path) / "result.json"
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    stored.write_text('{"epoch": 1}\n{"epo')
+    log = TrialLog()
+    for epoch in (1, 2, 3):
+        log.log_trial_result(epoch, trial, {"epoch": epoch})
+    log.log_trial_start(trial)
+    for epoch in (3, 4):
+        log.log_trial_result(epoch, trial, {"epoch": epoch})
+    log.log_trial_end(trial)
+    assert [json.loads(line)["epoch"] for line in file.read_text().splitlines()] == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("deaths", [0, 1])
 def test_an_exception_fails_a_trial_at_once(ray_cluster, tmp_path, deaths):
     """Also in a trial that went on after the loss of its worker."""
@@ -290,7 +313,7 @@ def test_a_tuner_can_let_none_go_on(ray_cluster, tmp_path):
     ],
     ids=["memory", "node", "actor", "raised", "tune"],
 )
-def test_which_errors_of_tune_are_losses(tmp_path, error, again):
+def test_which_errors_of_tune_are_losses(ray_cluster, tmp_path, error, again):
     """What ends a process; not what a worker or Tune itself raises, also after a loss."""
     storage = StorageContext(str(tmp_path), "own", trial_dir_name="first")
     trial = Trial("train", stub=True, config={"number": 0}, storage=storage)
