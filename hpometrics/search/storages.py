@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import sys
 import time
@@ -123,16 +124,24 @@ _TABLES = {
     "trial_values", "trial_intermediate_values", "trial_heartbeats",
 }  # fmt: skip
 """The tables that Optuna reads; a user may add others and views."""
+_OPTUNAS_CHECK = re.compile(r"CHECK \((version_info_id ?= ?1|\w+ IN \(('\w+',? ?)+\))\)")
+_EXPRESSION = re.compile(r"\bCHECK\b|\bDEFAULT\s*\(", re.IGNORECASE)
+_PLAIN_INDEX = re.compile(r"CREATE (UNIQUE )?INDEX \w+ ON \w+ \(\w+(, \w+)*\)")
 
 
 def foreign_part(connection: sqlite3.Connection) -> str | None:
-    """Return what a database computes where Optuna has tables: reading it may never end.
+    """Return what a database computes when it is read or checked: that may never end.
 
-    That is a view, a virtual table or a computed column in the place of a table of Optuna, or a trigger.
+    That is a view, a virtual table or a computed column in the place of a table of Optuna, or a trigger, a
+    constraint or an index of any table that holds an expression.
     """
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
         if kind == "trigger":
             return f"trigger {name}"
+        if kind == "table" and _EXPRESSION.search(_OPTUNAS_CHECK.sub("", str(sql))):
+            return f"constraint of {name}"
+        if kind == "index" and sql is not None and not _PLAIN_INDEX.fullmatch(str(sql)):
+            return f"index {name}"
         if kind == "index" or str(name).lower() not in _TABLES:
             continue
         if kind != "table" or not str(sql).startswith("CREATE TABLE "):

@@ -95,6 +95,13 @@ COMPUTING = {
         "trigger t",
         "CREATE TRIGGER t AFTER INSERT ON trials BEGIN DELETE FROM studies; END;",
     ),
+    "a constraint": (
+        "constraint of trials",
+        "PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = replace(sql, 'PRIMARY KEY (trial_id)', "
+        "'PRIMARY KEY (trial_id), CHECK (trial_id + length(hex(zeroblob(900000000))) > 0)') "
+        "WHERE name = 'trials';",
+    ),
+    "an index": ("index large", "CREATE INDEX large ON trials (length(zeroblob(trial_id)));"),
     "a computed column": (
         "computed column studies.large",
         "ALTER TABLE studies ADD COLUMN large TEXT AS (printf('%900000000d', 1));",
