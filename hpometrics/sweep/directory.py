@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "error.txt", "output.txt")
 """What is a file in the directory of each trial."""
 
-_OWN = ("*", ".locks/*", "trials/*", "trials/*/*", "trials/*/checkpoints/*")
+_RUN = ("*", "checkpoints/*")
+_OWN = (
+    *("*", ".locks/*", "trials/*"),
+    *(f"trials/*/{part}" for part in (*_RUN, "repeats/*", *(f"repeats/*/{part}" for part in _RUN))),
+)
 """What a run writes, reads and removes in its directory."""
 
 

@@ -70,11 +70,16 @@ def odd(folder, sweep, monkeypatch) -> Result:
 
 FILES = (
     "sweep.yaml", "study.db", ".locks/0000", "trials/0000/epochs.jsonl",
-    "trials/0000/checkpoints/epoch-0000.pt",
+    "trials/0000/checkpoints/epoch-0000.pt", "trials/0000/repeats/1/epochs.jsonl",
+    "trials/0000/repeats/1/checkpoints/epoch-0000.pt",
+)  # fmt: skip
+FOLDERS = (
+    "", ".locks", "trials", "trials/0000", "trials/0000/checkpoints", "trials/0000/repeats",
+    "trials/0000/repeats/1", "trials/0000/repeats/1/checkpoints",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("link", ["", ".locks", "trials", "trials/0000", "trials/0000/checkpoints", *FILES])
+@pytest.mark.parametrize("link", [*FOLDERS, *FILES])
 def test_nothing_is_written_through_a_link(link, folder, sweep):
     """Whoever can put one there could have a file of the user overwritten."""
     elsewhere = folder / "elsewhere"
