@@ -48,8 +48,7 @@ def seeded_streams(seed: int | None) -> Iterator[None]:
 
 def _forked(torch: Any) -> AbstractContextManager[Any]:
     """Return a context that restores the streams of torch on the CPU and on each accelerator."""
-    device = torch.accelerator.current_accelerator()
-    if device is None:
+    if not torch.accelerator.is_available():  # before torch 2.7 the current one is asked for in vain
         return torch.random.fork_rng(devices=[])  # type: ignore[no-any-return]
-    devices = range(torch.accelerator.device_count())
+    device, devices = torch.accelerator.current_accelerator(), range(torch.accelerator.device_count())
     return torch.random.fork_rng(devices=devices, device_type=device.type)  # type: ignore[no-any-return]

@@ -45,7 +45,7 @@ T = TypeVar("T")
 _UNSIGNED = {torch.uint16, torch.uint32, torch.uint64}
 _EIGHT_BITS = {
     torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz,
-    torch.float8_e8m0fnu,
+    getattr(torch, "float8_e8m0fnu", torch.float8_e5m2),  # torch 2.7 brings it
 }  # fmt: skip
 _PLAIN = {
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,

@@ -282,7 +282,7 @@ def seed_all(seed: int) -> None:
     """Start every random stream from a seed."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    if torch.accelerator.current_accelerator() is not None:
+    if torch.accelerator.is_available():
         torch.manual_seed(seed)
     else:  # torch would keep a traceback for every kind of device that it was built without
         torch.default_generator.manual_seed(seed)
