@@ -69,7 +69,9 @@ class OptunaObjective(Outcome):
         self._check_directions(arguments)
         sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)
         check_several(self.optimised, sampler, pruner)
-        sampler = make_sampler("tpe" if sampler is None else sampler, self.trials.seed)
+        sampler = make_sampler(
+            "tpe" if sampler is None else sampler, self.trials.seed, bool(self.trials.spec.constraints)
+        )
         if pruner is None and len(self.optimised) > 1:
             pruner = "none"
         if pruner is not None:

@@ -221,7 +221,7 @@ class RayObjective(Outcome):
             with without_notices():
                 study = optuna.create_study(
                     directions=[direction.value for direction in self.directions],
-                    sampler=make_sampler(sampler, self.trials.seed),
+                    sampler=make_sampler(sampler, self.trials.seed, bool(self.trials.spec.constraints)),
                 )
         check_several(self.optimised, study.sampler, own_pruner(study))
         check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})

@@ -23,6 +23,7 @@ from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..importing.directions import known_direction
 from ..messages import printable
 from ..objective import Objective
+from ..search.optuna_constraints import is_infeasible
 from ..search.optuna_study import PREFIX, STATES, check_study_format
 from ..search.regular_files import STORAGE_LIMIT, check_regular, read_lines
 from ..search.storages import foreign_part
@@ -194,7 +195,7 @@ def _tried(trial: FrozenTrial, index: int, several: bool) -> Tried:
         state=STATES[trial.state],
         value=trial.values[index] if complete else None,
         epochs={} if several else dict(trial.intermediate_values),
-        infeasible=any(excess > 0 for excess in trial.constraints.values()),
+        infeasible=is_infeasible(trial),
         seconds=_seconds(trial),
     )
 

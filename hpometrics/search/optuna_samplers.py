@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ..exceptions import ConfigError
 from ..target import foreign
+from .optuna_constraints import minding_constraints
 from .plugins import PlugIn, find_class, read_spec
 from .seeds import derive_seed
 
@@ -136,10 +137,15 @@ class SeededSampler(BaseSampler):
         return known
 
 
-def make_sampler(spec: object, seed: int | None = None) -> BaseSampler:
+def make_sampler(spec: object, seed: int | None = None, constrained: bool = False) -> BaseSampler:
     """Build a sampler: a name (see `SAMPLERS`), `{name: {argument: value}}`, `module:Class` or an object.
 
     `grid` draws nothing itself: enqueue the points of `space.grid()` (see `reserve`).
+
+    Args:
+        spec: of the sampler.
+        seed: of its random streams; none unless given.
+        constrained: whether trials have constraints.
 
     Raises:
         ConfigError: no such sampler or argument.
@@ -149,6 +155,8 @@ def make_sampler(spec: object, seed: int | None = None) -> BaseSampler:
         return spec
     found, arguments = find_class("sampler", spec, SAMPLERS)
     make: Callable[..., BaseSampler] = partial(found, **arguments)
+    if constrained:
+        make = minding_constraints(make)
     if seed is None:
         return _built("sampler", spec, make)
     if read_spec("sampler", spec)[0] == "qmc":  # one sequence for all workers; what it cannot draw is random

@@ -17,6 +17,7 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaStat
 from ..exceptions import ObjectiveError, RecordError
 from ..objective import Objective
 from .long_attributes import get_attribute, put_attribute
+from .optuna_constraints import set_excesses
 from .optuna_samplers import is_plain
 from .readings import Reading, numbers_of
 from .record import EpochRecord, TrialRecord, TrialState
@@ -148,8 +149,7 @@ def check_study_format(name: str, attributes: Mapping[str, Any]) -> None:
 
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     """Keep with the trial what it came to: constraints, params as received, picked epoch, reason, seed."""
-    for text, excess in record.constraints.items():
-        trial.set_constraint(text, excess)
+    set_excesses(trial, record.constraints)
     picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
     put_attribute(trial.set_user_attr, RESULT, {**record.to_json(), "picked": picked})
     if record.reason:

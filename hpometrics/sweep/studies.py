@@ -167,7 +167,7 @@ def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
         storage,
         plan.name,
         optimised,
-        make_sampler(plan.sampler_spec, search.seed),
+        make_sampler(plan.sampler_spec, search.seed, bool(job.resolved.constraints)),
         make_pruner(pruner, plan.config.budget.epochs),
     )
     check_study(study, optimised)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
+from warnings import catch_warnings
 
 import optuna
 from optuna import visualization
 from optuna.distributions import CategoricalDistribution
+from optuna.exceptions import ExperimentalWarning
 from optuna.importance import PedAnovaImportanceEvaluator
 
 from ...objective import Objective
+from ...search.optuna_constraints import is_infeasible
 from ...search.record import TrialRecord
 from ..resolved import Resolved
 from .curves import curves_figure
@@ -59,7 +62,7 @@ def _complete(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 
 def _infeasible(study: optuna.Study) -> int:
     """Count the trials that break a constraint."""
-    return sum(any(excess > 0 for excess in trial.constraints.values()) for trial in _complete(study))
+    return sum(map(is_infeasible, _complete(study)))
 
 
 def _greyed(study: optuna.Study) -> str:
@@ -92,9 +95,12 @@ def _importances(study: optuna.Study, params: Sequence[str]) -> Mapping[str, flo
     weighed = [name for name in params if all(name in trial.params for trial in trials)]
     if len(trials) < _ENOUGH or len(weighed) < 2:
         return {}
-    return optuna.importance.get_param_importances(
-        study, evaluator=PedAnovaImportanceEvaluator(), params=weighed
-    )
+    return optuna.importance.get_param_importances(study, evaluator=_evaluator(), params=weighed)
+
+
+def _evaluator() -> PedAnovaImportanceEvaluator:
+    with catch_warnings(action="ignore", category=ExperimentalWarning):  # before Optuna 5
+        return PedAnovaImportanceEvaluator()
 
 
 def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
@@ -139,7 +145,7 @@ def _importance_figure(
         told = "Not shown: fewer than two params vary in all complete trials."
         return Figure("importances", title, told)
     figure = visualization.plot_param_importances(
-        study, evaluator=PedAnovaImportanceEvaluator(), params=list(weights), target_name=metric
+        study, evaluator=_evaluator(), params=list(weights), target_name=metric
     )
     figure.update_layout(yaxis_title=None)
     left = [name for name in params if name not in weights]
@@ -176,9 +182,11 @@ def _slices(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
 
 def _slice(study: optuna.Study, name: str, metric: str) -> dict[str, Any]:
     figure = visualization.plot_slice(study, params=[name], target_name=metric)
-    if not _is_number(study, name):  # whose choices Optuna puts in quotes here, though not elsewhere
+    if not _is_number(study, name):  # whose choices Optuna 5 puts in quotes here, though not elsewhere
         choices = _distribution(study, name).choices
-        figure.update_xaxes(tickvals=[*map(repr, choices)], ticktext=[*map(str, choices)])
+        places, drawn = [*map(repr, choices)], {x for trace in figure.data for x in trace.x}
+        written = [*map(str, choices)]
+        figure.update_xaxes(tickvals=places if drawn <= {*places} else written, ticktext=written)
     return drawing(figure.update_traces(marker_showscale=False), 300)
 
 

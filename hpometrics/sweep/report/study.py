@@ -12,6 +12,7 @@ from optuna.trial import FixedTrial, FrozenTrial, TrialState as OptunaState, cre
 
 from ...exceptions import SpaceError
 from ...objective import Objective
+from ...search.optuna_constraints import set_excesses
 from ...search.record import TrialRecord, TrialState
 from ...search.space import Space
 from ..loader import Document
@@ -82,12 +83,13 @@ def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | No
         return create_trial(state=OptunaState.FAIL)
     named = {name: _by_name(one) for name, one in drawn.distributions.items()}
     choices = {name for name, one in named.items() if one is not drawn.distributions[name]}
-    return create_trial(
+    trial = create_trial(
         values=scores,
         params={name: exact(value) if name in choices else value for name, value in drawn.params.items()},
         distributions=named,
-        constraints=dict(record.constraints),
     )
+    set_excesses(trial, record.constraints)
+    return trial
 
 
 def _by_name(distribution: BaseDistribution) -> BaseDistribution:

@@ -57,8 +57,8 @@ def test_an_infeasible_trial_is_grey_or_left_out_with_a_note():
 def test_choices_are_written_as_in_the_sweep_file():
     """Without the quotes of Python, in slices too."""
     *_, axis = [one["layout"]["xaxis"] for one in figures(FOUR)["slices"].drawings]
-    shown = dict(zip(axis["tickvals"], axis["ticktext"], strict=True))
-    assert shown == {"'small'": "small", "'large'": "large"}
+    assert sorted(axis["ticktext"]) == ["large", "small"]
+    assert [place.strip("'") for place in axis["tickvals"]] == list(axis["ticktext"])
 
 
 def test_choices_that_read_alike_are_told_apart():
@@ -73,7 +73,10 @@ def test_choices_that_read_alike_are_told_apart():
     assert axis["ticktext"] == ["null", "true", "2", '"2"']
     assert set(drawn["slices"].drawings[2]["data"][0]["x"]) == set(axis["tickvals"])
     (parallel,) = drawn["parallel"].drawings
-    labels = [note["text"] for note in parallel["layout"]["annotations"] if note["x"] == 2]
+    if "annotations" in parallel["layout"]:
+        labels = [note["text"] for note in parallel["layout"]["annotations"] if note["x"] == 2]
+    else:  # of Optuna 4
+        labels = list(parallel["data"][0]["dimensions"][2]["ticktext"])
     assert sorted(labels) == sorted(axis["ticktext"])
 
 
