@@ -181,7 +181,7 @@ def _repeating(name: str) -> Callable[..., Any]:
     return repeating
 
 
-REPEATED = (
+_REPEATED = (
     *("set_study_user_attr", "set_study_system_attr", "get_study_id_from_name"),
     *("get_study_name_from_id", "get_study_directions", "get_study_user_attrs", "get_study_system_attrs"),
     *("get_all_studies", "get_trial_user_attrs", "get_trial_system_attrs", "set_trial_param"),
@@ -189,6 +189,7 @@ REPEATED = (
     *("set_trial_system_attr", "get_trial_id_from_study_id_trial_number", "get_trial", "get_all_trials"),
     *("_get_trials", "get_best_trial", "_get_best_trial_id"),
 )
+REPEATED = tuple(name for name in _REPEATED if hasattr(RDBStorage, name))  # Optuna 4 lacks some
 """The calls that may be made twice with the effect of one."""
 
 for _name in REPEATED:

@@ -94,7 +94,7 @@ def filled(storage: RDBStorage) -> Any:
     return storage
 
 
-CALLS: dict[str, Callable[[Any], Any]] = {
+_CALLS: dict[str, Callable[[Any], Any]] = {
     "delete_study": lambda s: s.delete_study(1),
     "set_study_user_attr": lambda s: s.set_study_user_attr(1, "a", 2),
     "set_study_system_attr": lambda s: s.set_study_system_attr(1, "a", 2),
@@ -124,6 +124,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "complete": lambda s: s.set_trial_state_values(2, TrialState.COMPLETE, [0.25]),
     "fail": lambda s: s.set_trial_state_values(2, TrialState.FAIL),
 }
+_PRIVATE = {"_set_trial_param", "_get_best_trial_id"}  # of Optuna 5
+CALLS = {name: call for name, call in _CALLS.items() if name not in _PRIVATE or hasattr(RDBStorage, name)}
 
 
 def contents(storage: RDBStorage) -> list[tuple[Any, ...]]:
@@ -147,7 +149,8 @@ def test_every_call_of_a_storage_is_repeated():
     """Those of the interface, and those that Optuna's cache makes beside them; no list leaves one out."""
     made = set(re.findall(r"self\._backend\.(\w+)", inspect.getsource(_CachedStorage)))
     asked = made | optuna.storages.BaseStorage.__abstractmethods__
-    silent = {one for one in asked if "heartbeat" in one or "stale" in one}  # no storage of ours has any
+    unused = ("heartbeat", "stale", "failed_trial_callback")  # no storage of ours has any
+    silent = {one for one in asked if any(word in one for word in unused)}
     own = vars(ReconnectingStorage).keys()
     assert asked - silent - {"create_new_trial"} <= own  # the last is `_create_new_trial`, and no more
     assert asked - silent - {"set_trial_state_values"} | set(REPEATED) <= CALLS.keys()

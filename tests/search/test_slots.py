@@ -6,6 +6,7 @@ from itertools import product
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
+from optuna.storages import JournalStorage
 from optuna.trial import TrialState as OptunaState
 
 from hpometrics.objective import MINIMIZE
@@ -224,6 +225,8 @@ def test_trials_that_a_storage_has_are_themselves_while_the_next_is_drawn(storag
 @pytest.mark.parametrize("function", [claim, reclaim, reclaim_or_claim], ids=lambda one: one.__name__)
 def test_a_trial_that_cannot_be_claimed_is_held_by_nobody(storage, tmp_path, function):
     """Another worker claims, or ends, the trial between the look at the study and the lock."""
+    if function is claim and optuna.__version__ < "4.5" and isinstance(storage, JournalStorage):
+        pytest.skip("Optuna 4.4 lets a thread claim a trial twice that it has claimed")
     study = open_study(storage, "s", {"loss": MINIMIZE})
     reserve(study, 1)
     if function is not claim:
