@@ -8,7 +8,7 @@ import click
 
 from .completion import FAMILY, FEATURE, METRIC_OR_GROUP, METRICS
 from .leaving import reported
-from .parameters import AS_JSON, FILE
+from .parameters import AS_JSON, FILE, form_of
 from .terminal import show, terminal_width
 
 
@@ -41,7 +41,7 @@ from .terminal import show, terminal_width
     metavar="GIB",
     help="The most that columns may take that are read at once.",
 )
-@click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text")
+@click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), help="[text]")
 @AS_JSON
 def measure(
     file: Path,
@@ -50,7 +50,8 @@ def measure(
     by: str | None,
     weights: str | None,
     memory: float,
-    form: str,
+    form: str | None,
+    as_json: bool,
 ) -> None:
     """Measure predictions that were saved to a file: CSV, TSV, JSON lines, Parquet or npz.
 
@@ -62,7 +63,7 @@ def measure(
         from ..metrics.names import split_names
 
         request = Request(file, output, tuple(split_names(names)), weights, by, memory)
-        show(report(measure_file(request), form))
+        show(report(measure_file(request), form_of(form, as_json)))
 
 
 @click.group()

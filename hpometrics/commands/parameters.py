@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 FILE = click.Path(path_type=Path)
-AS_JSON = click.option("--json", "form", flag_value="json", help="The same as --format json.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 INTERVAL = click.option(
     "--interval",
     "level",
@@ -15,3 +15,14 @@ INTERVAL = click.option(
     metavar="LEVEL",
     help="Draw the intervals of winner and runner-up anew, as in 0.95.",
 )
+
+
+def form_of(form: str | None, as_json: bool, default: str = "text") -> str:
+    """Return the form that `--format` and `--json` ask for together.
+
+    Raises:
+        click.UsageError: they name two.
+    """
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and -f {form} are two forms; name one")
+    return "json" if as_json else form or default

@@ -13,7 +13,7 @@ import click
 
 from .completion import METRIC, RUN_DIRECTORY
 from .leaving import NOTHING_FINITE, reported
-from .parameters import AS_JSON, FILE, INTERVAL
+from .parameters import AS_JSON, FILE, INTERVAL, form_of
 from .terminal import show, terminal_width
 
 Tell = Callable[[str], object]
@@ -34,7 +34,7 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
     type=click.Choice(["text", "yaml", "json", "args"]),
     help="All facts, or the params alone as --lr 0.014 --width 128.  [text]",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@AS_JSON
 @click.option("--metric", metavar="NAME", type=METRIC, help="Pick by this one instead of the optimized one.")
 @click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
 @INTERVAL
@@ -67,7 +67,7 @@ def best(
     constraints least, with "feasible": false and its violations.
     """
     with reported():
-        form = _form(form, as_json)
+        form = form_of(form, as_json)
         _check_alone(count, form, level, pick)
         from ..search.picking import read_pick
         from ..sweep.best import NoneFeasible, best_text
@@ -79,12 +79,6 @@ def best(
             if form in ("yaml", "json"):
                 show(err.written(form, listed=count is not None))
             raise
-
-
-def _form(form: str | None, as_json: bool) -> str:
-    if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json and -f {form} are two forms; name one")
-    return "json" if as_json else form or "text"
 
 
 def _check_alone(count: int | None, form: str, level: float | None, pick: str | None) -> None:
@@ -203,14 +197,14 @@ def status(directory: Path, as_json: bool) -> None:
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
-@click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table")
+@click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), help="[table]")
 @AS_JSON
-def trials(directory: Path, sort: str, states: tuple[str, ...], form: str) -> None:
+def trials(directory: Path, sort: str, states: tuple[str, ...], form: str | None, as_json: bool) -> None:
     """List the trials of a run directory with the values of their picked epochs."""
     with reported():
         from ..sweep.listing import trials_text
 
-        show(trials_text(directory, form, sort, states))
+        show(trials_text(directory, form_of(form, as_json, "table"), sort, states))
 
 
 @click.command()
