@@ -117,6 +117,9 @@ class WrappedMetric(Wrapped):
         self._parts = []
         with torch.inference_mode(False):
             self.inner.reset()
+            for _, module in _metrics_in(self.inner):
+                if module.update_called:  # a wrapper of torchmetrics 1.7 forgets nothing of what it wraps
+                    module.reset()
         self.inner._update_count = 0  # a sum of two metrics forgets only theirs
 
     def _parts_of_all_ranks(self) -> list[Part]:
@@ -183,5 +186,6 @@ def _joined(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) -> Par
 def _join(states: list[Any], reduction: Any, device: torch.device) -> Any:
     if isinstance(states[0], list):
         return [rows.to(device) for state in states for rows in state]
-    stacked = torch.stack([state.to(device) for state in states])
+    shape = max((state.shape for state in states), key=len)  # torchmetrics 1.7 has () beside (1,)
+    stacked = torch.stack([state.to(device).reshape(shape) for state in states])
     return stacked if reduction is None else reduction(stacked)
