@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from warnings import catch_warnings, filterwarnings
 
 import ray
 
@@ -53,7 +54,8 @@ def start_ray(**arguments: Any) -> None:
         return
     address = arguments.get("address", os.environ.get("RAY_ADDRESS"))
     ours = session_arguments() if address in (None, "local") else {}
-    with environment(_unset(_STARTED_WITH)), signal_handlers():
+    with environment(_unset(_STARTED_WITH)), signal_handlers(), catch_warnings():
+        filterwarnings("ignore", "Tip: In future versions of Ray", FutureWarning)  # at each start of Ray 2.50
         ray.init(**{"include_dashboard": False, "log_to_driver": False, **ours, **arguments})
 
 
