@@ -20,6 +20,12 @@ from pydantic_core.core_schema import ModelSchema
 class Described(GenerateJsonSchema):
     """A schema in which each property is described by the text below its field."""
 
+    def encode_default(self, dft: Any) -> Any:
+        """Write a default; pydantic 2.12 does not build a model for it that was put off."""
+        if isinstance(dft, BaseModel):
+            type(dft).model_rebuild()
+        return super().encode_default(dft)
+
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
         """Give the schema of a model."""
         told = super().model_schema(schema)
