@@ -90,6 +90,8 @@ def as_number(value: Any, source: Callable[[], str]) -> Number:
     """
     if type(value) is float or type(value) is int:
         return value
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()
     if not isinstance(value, (str, bytes)):
         for convert in (operator.index, float):
             try:
