@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Tests start many processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all metric check laws bench faults mutants index
+.PHONY: demo test test-all test-lowest metric check laws bench faults mutants index
 
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
 # does it on all; it fails on the few files that are written for other versions of Python, and nothing imports those.
@@ -26,6 +26,23 @@ test: $(VENV)/.installed
 # The short suite, then what it leaves out: every metric x every law, device and average, every fault again.
 test-all: test
 	$(BIN)/python -m pytest -m exhaustive
+
+# The core of the short suite with the lowest version of each direct dependency but torch. Ray 2.50 leaves
+# processes of its own to the garbage collector.
+$(VENV)/lowest/.installed: $(VENV)/.installed tests/lowest.py
+	rm -rf $(@D)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target $(@D) \
+		$$($(BIN)/python tests/lowest.py)
+	touch $@
+
+# Those compare with the newest torchmetrics, value by value or name by name.
+OF_THE_NEWEST := %_also_called.py %_class_names.py %_oracles.py %_unknown_labels.py
+LOWEST ?= tests/search tests/sweep tests/measure tests/evaluation tests/test_cli.py tests/test_optuna_objective.py \
+	tests/test_ray_objective.py tests/run \
+	$(filter-out $(OF_THE_NEWEST), $(wildcard tests/metrics/test_*.py))
+test-lowest: $(VENV)/lowest/.installed
+	PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -W "ignore:subprocess:ResourceWarning" \
+		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST)
 
 # What concerns one metric, as in `make metric NAME=mcc`: its laws, oracles, documentation, its module's tests.
 metric: $(VENV)/.installed

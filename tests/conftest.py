@@ -8,13 +8,16 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import partial, partialmethod
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import click.testing
 import matrix
 import one_metric
 import pytest
+from click.testing import CliRunner, Result
 from forked import program
 from hypothesis import HealthCheck, settings
 from loaded_python import COLLECTIONS, loaded_python, start_cluster
@@ -33,6 +36,11 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31:  # tests write ma
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # how long an example takes is the machine's matter
+
+if "mix_stderr" in signature(CliRunner).parameters:  # click 8.1: have its results hold what 8.2's do
+    CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)  # type: ignore[method-assign]
+    Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[assignment]
+    click.testing._NamedTextIOWrapper = partial(click.testing._NamedTextIOWrapper, line_buffering=True)
 
 LAWS = pytest.StashKey[list[str]]()
 """The lines on the laws for the summary, which a worker sends."""
