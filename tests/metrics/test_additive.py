@@ -128,7 +128,7 @@ def test_every_number_is_taken(given):
     [("1", r"got '1' \(str\)"), (None, r"got None \(NoneType\)"), (1j, r"got 1j \(complex\)"),
      ([1], r"got \[1\]"),
      (torch.ones(2), r"got a tensor of shape \(2,\)"), (torch.tensor(1j), "got a tensor"),
-     (np.array(["1"]), "got np.str_"), (np.ones(2), r"got array\(\[1., 1.\]\)")],
+     (np.array(["1"]), "got .*str_"), (np.ones(2), r"got array\(\[1., 1.\]\)")],
 )  # fmt: skip
 def test_what_is_no_number_is_refused(given, came):
     """The error says which part of which value, what came, and what to do."""

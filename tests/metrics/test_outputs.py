@@ -317,7 +317,7 @@ def test_a_list_of_tensors_is_stacked():
         (pd.Series(["a", "b"], dtype="category"), "Series with the text 'a'; give each text a whole number"),
         (pd.array([True, None], dtype="boolean"), "BooleanArray with <NA>; leave out what has no value"),
         (np.array([0, None], dtype=object), "ndarray with None; leave out what has no value"),
-        (pd.Series(pd.to_datetime(["2020-01-01"])), r"Series of datetime64\[us\]; give times as numbers"),
+        (pd.Series(pd.to_datetime(["2020-01-01"])), r"Series of datetime64\[.s\]; give times as numbers"),
         (np.array(["2020"], dtype="M8[D]"), r"ndarray of datetime64\[D\]; give times as numbers"),
         ([1, Decimal("1.5")], "list with 1.5, a Decimal; give a float for it"),
         (iter([1.0]), "list_iterator; give it as a list or an array"),
