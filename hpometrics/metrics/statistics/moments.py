@@ -407,11 +407,12 @@ class Moments(Statistic):
             units = {"exponent": common}
         rows = held["rows"] + other["rows"]
         share = other["rows"].double() / torch.where(rows > 0, rows, 1)
-        gap = (other["origin"] - held["origin"]) + (other["mean"] - held["mean"])
+        origin = torch.where(held["rows"] > 0, held["origin"], other["origin"])
+        gap = (other["origin"] - origin) + (other["mean"] - held["mean"])
         weight = held["rows"] * share
         self._state = {
             "rows": rows,
-            "origin": held["origin"],
+            "origin": origin,
             "mean": held["mean"] + gap * share,
             "spread": held["spread"] + other["spread"] + gap.square() * weight,
             "cross": held["cross"] + other["cross"] + gap[PREDS] * gap[TARGET] * weight,
