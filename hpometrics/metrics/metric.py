@@ -27,6 +27,9 @@ from .statistics.mean import Sums, WeightedMean
 from .statistics.statistic import Statistic
 from .weighing import Measured, RowValues, of_known, weighed, weighed_rows
 
+NOTHING_MEASURED = "nothing was measured"
+"""The reason of a metric that has met no batch."""
+
 
 class AnyOutput(OutputFeature):
     """The output of a metric that was never registered: nothing is known, nothing checked or derived."""
@@ -363,7 +366,7 @@ class Metric(Keeper):
         """Compute, unless the answer is known to be undefined."""
         reason, kept = self._gate.verdict(), self.kept
         if reason is None and kept and all([statistic.empty for statistic in kept.values()]):
-            reason = "nothing was measured"
+            reason = NOTHING_MEASURED
         if reason is not None:
             return self.undefined(reason)
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more

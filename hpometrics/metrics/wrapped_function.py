@@ -12,7 +12,7 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 
 from ..exceptions import MetricInputError
-from .metric import MeanMetric
+from .metric import NOTHING_MEASURED, MeanMetric
 from .outputs import as_tensor
 from .wrapped import Wrapped
 
@@ -69,7 +69,7 @@ class PooledFunction(Wrapped):
             return self._value(*_read(dim_zero_cat(self.texts)))
         if len(self.preds) > 0:
             return self._value(dim_zero_cat(self.preds), dim_zero_cat(self.target))
-        return self.undefined("nothing was measured")
+        return self.undefined(NOTHING_MEASURED)
 
     def _value(self, preds: Rows, target: Rows) -> Tensor:
         return self.scalar(_called(self.function, preds, target, self.target_first))

@@ -10,7 +10,7 @@ import torchmetrics
 from torch import Tensor
 
 from ..exceptions import MetricInputError, StateError
-from .metric import Metric
+from .metric import NOTHING_MEASURED, Metric
 from .ranks import gathered, world_size
 from .wrapped import Wrapped
 from .wrapped_function import Rows
@@ -53,7 +53,7 @@ class WrappedMetric(Wrapped):
         """Take the wrapped metric's value over everything measured here, merged in, and on other ranks."""
         parts = self._parts_of_all_ranks()
         if not parts:
-            return self.undefined("nothing was measured")
+            return self.undefined(NOTHING_MEASURED)
         if world_size() == 1 and not self._parts:
             return self.scalar(self.inner.compute())
         joined = self.inner.clone()

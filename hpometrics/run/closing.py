@@ -13,6 +13,7 @@ from typing import Any
 from ..exceptions import RunError
 from ..logs.logger import Standing
 from ..logs.loggers import LoggerLike, Loggers
+from ..metrics.metric import NOTHING_MEASURED
 from ..redaction import redacted
 from ..search.epoch_log import Fsync
 from ..search.readings import numbers_of
@@ -178,6 +179,9 @@ class Closing(Recording):
         over = final or self.finished
         ended = over or len(self._progress.history) == self.spec.epochs
         numbers = numbers_of(record.values)
+        for name in self.spec.optimised:
+            if record.reasons.get(name) == NOTHING_MEASURED:  # no host is to judge an epoch without a batch
+                numbers.pop(name, None)
         stop = None
         try:
             self._reporter.report(

@@ -228,6 +228,20 @@ def test_no_pruner_judges_an_epoch_in_which_nothing_was_measured():
     assert [record.reasons for record in run.history] == [{"loss": "was not logged in this epoch"}, {}] * 2
 
 
+def test_no_pruner_judges_an_epoch_without_a_batch():
+    """A metric of the panel, which the run records as nan with its reason, is no other case."""
+    study = optuna.create_study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=0.0))
+    for _ in range(2):
+        trial = study.ask()
+        run = Run(trial, metric="accuracy", output=Binary(), checkpoints="none")
+        for epoch in run.epochs(4):
+            if epoch % 2:
+                run.update(logits=torch.tensor([1.0, -1.0]), target=torch.tensor([1, 1]))
+        study.tell(trial, run.value)
+    assert [trial.intermediate_values for trial in study.trials] == [{1: 0.5, 3: 0.5}] * 2
+    assert run.history[0].reasons == {"accuracy": "nothing was measured"}
+
+
 def test_patience_counts_epochs_without_an_improvement():
     """Two epochs without a gain of more than 0.05 (a nan is none) end the loop; the end is told as final."""
     run, reporter = run_of([0.5, 0.47, NAN, 0.1, 0.1], patience=2, tol=0.05)
