@@ -242,7 +242,7 @@ class OptunaObjective(Outcome):
 
     def _check(self, study: optuna.Study) -> None:
         check_several(self.optimised, study.sampler, own_pruner(study))
-        check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
+        check_study(study, self.optimised, self.trials.facts)
         check_origin(study, list(self.optimised), self.space)
         self._study = study
 

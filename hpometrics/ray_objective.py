@@ -224,7 +224,7 @@ class RayObjective(Outcome):
                     sampler=make_sampler(sampler, self.trials.seed, bool(self.trials.spec.constraints)),
                 )
         check_several(self.optimised, study.sampler, own_pruner(study))
-        check_study(study, self.optimised, {"constraints": self.trials.spec.bounded})
+        check_study(study, self.optimised, self.trials.facts)
         check_origin(study, list(self.optimised), self.space)
         reserve(study, total, [self.space.encode(point) for point in points])
         self.study = study

@@ -470,6 +470,27 @@ def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
         search_on(tmp_path, None, None, 1, seed=4)
 
 
+@pytest.mark.parametrize("recorded", [False, True], ids=["study", "directory"])
+def test_another_seed_in_a_storage_says_what_to_do(tmp_path, recorded):
+    """As for `hpometrics run`: no trial of another stream stands among those that are there."""
+    storage = f"sqlite:///{tmp_path / 'study.db'}"
+
+    def search(seed: int | None, total: int) -> optuna.Study:
+        directory = tmp_path / "search" if recorded else None
+        objective = OptunaObjective(level, SPACE, metric=LOSS, directory=directory, seed=seed)
+        study = objective.create_study(storage=storage, study_name="s", load_if_exists=True)
+        objective.optimize(study, n_trials=total)
+        return study
+
+    search(7, 1)
+    for other in (8, None):
+        with pytest.raises(
+            RecordError, match=f"with seed '7', now it is '{other}'; create another study, or g"
+        ):
+            search(other, 2)
+    assert len(search(7, 2).trials) == 2
+
+
 def test_two_processes_never_work_on_one_trial_of_a_directory(tmp_path):
     """The second is told so before it trains; what a live process works on is not taken for left behind."""
     objective = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path)

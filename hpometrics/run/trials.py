@@ -73,6 +73,11 @@ class Trials:
         record = None if home is None else read_trial(home)
         return 0 if home is None or record is None else epochs_in(home, record)
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What must be the same for all trials of a study, beside its metrics and its space."""
+        return {"constraints": self.spec.bounded, "seed": str(self.seed)}
+
     def seed_of(self, number: int, repeat: int = 0) -> int | None:
         """Return the seed of a repeat of a trial."""
         return None if self.seed is None else derive_seed(self.seed, number, repeat)

@@ -126,7 +126,8 @@ def check_study(
         key = f"{PREFIX}{name}"
         if key in stored and stored[key] != fact:
             raise RecordError(
-                f"the study {study.study_name!r} was made with {name} {stored[key]!r}, now it is {fact!r}"
+                f"the study {study.study_name!r} was made with {name} {stored[key]!r}, now it is {fact!r}; "
+                f"create another study, or give it the {name} that it has"
             )
         if stored.get(key) != fact:
             study.set_user_attr(key, fact)
