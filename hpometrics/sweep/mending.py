@@ -21,18 +21,26 @@ def mend(job: Job) -> Iterator[str]:
     """
     home = job.directory
     known = read_study(job)
+    are_lost = not home.numbers()
     found = [_find_repair(job, number, (known or {}).get(number)) for number in _numbers(job, known or {})]
     repairs = [repair for repair in found if repair is not None]
     if repairs:
         home.check_no_worker()
     yield from home.remarks
-    for repair in repairs:
-        yield repair().replace(str(home.path), str(home.label))
+    lines = [repair().replace(str(home.path), str(home.label)) for repair in repairs]
+    yield from [_format_lost(job, len(lines))] if are_lost and lines else lines
     job.arrange_grid()
     restored = restore_study(job, known)
     if restored is not None:
         yield restored
     yield from _mend_verdict(home)
+
+
+def _format_lost(job: Job, count: int) -> str:
+    """Say in one line what is left of trials that were all lost."""
+    name = job.directory.named(job.directory.trials)
+    fate = f"they are written again as the study has them, of their epochs {job.resolved.metric} alone"
+    return f"{name} has lost all {count} trials: {fate}"
 
 
 def _mend_verdict(home: RunDirectory) -> Iterator[str]:

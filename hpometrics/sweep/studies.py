@@ -57,9 +57,11 @@ def read_study(job: Job) -> dict[int, StudyTrial] | None:
         DiskError: it is busy, or cannot be read at this moment.
     """
     path = study_file(job)
-    if not job.directory.numbers() or (path is not None and not path.exists()):
+    if path is not None and not path.exists():
         return {}
     if path is None:
+        if not job.directory.numbers():
+            return {}
         with _opened(job) as study:
             return read_trials(study, job.plan.space)
     try:
