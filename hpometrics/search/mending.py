@@ -38,7 +38,7 @@ class StudyTrial:
     Attributes:
         record: its state and results; its epochs hold what the study was told of them.
         params: with which it goes on if it is open; None where they are still to be drawn.
-        is_current: an open trial has no params of another space.
+        is_current: an open trial has no params of another space, a finished one those that its record names.
     """
 
     record: TrialRecord

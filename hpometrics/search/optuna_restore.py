@@ -47,15 +47,37 @@ def is_sound(path: Path) -> bool:
         return False
 
 
-def read_trials(study: optuna.Study, space: Space) -> dict[int, StudyTrial]:
-    """Return what a study knows of its trials, by number."""
+def read_trials(study: optuna.Study, space: Space, *, is_shared: bool = False) -> dict[int, StudyTrial]:
+    """Return what a study knows of its trials, by number.
+
+    Args:
+        study: of a sweep.
+        space: from which its next trials are drawn.
+        is_shared: it has no file that could be put aside, so the params of its finished trials stand.
+    """
     trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
     return {
         trial.number: StudyTrial(
-            record, _params_of(trial, space), trial.state.is_finished() or _is_of(space, trial)
+            record, _params_of(trial, space), _is_current(trial, record, space, is_shared)
         )
         for trial, record in trials
     }
+
+
+def _is_current(trial: FrozenTrial, record: TrialRecord, space: Space, is_shared: bool) -> bool:
+    """Say whether a study need not be made again for the params of a trial."""
+    if not trial.state.is_finished():
+        return _is_of(space, trial)
+    return is_shared or RESULT not in trial.user_attrs or _has_params_of(trial, record, space)
+
+
+def _has_params_of(trial: FrozenTrial, record: TrialRecord, space: Space) -> bool:
+    """Say whether a finished trial was drawn with the params that its result names."""
+    point = _point(record, space)
+    if point is None:  # of another space, from which it may have been restored without any
+        given = record.given
+        return all(given.get(name, value) == value for name, value in trial.params.items())
+    return all(name in trial.params and trial.params[name] == value for name, value in point.items())
 
 
 def check_trials(study: optuna.Study) -> None:
@@ -78,6 +100,9 @@ def _check_trial(trial: FrozenTrial, record: TrialRecord, index: int, metrics: S
     """
     if trial.number != index:
         raise RecordError(f"trial {index} has the number {trial.number}")
+    for name, distribution in trial.distributions.items():
+        if not _contains(distribution, trial.params[name]):
+            raise RecordError(f"trial {index} has {name} {trial.params[name]!r}, outside {distribution}")
     if not trial.state.is_finished():
         return
     if RESULT not in trial.user_attrs:
@@ -88,6 +113,13 @@ def _check_trial(trial: FrozenTrial, record: TrialRecord, index: int, metrics: S
     names = metrics if len(metrics) > 1 else ()
     if trial.state is OptunaState.COMPLETE and list(record.scores(names)) != trial.values:
         raise RecordError(f"trial {index} has {trial.values}, and {record.value} in its result")
+
+
+def _contains(distribution: BaseDistribution, value: Any) -> bool:
+    try:
+        return distribution._contains(distribution.to_internal_repr(value))
+    except (ValueError, TypeError):  # nan, or not a number
+        return False
 
 
 def _is_of(space: Space, trial: FrozenTrial) -> bool:

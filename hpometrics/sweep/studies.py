@@ -63,7 +63,7 @@ def read_study(job: Job) -> dict[int, StudyTrial] | None:
         if not job.directory.numbers():
             return {}
         with _opened(job) as study:
-            return read_trials(study, job.plan.space)
+            return read_trials(study, job.plan.space, is_shared=True)
     try:
         if not is_sound(path):
             return None

@@ -1,9 +1,12 @@
-"""What a run directory has lost or was given, beside a study that knows better: the run says it and mends it."""
+"""What a run directory has lost or was given beside a study that knows better: a run says and mends it."""
 
 from __future__ import annotations
 
+import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from hpometrics.search.record import TrialRecord
 from hpometrics.sweep.directory import RunDirectory
 
 JOURNAL = f"{SWEEP}backend: {{optuna: {{storage: journal}}}}\n"
+OTHER = "was not that of the trials"
 STORED = pytest.mark.parametrize("text", [SWEEP, JOURNAL], ids=["sqlite", "journal"])
 
 
@@ -59,3 +63,48 @@ def test_trials_that_are_all_lost_are_back_from_the_study(text, lose: Callable, 
     assert more.exit_code == 0 and " lost" not in more.stderr, more.output
     assert "# engine params evaluated: 6 " in more.stdout
     assert facts_of(home.records())[:4] == before
+
+
+TPE = changed("sampler: random", "sampler: tpe")
+WRONG = {
+    "no number": ("UPDATE trial_params SET param_value = 'nan'", "was damaged"),
+    "no option": ("UPDATE trial_params SET param_value = 7", "was damaged"),
+    "a number of another": ("UPDATE trial_params SET param_value = 0.01 WHERE param_name = 'lr'", OTHER),
+    "none": ("DROP TABLE trial_params", OTHER),
+    "one less": ("DELETE FROM trial_params WHERE param_name = 'size'", OTHER),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_study_with_params_that_its_trials_do_not_have_is_made_again(what, swept, sweep):
+    """From the records, which is said once; the sampler then learns from what was trained."""
+    swept(TPE)
+    home = RunDirectory(Path(HOME).absolute())
+    before = facts_of(home.records())
+    script, why = WRONG[what]
+    with closing(sqlite3.connect(home.study)) as connection:
+        connection.executescript(script)
+    text = changed("trials: 4", "trials: 6", TPE)
+    result = sweep(text)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f"{HOME}/study.db {why}, made again from them; the old one is kept as study.db.damaged-1" in (
+        result.stderr
+    )
+    assert "# engine params evaluated: 6 " in result.stdout
+    assert facts_of(home.records())[:4] == before
+    assert "made again" not in sweep(text).stderr
+
+
+def test_a_journal_with_params_that_its_trials_do_not_have_is_made_again(swept, sweep):
+    """As a study in SQLite."""
+    text = changed("sampler: random", "sampler: tpe", JOURNAL)
+    swept(text)
+    home = RunDirectory(Path(HOME).absolute())
+    drawn = re.compile(r'("param_name": ?"lr", ?"param_value_internal": ?)[^,]+')
+    content, count = drawn.subn(r"\g<1>0.01", home.journal.read_text())
+    assert count == 4
+    home.journal.write_text(content)
+    result = sweep(changed("trials: 4", "trials: 6", text))
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f"{HOME}/study.journal {OTHER}, made again from them" in result.stderr
+    assert "# engine params evaluated: 6 " in result.stdout
