@@ -201,7 +201,11 @@ class RunDirectory:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        lock = _file_lock(self.path / ".lock")
+        path = self.path / ".lock"
+        if path.is_dir():
+            self._check_ours()
+            self._put_aside(path)
+        lock = _file_lock(path)
         try:
             lock.acquire()
         except TimeoutError:
@@ -217,7 +221,7 @@ class RunDirectory:
         Raises:
             ConfigError: one is; the message names its trial.
         """
-        for path in self.locks.glob("*"):
+        for path in filter(is_regular, self.locks.glob("*")):  # nobody can hold another one
             try:
                 with _file_lock(path):
                     pass
@@ -235,15 +239,22 @@ class RunDirectory:
         reports = (self.report("html"), self.report("md"))
         results = (self.table, self.best, self.verdict, self.engine_params, *reports)
         beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
-        files = (*beside, self.given, self.resolved, self.study, self.journal, self.stamp, *results)
+        names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home")
+        locks = (*(self.path / f"{name}.lock" for name in names), *filter(_is_numbered, self.locks.glob("*")))
+        facts = (self.path / ".home", self.given, self.resolved, self.study, self.journal, self.stamp)
+        files = (*beside, *locks, *facts, *results)
         parts = (path for trial in self.begun() for path in trial.iterdir() if path.name in TRIAL_FILES)
         for path in (*files, *parts):
             if os.path.lexists(path) and not is_regular(path):
-                what = "a directory" if path.is_dir() else "no regular file"
-                self.remarks.append(f"{self.named(path)}: is {what}, kept as {put_aside(path).name}")
+                self._put_aside(path)
         for path in (self.trials, self.locks):
             if path.exists() and not path.is_dir():
                 self.remarks.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
+
+    def _put_aside(self, path: pathlib.Path) -> None:
+        """Rename what is in the place of a file, and remark it."""
+        what = "a directory" if path.is_dir() else "no regular file"
+        self.remarks.append(f"{self.named(path)}: is {what}, kept as {put_aside(path).name}")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:
         before = self._before()
@@ -283,6 +294,10 @@ def _other_engine(before: Resolved, now: Resolved) -> list[Change]:
     """Compare the files of two engines that are called the same; a run directory that was copied has both."""
     files = other_engine(before.sources, now.sources)
     return [] if files is None or before.home != now.home else [Change("engine.file", *files, fatal=False)]
+
+
+def _is_numbered(path: pathlib.Path) -> bool:
+    return path.name.isdecimal()
 
 
 def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:

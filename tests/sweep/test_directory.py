@@ -99,3 +99,41 @@ def test_what_lies_beside_the_trials_is_no_trial(tmp_path):
     (tmp_path / "trials/.DS_Store").touch()
     (tmp_path / "trials/7").touch()
     assert [record.number for record in RunDirectory(tmp_path).records()] == [0]
+
+
+LOCKS = (
+    ".lock",
+    "study.db.lock",
+    "study.journal.lock",
+    "study.journal.slots.lock",
+    ".home.lock",
+    ".locks/0001",
+)
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_directory_in_the_place_of_a_lock_is_put_aside(home, name):
+    """It would be a dead end: no process can lock it."""
+    path = home.path / name
+    path.unlink(missing_ok=True)
+    path.mkdir(parents=True)
+    with opened(home):
+        home.check_no_worker()
+    assert home.remarks == [f"{path}: is a directory, kept as {path.name}.damaged-1"]
+    again = RunDirectory(home.path)
+    with opened(again):
+        again.check_no_worker()
+    assert again.remarks == []
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    with opened(home, fresh=True):
+        pass
+
+
+def test_a_directory_called_as_a_lock_of_something_else_is_left_alone(tmp_path):
+    """Where there is no sweep, nothing is renamed."""
+    (tmp_path / "thesis.tex").touch()
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(ConfigError, match=r"holds 'thesis.tex' and no sweep"), opened(RunDirectory(tmp_path)):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "thesis.tex"]

@@ -108,3 +108,19 @@ def test_a_journal_with_params_that_its_trials_do_not_have_is_made_again(swept, 
     assert result.exit_code == 0, (result.output, result.exception)
     assert f"{HOME}/study.journal {OTHER}, made again from them" in result.stderr
     assert "# engine params evaluated: 6 " in result.stdout
+
+
+@STORED
+def test_a_run_goes_on_beside_directories_in_the_place_of_its_locks(text, swept, sweep):
+    """Each is put aside with a remark."""
+    swept(text)
+    home = Path(HOME)
+    locks = [home / ".lock", home / ".locks/0001", *home.glob("study.*.lock")]
+    assert len(locks) == 4 - (text == SWEEP)
+    for path in locks:
+        path.unlink(missing_ok=True)
+        path.mkdir()
+    result = sweep(changed("trials: 4", "trials: 5", text))
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert all(f"{path}: is a directory, kept as {path.name}.damaged-1" in result.stderr for path in locks)
+    assert "# engine params evaluated: 5 " in result.stdout
