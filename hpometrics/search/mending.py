@@ -80,6 +80,8 @@ def find_repair(
     if not facts.exists() and not (directory / EPOCHS_FILE).exists() and ended is None:
         return None
     record, is_sound = _read_facts(facts)
+    if record is not None and is_sound and record.number != int(directory.name):
+        return partial(_put_aside_copy, directory, record.number, known, metric)
     if ended is not None and not (is_sound and record is not None and record.state.finished):
         return partial(_restore, directory, facts, ended, metric)
     if record is None:
@@ -105,6 +107,16 @@ def _restore(directory: Path, damaged: Path, ended: TrialRecord | None, metric: 
     write_trial(directory, ended if has_checkpoint else replace(ended, checkpoint=None))
     epochs = _examine_epochs(directory, ended, StudyTrial(ended, None), metric)
     return _joined(f"{what}: trial {ended.number} is written again as the study has it", epochs)
+
+
+def _put_aside_copy(directory: Path, number: int, known: StudyTrial | None, metric: str) -> str:
+    """Put a directory aside that has come from another trial; this one is as its study has it."""
+    aside = put_aside(directory, "copy")
+    what = f"{directory} holds the record of trial {number}, kept as {aside.name}"
+    if known is None:
+        return f"{what}: it is not counted"
+    ended = known.record if known.record.state.finished else None
+    return f"{what}; {_restore(directory, directory, ended, metric)}"
 
 
 def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str:
@@ -147,6 +159,8 @@ def _joined(text: str, epochs: Repair | None) -> str:
 def _read_facts(path: Path) -> tuple[TrialRecord | None, bool]:
     """Read the facts of a trial, and whether they are as they were written; None if they do not read.
 
+    The number of damaged facts is that of their directory.
+
     Raises:
         NewerFormatError: a newer version has written them.
     """
@@ -159,7 +173,8 @@ def _read_facts(path: Path) -> tuple[TrialRecord | None, bool]:
         raise
     except (ValueError, OSError, RecordError):  # the caller puts it aside and says so
         return None, False
-    return replace(record, number=number), record.number == number and is_as_written(told)
+    is_sound = is_as_written(told)
+    return (record if is_sound else replace(record, number=number)), is_sound
 
 
 def _examine_epochs(

@@ -202,3 +202,19 @@ def test_a_trial_that_nobody_knows_begins_anew(tmp_path):
     (directory / "trial.json").write_text(json.dumps([]))
     assert mended(directory).endswith("is damaged, kept as 0002.damaged-1: the trial begins anew")
     assert [path.name for path in tmp_path.iterdir()] == ["0002.damaged-1"]
+
+
+@pytest.mark.parametrize("known", [None, trial(2), trial(2, TrialState.RUNNING)])
+def test_a_directory_that_holds_the_record_of_another_trial_is_put_aside(tmp_path, known):
+    """Whole, with its epochs: what the study knows of the trial of its name stands instead."""
+    directory = tmp_path / "0002"
+    written(directory, trial(1, lr=0.75))
+    text = mended(directory, known)
+    assert text.startswith(f"{directory} holds the record of trial 1, kept as 0002.copy-1")
+    assert read_trial(tmp_path / "0002.copy-1").params["lr"] == 0.75
+    if known is not None and known.state.finished:
+        assert "trial 2 is written again as the study has it" in text
+        assert read_trial(directory) == known
+    else:
+        assert not directory.exists()
+    assert mended(directory, known) is None

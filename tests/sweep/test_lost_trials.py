@@ -124,3 +124,22 @@ def test_a_run_goes_on_beside_directories_in_the_place_of_its_locks(text, swept,
     assert result.exit_code == 0, (result.output, result.exception)
     assert all(f"{path}: is a directory, kept as {path.name}.damaged-1" in result.stderr for path in locks)
     assert "# engine params evaluated: 5 " in result.stdout
+
+
+@STORED
+def test_a_copy_of_a_trial_is_not_counted(text, swept, sweep):
+    """Under a number that no trial has yet, and in the place of another trial."""
+    swept(text)
+    home = RunDirectory(Path(HOME).absolute())
+    before = facts_of(home.records())
+    shutil.rmtree(home.trial(2))
+    for number in (2, 9):
+        shutil.copytree(home.trial(1), home.trial(number))
+    result = sweep(text)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f"{HOME}/trials/0009 holds the record of trial 1, kept as 0009.copy-1" in result.stderr
+    assert f"{HOME}/trials/0002 holds the record of trial 1, kept as 0002.copy-1" in result.stderr
+    assert "made again" not in result.stderr
+    assert "# engine params evaluated: 4 " in result.stdout
+    assert facts_of(home.records()) == before
+    assert "copy" not in sweep(text).stderr
