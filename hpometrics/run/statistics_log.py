@@ -16,7 +16,7 @@ from ..search.atomic import writing
 from ..search.epoch_log import cut_torn_line
 from ..search.record import TRIAL_FILE
 from ..search.regular_files import STATISTICS_LIMIT, read_lines
-from ..search.strict_json import FORMAT, FORMAT_KEY, check_format, read_sealed, sealed, whole
+from ..search.strict_json import FORMAT, FORMAT_KEY, read_sealed, sealed, whole
 from .kept import KeptPart
 
 STATISTICS_FILE = "statistics.jsonl"
@@ -45,8 +45,7 @@ class KeptEpoch:
             NewerFormatError: a newer version wrote it.
         """
         try:
-            content = read_sealed(line.decode())
-            check_format(content, "a kept epoch")
+            content = read_sealed(line.decode(), "a kept epoch")
             parts = tuple(KeptPart.from_json(part) for part in content["parts"])
             return cls(whole(content["attempt"]), whole(content["epoch"]), parts)
         except (NewerFormatError, RecordError):

@@ -112,7 +112,7 @@ def read_trial(directory: Path) -> TrialRecord | None:
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
     check_trial_format(told, path)
-    epochs = current_epochs(_read_all(directory / EPOCHS_FILE, vouched=True))
+    epochs = current_epochs(_read_all(directory / EPOCHS_FILE))
     try:
         return TrialRecord.from_json(told, epochs, directory)
     except RecordError as err:
@@ -134,17 +134,12 @@ def current_epochs(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
     return tuple(kept)
 
 
-def _read_all(path: Path, vouched: bool = False) -> list[EpochRecord]:
-    """Read every epoch; `vouched` says that the trial's file, which names the format first, is not newer."""
+def _read_all(path: Path) -> list[EpochRecord]:
     found: list[EpochRecord] = []
     with suppress(FileNotFoundError):
         for number, line in enumerate(read_lines(path, EPOCHS_LIMIT), 1):
             try:
                 found.append(EpochRecord.from_line(line.removesuffix(b"\n").decode(), f"{path}:{number}"))
-            except NewerFormatError:
-                if not vouched:
-                    raise
-                raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
             except (RecordError, UnicodeDecodeError) as err:
                 if line.endswith(b"\n"):  # otherwise it is still being written
                     raise RecordError(f"{path}:{number}: {err}") from err

@@ -246,9 +246,9 @@ def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], s
         return [], None
     except RecordError as err:
         return [], str(err).partition(";")[0]
-    if not texts[-1] or not (is_ended or _epoch(texts[-1])):
+    if not texts[-1] or not (is_ended or _epoch(texts[-1], path)):
         texts.pop()
-    lines = _in_order([_epoch(text) for text in texts])
+    lines = _in_order([_epoch(text, f"{path}:{number}") for number, text in enumerate(texts, 1)])
     if None not in lines:
         return lines, None
     number = lines.index(None)
@@ -271,8 +271,8 @@ def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:
     return kept
 
 
-def _epoch(line: bytes) -> EpochRecord | None:
+def _epoch(line: bytes, place: object) -> EpochRecord | None:
     try:
-        return EpochRecord.from_line(line.decode())
-    except (NewerFormatError, RecordError, UnicodeDecodeError):  # the trial's file is not newer
-        return None  # the caller puts it aside and says so
+        return EpochRecord.from_line(line.decode(), str(place))
+    except (RecordError, UnicodeDecodeError):  # the caller puts it aside and says so
+        return None

@@ -1,14 +1,16 @@
 """Strict JSON: what a record may hold; Python's own reader also takes NaN, and fails on deep nesting.
 
 Every file that is read again has the number of its format. A file without one is of format 0. A version that
-goes on with a sweep, or with a trial, first writes its number where a digest vouches for it, in
-`sweep.resolved.yaml` or in `trial.json`. So a newer number beside one of these that is not newer is damage.
+goes on with a sweep, or with a trial, first writes its number, in `sweep.resolved.yaml` or in `trial.json`. A
+newer version may have another digest, so a newer number in `trial.json` or in a line is refused whatever the
+digest. Only where this version's digest fits once a single digit is turned back, the number is damage.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, NoReturn
 
@@ -19,6 +21,7 @@ FORMAT = 1
 """The format of all files that this version writes; it reads this one and all before it."""
 FORMAT_KEY = "format"
 _SEAL = ', "digest": "'
+_DIGIT = re.compile(r'"format": (\d)\b')
 _NUMBERS = re.compile(rb'\bformat"?:\s*(\d{1,9})')
 
 
@@ -68,21 +71,40 @@ def sealed(text: str) -> str:
     return f'{body}{_SEAL}{digest_of(body)}"}}'
 
 
-def read_sealed(line: str) -> dict[str, Any]:
+def read_sealed(line: str, place: object) -> dict[str, Any]:
     """Read an object that `sealed` has closed; one of format 0 has neither a digest nor a format.
+
+    Args:
+        line: the text.
+        place: of it, as an error names it.
 
     Raises:
         ValueError: the line is not strict JSON.
         RecordError: it has changed since it was written.
+        NewerFormatError: a newer version has written it.
     """
     content = read_json(line)
     body, _, seal = line.rpartition(_SEAL)
-    intact = (
-        seal.rstrip("\n") == f'{digest_of(body)}"}}' if "digest" in content else FORMAT_KEY not in content
-    )
-    if not isinstance(content, dict) or not intact:
+    digest = seal.rstrip("\n").removesuffix('"}')
+    intact = digest == digest_of(body) if "digest" in content else FORMAT_KEY not in content
+    if not isinstance(content, dict):
+        raise RecordError("the line has changed since it was written")
+    if not intact and any(digest_of(text) == digest for text in _turned_back(body)):
+        raise RecordError("the line has changed since it was written: its format is another one")
+    try:
+        check_format(content, place)
+    except RecordError:
+        if intact:
+            raise
+    if not intact:
         raise RecordError("the line has changed since it was written")
     return content
+
+
+def _turned_back(body: str) -> Iterator[str]:
+    """Yield a text with this version's format for each digit that may have been turned in it."""
+    for match in _DIGIT.finditer(body):
+        yield f"{body[: match.start(1)]}{FORMAT}{body[match.end(1) :]}"
 
 
 def digest_of(text: str) -> str:

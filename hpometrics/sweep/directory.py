@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING
 
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..search.atomic import free_name, make_private
-from ..search.epoch_log import EPOCHS_FILE, read_trial
+from ..search.epoch_log import EPOCHS_FILE, read_epochs, read_trial
 from ..search.mending import put_aside
 from ..search.owners import check_own
 from ..search.record import TRIAL_FILE, TrialRecord
-from ..search.regular_files import check_no_link, is_own_directory, is_regular, read_whole
+from ..search.regular_files import (
+    EPOCHS_LIMIT,
+    RECORD_LIMIT,
+    check_no_link,
+    is_own_directory,
+    is_regular,
+    read_whole,
+)
 from ..search.strict_json import may_be_newer
 from .resolved import Change, Resolved, changes, read_resolved
 from .sources import changed_sources, other_engine
@@ -174,10 +181,13 @@ class RunDirectory:
         readers: dict[pathlib.Path, Callable[[], object]] = {
             self.resolved: partial(read_resolved, self.resolved)
         }
-        readers |= {path / TRIAL_FILE: partial(read_trial, path) for path in self.begun()}
+        for path in self.begun():
+            readers |= {path / TRIAL_FILE: partial(read_trial, path)}
+            readers |= {path / EPOCHS_FILE: partial(read_epochs, path)}
         for file, read in readers.items():
             try:
-                if is_regular(file) and may_be_newer(read_whole(file)):
+                limit = EPOCHS_LIMIT if file.name == EPOCHS_FILE else RECORD_LIMIT
+                if is_regular(file) and may_be_newer(read_whole(file, limit)):
                     read()
             except RecordError:
                 pass  # it is damaged: whoever reads it says so, or mends it

@@ -344,6 +344,54 @@ def newer_trial() -> None:
     renumber_json(home / "epochs.jsonl", FORMAT + 1)
 
 
+def renumbered(file: Path, number: int) -> None:
+    """Give a file, or the last line of it, a number that its digest does not fit."""
+    before, old, after = file.read_text().rpartition(f'"format": {FORMAT}')
+    assert old
+    file.write_text(f'{before}"format": {number}{after}')
+
+
+def newer_facts() -> None:
+    """A newer version has gone on with a trial, and its digest is of another kind."""
+    file = Path("runs/complete/trials/0001/trial.json")
+    renumbered(file, FORMAT + 1)
+    file.write_text(re.sub(r'"digest": "\w+"', '"digest": "another"', file.read_text()))
+
+
+def newer_number() -> None:
+    """Nothing but the number of a trial has changed, and by more than a digit."""
+    renumbered(Path("runs/complete/trials/0001/trial.json"), 99)
+
+
+def newer_line() -> None:
+    """A newer version has written an epoch, and no number in `trial.json`; its digest fits."""
+    file = Path("runs/complete/trials/0001/epochs.jsonl")
+    first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([first, *map(newer, others), ""]))
+
+
+def newer_number_of_line() -> None:
+    """Nothing but the number of an epoch has changed, and by more than a digit."""
+    renumbered(Path("runs/complete/trials/0001/epochs.jsonl"), 99)
+
+
+LINES = (newer_line, newer_number_of_line)
+
+
+@pytest.mark.parametrize("change", [newer_facts, newer_number, *LINES])
+def test_a_newer_trial_is_refused_whatever_its_digest(written, change):
+    """By name, before it is called damaged, and not one byte is changed."""
+    change()
+    before = bytes_in(written / "runs")
+    place = r"epochs\.jsonl:\d" if change in LINES else r"trial\.json"
+    for arguments in (("run", "complete.yaml"), ("best", "runs/complete"), ("worker", "runs/complete")):
+        result = call(*arguments)
+        assert result.exit_code == 2, (arguments, result.output)
+        number = r"has format \d+, and this version"
+        assert re.search(rf"(?m)^runs/complete/trials/0001/{place}: {number}", result.output), result.output
+        assert bytes_in(written / "runs") == before, arguments
+
+
 @pytest.mark.parametrize("newer", [newer_sweep, newer_trial])
 def test_a_newer_directory_is_refused_by_name(written, newer):
     """By each command that reads or goes on with it, and not one byte of it is changed."""
