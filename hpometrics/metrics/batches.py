@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from .features import RANKING, OutputFeature
@@ -17,3 +20,10 @@ def batch_of(feature: OutputFeature, **given: Any) -> Outputs:
     """
     kind = RankingBatch if feature.type == RANKING else Outputs
     return kind(feature, **given)
+
+
+@functools.cache
+def reads_pairs(function: Callable[..., Any]) -> bool:
+    """Whether a function takes at least `self, preds, target` by position."""
+    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+    return len(kinds) > 2 and all(k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD) for k in kinds[:3])

@@ -314,6 +314,33 @@ def squeezed(value: Any) -> Any:
     return type(value)(map(squeezed, value)) if type(value) in (list, tuple) else value
 
 
+def put_foreign_bases_first(cls: type, base: type) -> None:
+    """Order the bases of a class of ours as `class M(MeanSquaredError, Metric)` where they are the other way.
+
+    Behind ours, the `update` of a metric of torchmetrics would never be called, and its `compute` would.
+
+    Args:
+        cls: the class that is being made.
+        base: the one of ours whose `update` hides the other.
+    """
+    update, compute = (_definer(cls, name) for name in ("update", "compute"))
+    if update is base and compute is not None and _is_foreign(compute):
+        first = next(place for place, one in enumerate(cls.__bases__) if issubclass(one, Keeper))
+        behind = sorted(cls.__bases__[first:], key=lambda one: not _is_foreign(one))
+        cls.__bases__ = (*cls.__bases__[:first], *behind)
+
+
+def _definer(cls: type, name: str) -> type | None:
+    """The class that a class inherits an attribute from, whether it overrides it or not."""
+    return next((one for one in cls.__mro__[1:] if name in vars(one)), None)
+
+
+def _is_foreign(cls: type) -> bool:
+    """Whether a class is a metric of torchmetrics' kind, and not one of ours."""
+    own = issubclass(cls, Keeper) or cls is torchmetrics.Metric
+    return issubclass(cls, torchmetrics.Metric) and not own
+
+
 def _is_of_torchmetrics(cls: type) -> bool:
     """Whether a class inherits the states of a metric of torchmetrics."""
     bases = (base for base in cls.__mro__ if issubclass(base, torchmetrics.Metric))

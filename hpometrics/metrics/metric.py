@@ -14,12 +14,12 @@ from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ..objective import Objective
 from .autograd import without_autograd
 from .average import Average
-from .batches import batch_of
+from .batches import batch_of, reads_pairs
 from .facts import settle_facts, unstated
 from .features import FEATURES, InputType, OutputFeature
 from .gate import Gate, NonFinite
 from .gathering import Gathering
-from .keeper import Keeper, squeezed
+from .keeper import Keeper, put_foreign_bases_first, squeezed
 from .likeness import outside_of_autograd
 from .outputs import Outputs
 from .registry import printed_name, registered_types
@@ -61,6 +61,10 @@ class Metric(Keeper):
     """Whether it measures against soft labels, `target_probabilities=`, where they are given."""
     full_state_update: bool = False
     _settled: ClassVar[type | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        put_foreign_bases_first(cls, Metric)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make an object; one that is unpickled may be the first of its class in a process."""
@@ -341,7 +345,7 @@ class Metric(Keeper):
     @property
     def _is_behind_the_door(self) -> bool:
         """Whether an `update` of its own is given what has passed the gate, as pairs of preds and target."""
-        return _reads_pairs(type(self).update)
+        return reads_pairs(type(self).update)
 
     def _gathers(self, named: Mapping[Any, Any]) -> bool:
         """Gather a batch like the one before, for which no `Outputs` need be made; False of any other."""
@@ -376,13 +380,6 @@ class Metric(Keeper):
 def overrides_update(metric: Metric) -> bool:
     """Whether a metric measures on its own, by an `update(preds, target)` of its own."""
     return type(metric).update is not Metric.update
-
-
-@functools.cache
-def _reads_pairs(function: Callable[..., Any]) -> bool:
-    """Whether a function takes at least `self, preds, target` by position."""
-    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-    return len(kinds) > 2 and all(k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD) for k in kinds[:3])
 
 
 @functools.cache

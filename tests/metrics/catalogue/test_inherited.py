@@ -21,7 +21,7 @@ from hpometrics.metrics.catalogue.reference import ROWS, Reference
 from hpometrics.metrics.catalogue.reference.draws import draw_of
 from hpometrics.metrics.catalogue.reference.packing import Given
 from hpometrics.metrics.features import FEATURES
-from hpometrics.metrics.metric import LudwigMetric, Metric
+from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
 from hpometrics.metrics.outputs import Outputs
 from hpometrics.testing import OUTPUTS, draw
 
@@ -64,12 +64,13 @@ def test_the_class_of_the_guide_is_optimised():
     assert study.best_value == pytest.approx(2**0.5)
 
 
-def made(row: Any, feature: str, combine: bool) -> TorchMetric:
+def made(row: Any, feature: str, combine: bool, ours_first: bool = False) -> TorchMetric:
     """An object of the class of a row, or of a class of ours that inherits it."""
 
     def make(cls: type, arguments: dict[str, Any]) -> TorchMetric:
         facts = {"objective": MAXIMIZE, "inputs": row.inputs}
-        return row.make(type(f"Own{cls.__name__}", (cls, Metric), facts) if combine else cls, arguments)
+        bases = (Metric, cls) if ours_first else (cls, Metric)
+        return row.make(type(f"Own{cls.__name__}", bases, facts) if combine else cls, arguments)
 
     own = type(row.name, (Reference,), {"row": replace(row, make=make, packages=()), "inputs": row.inputs})
     params = {key: _example(key, kind) for key, kind in row.params.items() if kind is not None}
@@ -95,8 +96,9 @@ def given_to(row: Any, feature: str) -> Given:
     return Given(batch[row.inputs], batch.answer, {**samples, **batch.extras})
 
 
-def test_every_class_keeps_its_value():
-    """The value that torchmetrics' own class gives, in the same shape."""
+@pytest.mark.parametrize("ours_first", [False, True])
+def test_every_class_keeps_its_value(ours_first):
+    """The value that torchmetrics' own class gives, in the same shape, in both orders of the bases."""
     tried = []
 
     def check(case):
@@ -106,7 +108,8 @@ def test_every_class_keeps_its_value():
         missing = any(find_spec(package) is None for package in row.packages)
         if missing or not hasattr(module, name) or name in DOWNLOAD | READ_A_MAPPING:
             return
-        plain, own, given = made(row, feature, False), made(row, feature, True), given_to(row, feature)
+        plain, own = made(row, feature, False), made(row, feature, True, ours_first)
+        given = given_to(row, feature)
         row.feed(plain, given)
         row.feed(own, given)
         torch.testing.assert_close(own.compute(), plain.compute(), equal_nan=True, check_dtype=False)
@@ -128,6 +131,59 @@ def test_a_class_whose_target_is_a_mapping_is_refused(name):
         pytest.raises(MetricInputError, match="target= is read as"),
     ):
         row.feed(made(row, "image", True), given_to(row, "image"))
+
+
+def explicit_init(self: Any) -> None:
+    """Call the `__init__` of torchmetrics by name."""
+    MeanSquaredError.__init__(self, squared=False)
+
+
+def both_inits(self: Any) -> None:
+    """Call each `__init__` by name."""
+    Metric.__init__(self)
+    MeanSquaredError.__init__(self, squared=False)
+
+
+def inherited_init(self: Any) -> None:
+    """Call the next `__init__`."""
+    super(type(self), self).__init__(squared=False)
+
+
+def next_update(self: Any, preds: Any, target: Any) -> None:
+    """Call the next `update`."""
+    super(type(self), self).update(preds, target)
+
+
+class Stated(Metric):
+    """A class of ours that states its facts and measures nothing."""
+
+    objective, inputs = MINIMIZE, PREDICTIONS
+
+
+@pytest.mark.parametrize("base", [Metric, Stated])
+@pytest.mark.parametrize("update", [None, next_update])
+@pytest.mark.parametrize("init", [explicit_init, both_inits, inherited_init])
+def test_our_base_may_come_first(base, init, update):
+    """The value is that of the other order, whoever calls whose `__init__` and `update`."""
+    own = {"__init__": init, **({"update": update} if update else {})}
+    facts = {"objective": MINIMIZE, "inputs": PREDICTIONS, **own}
+    metric = type("Own", (base, MeanSquaredError), facts)()
+    metric.update(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 2.0]))
+    assert metric.compute().shape == () and metric.compute().item() == pytest.approx(2**0.5)
+
+
+def test_a_class_of_ours_that_measures_stays_first():
+    """Its own `update` or `get_current_value` is not given up for that of torchmetrics."""
+
+    class Gap(MeanMetric, MeanSquaredError):
+        objective, inputs = MINIMIZE, PREDICTIONS
+
+        def get_current_value(self, preds, target):
+            return (preds - target).abs()
+
+    metric = Gap()
+    metric.update(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 2.0]))
+    assert metric.compute().item() == 1.0
 
 
 def test_a_state_may_be_called_as_torchmetrics_calls_it():
