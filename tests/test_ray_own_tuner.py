@@ -12,7 +12,7 @@ import pytest
 from forked import Forked
 from matrix import EXHAUSTIVE
 from ray import tune
-from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, ResourceChangingScheduler
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from hpometrics.exceptions import ObjectiveError
@@ -229,8 +229,15 @@ WRONG = {"metric": "loss", "mode": "max"}
         pytest.param({"metric": "picked", "mode": "max"}, "TuneConfig", marks=EXHAUSTIVE),
         pytest.param({"search_alg": make_searcher(**WRONG)}, "Constant", marks=EXHAUSTIVE),
         ({"search_alg": ConcurrencyLimiter(make_searcher(**WRONG), 1)}, "Constant"),
+        (
+            {"scheduler": ResourceChangingScheduler(AsyncHyperBandScheduler(**WRONG))},
+            "AsyncHyperBandScheduler",
+        ),
     ],
-    ids=["settings", "settings and scheduler", "asha", "median", "picked", "searcher", "limited searcher"],
+    ids=[
+        *("settings", "settings and scheduler", "asha", "median", "picked", "searcher", "limited searcher"),
+        "wrapped asha",
+    ],
 )
 def test_a_tuner_of_your_own_with_the_wrong_mode_is_refused(ray_cluster, tmp_path, settings, wrong):
     """Before the first epoch, with both facts: what is wrong, and the direction of the metric."""
@@ -242,6 +249,45 @@ def test_a_tuner_of_your_own_with_the_wrong_mode_is_refused(ray_cluster, tmp_pat
     ).fit()
     assert f"loss must be minimized, but the {wrong} has mode='max'" in str(result.error)
     assert ledger(tmp_path) == []
+
+
+def make_measuring() -> Any:
+    """A trainable that measures more than it optimizes."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        """Measure one epoch; the reports go to Tune."""
+        facts = {"metric": "roc_auc", "output": "binary", "track": ["brier", "ece"]}
+        run = Run(TuneReporter(), epochs=1, constraints=["mcc >= -1"], **facts)
+        for _ in run.epochs():
+            batch = {"probabilities": [0.2, 0.8, 0.3], "target": [0, 1, 1]}
+            run.update(**batch, task=config["task"])
+
+    return trainable
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("key", "wrong", "word"),
+    [
+        ("brier", "max", "minimized"),
+        pytest.param("log_loss", "max", "minimized", marks=EXHAUSTIVE),
+        pytest.param("mcc", "min", "maximized", marks=EXHAUSTIVE),
+        ("a/ece", "max", "minimized"),
+    ],
+    ids=["tracked", "default", "bounded", "of a task"],
+)
+def test_a_tuner_by_a_tracked_metric_with_the_wrong_mode_is_refused(ray_cluster, tmp_path, key, wrong, word):
+    """A value that is not optimized has a direction too; with the other mode the trial runs."""
+    for mode in ("min", "max"):
+        (result,) = tune.Tuner(
+            make_measuring(),
+            param_space={"task": "a" if "/" in key else None},
+            tune_config=tune.TuneConfig(metric=f"values/{key}", mode=mode),
+            run_config=tune.RunConfig(name=mode, storage_path=str(tmp_path), verbose=0),
+        ).fit()
+        name = key.removeprefix("a/")
+        said = f"{name} must be {word}, but the TuneConfig has mode='{mode}' for 'values/{key}'"
+        assert said in str(result.error) if mode == wrong else result.error is None
 
 
 @pytest.mark.ray

@@ -18,7 +18,7 @@ from ..metrics.ranking.per_user import PerUser
 from ..search.epoch_log import Fsync
 from ..search.readings import Reading, number_in, numbers_of
 from ..search.record import EpochRecord
-from ..search.reporter import as_reporter
+from ..search.reporter import DirectedReporter, as_reporter
 from .checkpoint import Stateful, put_states, set_random_states
 from .closing import Closing
 from .examples.lines import Line
@@ -71,6 +71,8 @@ class Run(Closing):
         settled = spec or RunSpec(**facts)
         reporter = as_reporter(host)
         reporter.check(settled.optimised)
+        if isinstance(reporter, DirectedReporter):
+            reporter.check_tracked(settled.directions)
         home = None if directory is None else Path(directory)
         super().__init__(settled, reporter, params, home, fsync, loggers)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
 from ..exceptions import RunError
 from ..metrics.features import Output, OutputFeature, parse_feature
+from ..metrics.lookup import find_metric
 from ..metrics.places import ALL_TASKS, VALIDATION, check_output_name
 from ..metrics.settled_combined import SettledCombined
 from ..metrics.task_collections import TaskCollection, Unasked
@@ -170,6 +171,21 @@ class RunSpec:
         """What is to be there that no metric measures: the value that steers, and terms of combinations."""
         terms = [term for combined in self.combined for term in combined.terms if term.placed is None]
         return tuple(dict.fromkeys([*self.steering, *(str(term.name) for term in terms)]))
+
+    @property
+    def directions(self) -> Mapping[str, Objective]:
+        """The direction of each value that is asked for or measured by default, by name, where it has one."""
+        outputs = {key: output for key, output in self.features.items() if output is not None}
+        found = {
+            str(replace(name, feature=key)): find_metric(name, output.type).objective
+            for key, output in outputs.items()
+            for name in (defaults_of(output) if self.defaults else ())
+        }
+        named = [*self.objectives, *tracked(self.track, self.features)]
+        reported = {one.name for one in named if one.reported}
+        bounded = dict(constrained(self.constraints, self.features, reported)).values()
+        found |= {one.name: one.objective for one in (*bounded, *named)}
+        return {name: objective for name, objective in found.items() if objective is not None}
 
     @property
     def steering(self) -> tuple[str, ...]:

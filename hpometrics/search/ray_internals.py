@@ -15,6 +15,8 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.train._internal.session import get_session
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
+from ray.tune.schedulers import TrialScheduler
+from ray.tune.search import SearchAlgorithm, Searcher
 
 from ..exceptions import RunError
 from .deaths import Loss
@@ -127,7 +129,7 @@ def judges() -> tuple[Judge, ...]:
     """Return the `TuneConfig`, the scheduler and the searcher of the experiment that this trial belongs to.
 
     A Tuner writes its settings beside the experiment before the first trial begins. Outside of a trial there
-    are none.
+    are none, and `tune.run` keeps its metric and mode in the driver, where no trial can read them.
     """
     session = get_session()
     storage = None if session is None else session.storage
@@ -144,12 +146,18 @@ def judges() -> tuple[Judge, ...]:
 
 def _judges(settings: tune.TuneConfig) -> Iterator[Judge]:
     yield Judge("TuneConfig", settings.metric, settings.mode)
-    for part in (settings.scheduler, settings.search_alg):
-        if part is not None and not isinstance(part, str):
-            searcher = getattr(part, "searcher", part)  # inside of a ConcurrencyLimiter
-            metric = getattr(searcher, "_metric", None) or settings.metric
-            mode = getattr(searcher, "_mode", None) or settings.mode
-            several = isinstance(metric, list) and isinstance(mode, list)
-            metrics, modes = (list(metric), list(mode)) if several else ([metric], [mode])  # type: ignore[arg-type]
-            for one in zip(metrics, modes, strict=False):
-                yield Judge(type(searcher).__name__, *one)
+    for part in (*_with_inner(settings.scheduler), *_with_inner(settings.search_alg)):
+        metric = getattr(part, "_metric", None) or settings.metric
+        mode = getattr(part, "_mode", None) or settings.mode
+        several = isinstance(metric, list) and isinstance(mode, list)
+        metrics, modes = (list(metric), list(mode)) if several else ([metric], [mode])  # type: ignore[arg-type]
+        for one in zip(metrics, modes, strict=False):
+            yield Judge(type(part).__name__, *one)
+
+
+def _with_inner(part: object) -> Iterator[object]:
+    """Yield a scheduler or a searcher, after those that it wraps, as a ConcurrencyLimiter wraps one."""
+    if isinstance(part, (TrialScheduler, Searcher, SearchAlgorithm)):
+        for inner in vars(part).values():
+            yield from _with_inner(inner)
+        yield part

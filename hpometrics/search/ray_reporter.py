@@ -6,14 +6,15 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ray import tune
 
-from ..exceptions import ObjectiveError, RunError
+from ..exceptions import MetricNameError, ObjectiveError, RunError
+from ..metrics.names import MetricName
 from ..objective import MINIMIZE, Objective
 from .ray_carried import Carried
 from .ray_internals import judges
@@ -126,7 +127,18 @@ class TuneReporter:
         objective = optimised[self._metric]
         self._worst = _WORST if objective is MINIMIZE else -_WORST
         if self.number is None:
-            _check_modes(optimised)
+            first = self._metric
+            keys = {**{name: name for name in optimised}, VALUE: first, PICKED: first}
+            _check_modes(lambda key: keys.get(key), optimised)
+
+    def check_tracked(self, directions: Mapping[str, Objective]) -> None:
+        """Compare the directions of values that are not optimized with those of a Tuner of your own.
+
+        Raises:
+            ObjectiveError: the `TuneConfig`, the scheduler or the searcher has the other mode.
+        """
+        if self.number is None:
+            _check_modes(lambda key: _tracked_name(key, directions), directions)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
@@ -191,19 +203,31 @@ class TuneReporter:
 RayReporter = TuneReporter
 
 
-def _check_modes(optimised: Mapping[str, Objective]) -> None:
+def _tracked_name(key: str, directions: Mapping[str, Objective]) -> str | None:
+    """The name of the value under a key such as `values/log_loss`, that of all tasks for one of a task."""
+    front, _, name = key.partition("/")
+    if front != VALUES or name in directions:
+        return name if front == VALUES else None
+    with suppress(MetricNameError):
+        name = str(replace(MetricName.parse(name), task=None))
+    return name if name in directions else None
+
+
+def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, Objective]) -> None:
     """Compare the directions of metrics with the modes of the Tuner of this trial.
+
+    Args:
+        name_of: finds the name of the metric that a key of the reports is a value of.
+        directions: by name.
 
     Raises:
         ObjectiveError: they differ; both facts are named.
     """
-    first = next(iter(optimised))
-    names = {**{name: name for name in optimised}, VALUE: first, PICKED: first}
     for judge in judges():
-        if judge.metric not in names or judge.mode is None:
+        name = None if judge.metric is None else name_of(judge.metric)
+        if name is None or judge.mode is None:
             continue
-        name = names[judge.metric]
-        objective = optimised[name]
+        objective = directions[name]
         if Objective.parse(judge.mode) is not objective:
             raise ObjectiveError(
                 f"{name} must be {objective.value}d, but the {judge.name} has mode={judge.mode!r} for "

@@ -78,6 +78,21 @@ class PickedReporter(Protocol):
         """
 
 
+@runtime_checkable
+class DirectedReporter(Protocol):
+    """A host that may search by any value of a run, not only by those that are optimized."""
+
+    def check_tracked(self, directions: Mapping[str, Objective]) -> None:
+        """Refuse a run whose tracked values the host judges in another direction.
+
+        Args:
+            directions: of each value that is asked for or measured by default, by name, where it has one.
+
+        Raises:
+            ObjectiveError: they differ; both facts are named.
+        """
+
+
 @dataclass(frozen=True)
 class Report:
     """One report as it was made; see `Reporter.report`."""
