@@ -26,6 +26,7 @@ _NAME = re.compile(
     r"(?:(?P<task>[^/:()@\s]+)/)?"
     r"(?:(?P<feature>[A-Za-z_][A-Za-z0-9_-]*)\.)?"
     r"(?P<metric>[A-Za-z][A-Za-z0-9_-]*)"
+    r"(?:@(?P<early_k>[0-9]+)(?=\())?"
     r"(?:\((?P<params>.*)\))?"
     r"(?:@(?P<k>[0-9]+))?\Z",
     re.DOTALL,
@@ -60,7 +61,7 @@ class MetricName:
 
     @classmethod
     def parse(cls, text: str | MetricName) -> MetricName:
-        """Read a name.
+        """Read a name; the cut-off may stand before the parameters as well.
 
         Raises:
             MetricNameError: the text does not follow the grammar; the message says where.
@@ -77,10 +78,13 @@ class MetricName:
                 "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"
                 f"{f'. Did you mean {meant!r}?' if meant else ''}"
             )
+        if match["k"] and match["early_k"]:
+            raise MetricNameError(f"{text!r}: the cut-off is given twice; leave @{match['early_k']} out")
+        k = match["k"] or match["early_k"]
         return cls(
             metric=match["metric"],
             params=_parse_params(match["params"], text),
-            k=int(match["k"]) if match["k"] else None,
+            k=int(k) if k else None,
             feature=match["feature"],
             task=match["task"],
             split=match["split"],
@@ -96,6 +100,10 @@ class MetricName:
         >>> str(MetricName.of_parts({"metric": "f1", "average": "macro", "feature": "intent", "task": "a"}))
         'a/intent.f1(average=macro)'
         """
+        if not isinstance(parts, Mapping):
+            raise MetricNameError(
+                f"a name in parts is a mapping, as {{'metric': 'f1', 'feature': 'intent'}}; got {parts!r}"
+            )
         name = cls.parse(parts.get("metric", ""))
         at = {key: parts[key] for key in ("feature", "task") if parts.get(key) is not None}
         for key in (*parts, *at):

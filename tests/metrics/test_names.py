@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Hashable
 
@@ -91,6 +92,10 @@ def test_the_grammar_by_example(text, parts):
         ('m(a="1.5")', 'm(a="1.5")'),
         ("m(a=1.50)", "m(a=1.5)"),
         ("m(a=+5)", "m(a=5)"),
+        ("hits@2(average=macro)", "hits(average=macro)@2"),
+        ("test:t/f.m@3(a=1)", "test:t/f.m(a=1)@3"),
+        ('m@3(a="x)@4(")', 'm(a="x)@4(")@3'),
+        ("ndcg@5()", "ndcg@5"),
     ],
 )
 def test_one_identity_has_one_spelling(text, canonical):
@@ -106,6 +111,8 @@ def test_one_identity_has_one_spelling(text, canonical):
         ("@5", "is no metric name"),
         ("f1@five", "is no metric name"),
         ("f1@-1", "is no metric name"),
+        ("f1@2@3", "is no metric name"),
+        ("m@2(a=1)@3", r"'m@2\(a=1\)@3': the cut-off is given twice; leave @2 out"),
         ("a/b/f1", "is no metric name"),
         ("x" * 300, "is no metric name"),
         ("f1(macro)", "cannot read 'macro' as param=value"),
@@ -144,6 +151,13 @@ def test_a_part_of_a_name_is_text(part, thing):
         thing = thing if isinstance(thing, Hashable) and not isinstance(thing, str) else (1, 2)
     with pytest.raises(MetricNameError, match=r"text, .*got"):
         MetricName.of_parts({"metric": "f1"} | ({thing: 1} if part is None else {part: thing}))
+
+
+@pytest.mark.parametrize("thing", [3, None, "f1", ["f1"], [("metric", "f1")]])
+def test_a_name_in_parts_is_a_mapping(thing):
+    """What is none is shown."""
+    with pytest.raises(MetricNameError, match=f"is a mapping, .*got {re.escape(repr(thing))}"):
+        MetricName.of_parts(thing)
 
 
 def test_bare_is_what_the_registry_knows():
