@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -60,6 +62,7 @@ class Block(str):
 
     name: str
     make: Callable[[Tile, int], Any]
+    _home: tuple[type, str] | None = None
 
     def __new__(cls, name: str, make: Callable[[Tile, int], Any]) -> Self:
         """Keep the name as it reads with any cut-off."""
@@ -84,8 +87,24 @@ class Block(str):
     def __repr__(self) -> str:
         return f"Block({self.name!r})"
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        if self._home is None and isinstance(owner, _Namespace):
+            self._home = owner, name
+
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._home is not None and _is_importable(self._home[0]):
+            return getattr, self._home
         return type(self), (self.name, self.make)
+
+
+def _is_importable(cls: type) -> bool:
+    """Whether another process finds a class by its name; that of a script travels by value."""
+    if cls.__module__ == "__main__":
+        return False
+    try:
+        return attrgetter(cls.__qualname__)(sys.modules[cls.__module__]) is cls
+    except (AttributeError, KeyError):
+        return False
 
 
 def _binary(tile: Tile, k: int) -> Tensor:
@@ -97,14 +116,30 @@ def _discounted(tile: Tile, k: int) -> Tensor:
 
 
 class _Namespace(type):
-    """A class of blocks that is iterated over and called by value, as an enum is."""
+    """A class of blocks that is iterated over, called by value and indexed by name, as an enum is."""
+
+    @property
+    def __members__(cls) -> dict[str, Block]:
+        """The blocks by the names of their attributes."""
+        facts = (fact for one in reversed(cls.__mro__) for fact in vars(one).items())
+        return {name: block for name, block in facts if isinstance(block, Block)}
 
     def __iter__(cls) -> Iterator[Block]:
-        classes = reversed(cls.__mro__)
-        return (block for one in classes for block in vars(one).values() if isinstance(block, Block))
+        return iter(cls.__members__.values())
 
     def __len__(cls) -> int:
-        return sum(1 for _ in cls)
+        return len(cls.__members__)
+
+    def __getitem__(cls, name: str) -> Block:
+        """Return the block of this name, as `TOP_K_VALUES`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        blocks = cls.__members__
+        if name not in blocks:
+            raise KeyError(f"{name!r} is not a block of {cls.__name__}; choose from {', '.join(blocks)}")
+        return blocks[name]
 
     def __call__(cls, value: Block | str) -> Block:
         """Return the block of this value.
@@ -123,7 +158,7 @@ class _Namespace(type):
 class MetricBlock(metaclass=_Namespace):
     """The blocks a metric may ask for; a namespace, to which others add their own by inheriting from it.
 
-    It is iterated over and called by value as WarpRec's, an enum.
+    It is iterated over, called by value and indexed by name as WarpRec's, an enum.
 
     Shapes are those of a tile: rows of a batch, all columns, or the k places of the lists. `VALID_USERS` is
     a count; beside it stands `VALID_USERS_MASK`.

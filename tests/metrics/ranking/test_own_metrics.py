@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import ClassVar
 
 import pytest
 import torch
+from ray import cloudpickle
 
 from hpometrics import (
     MAXIMIZE,
@@ -121,6 +123,23 @@ def test_blocks_are_iterated_over_and_called_by_value():
     assert Block("spread", len) != Blocks.SPREAD
     with pytest.raises(ValueError, match=r"'spread' is not a block of MetricBlock; choose from binary_rel"):
         MetricBlock("spread")
+
+
+def test_blocks_are_indexed_and_pickled_by_name():
+    """As the members of an enum, those of an own namespace too; what is not importable travels by value."""
+    for namespace in (MetricBlock, Blocks):
+        for name, block in namespace.__members__.items():
+            assert namespace[name] is getattr(namespace, name) is block
+            assert pickle.loads(pickle.dumps(block)) is copy.deepcopy(block) is block
+        assert list(namespace.__members__.values()) == list(namespace)
+    with pytest.raises(KeyError, match="'SPREAD' is not a block of MetricBlock; choose from BINARY_REL"):
+        MetricBlock["SPREAD"]
+
+    class Local(MetricBlock):
+        LENGTH = Block("length", lambda tile, k: len(tile.preds))
+
+    there, length = pickle.loads(cloudpickle.dumps((Local, Local.LENGTH)))
+    assert there["LENGTH"] == length == "length" and there["VALID_USERS"] is MetricBlock.VALID_USERS
 
 
 def test_an_error_of_ratings_needs_no_average(registry):
