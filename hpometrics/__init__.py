@@ -185,7 +185,8 @@ _HOME_OF = {name: home for home, names in _NAMES_BY_HOME.items() for name in nam
 _HIDING = {"Sequence", "Set", "Text"}
 """Public names that `from hpometrics import *` leaves out, since they would hide those of `typing`.
 
-It leaves out the names of the built-in metrics too, which are constants, as `TOKEN_ACCURACY`.
+It leaves out the names of the built-in metrics too, which are constants, as `TOKEN_ACCURACY`. Ludwig's are
+there as well: `MEAN_SQUARED_ERROR` is the name here of the metric that Ludwig calls so, `mse`.
 """
 
 __all__ = sorted(_HOME_OF.keys() - _HIDING)
@@ -195,10 +196,10 @@ _load = lazy_names(__name__, _HOME_OF)
 
 def __getattr__(name: str) -> Any:
     if name.isupper() and name not in _HOME_OF:
-        from .metrics.store import built_in_names  # no other name needs the index
+        from .metrics.store import constants  # no other name needs the index
 
-        if name.lower() in built_in_names():
-            return name.lower()
+        if name in constants():
+            return constants()[name]
     return _load(name)
 
 

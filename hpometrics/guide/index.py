@@ -53,8 +53,8 @@ def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
 def with_constants(stub: str) -> str:
     """Write the names of the built-in metrics as constants behind the mark in `__init__.pyi`."""
     head, mark, _ = stub.partition(_MARK)
-    names = sorted(store.built_in_names())
-    return "".join([head, mark, "\n", *(f'{name.upper()}: Final = "{name}"\n' for name in names)])
+    lines = (f'{constant}: Final = "{name}"\n' for constant, name in store.constants().items())
+    return "".join([head, mark, "\n", *lines])
 
 
 def _told(facts: Mapping[str, Any]) -> dict[str, Any]:

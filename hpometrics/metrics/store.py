@@ -23,6 +23,13 @@ from .entry import MetricEntry, Observed, live_classes
 from .features import FEATURES, InputType
 from .params import Param
 
+_LUDWIG = (
+    "accuracy_micro", "char_error_rate", "hits_at_k", "mean_absolute_error", "mean_absolute_percentage_error",
+    "mean_squared_error", "root_mean_squared_error", "root_mean_squared_percentage_error",
+    "sequence_softmax_cross_entropy", "sigmoid_cross_entropy", "word_error_rate",
+)  # fmt: skip
+"""Aliases for which Ludwig has a constant, beside the constants that are canonical names here."""
+
 ENTRY_POINT_GROUP = "hpometrics.metrics"
 INDEX = Path(__file__).with_name("index.json")
 
@@ -168,6 +175,14 @@ def built_in_names() -> frozenset[str]:
 
 
 @cache
+def constants() -> Mapping[str, str]:
+    """The names of the built-in metrics by the constants that stand for them, Ludwig's included."""
+    meaning = {alias: name for (alias, _), name in index_aliases().items()}
+    named = {name: name for name in built_in_names()} | {alias: meaning[alias] for alias in _LUDWIG}
+    return {word.upper(): named[word] for word in sorted(named)}
+
+
+@cache
 def index() -> Mapping[Key, MetricEntry]:
     """The entries of the index."""
     return _Entries(_rows())
@@ -186,7 +201,7 @@ def index_aliases() -> dict[Key, str]:
 
 def forget_index() -> None:
     """Read `index.json` again when it is next needed: it has been written anew."""
-    for read in (index, index_aliases, built_in_names, _rows, _observed):
+    for read in (index, index_aliases, built_in_names, constants, _rows, _observed):
         read.cache_clear()
 
 

@@ -251,6 +251,9 @@ def test_the_line_of_the_ludwig_guide_runs():
     )
     assert type(get_metric("token_accuracy", "sequence")) is TokenAccuracyMetric
     register_metric("accuracy", [BINARY], override=True)(Gap)
+    with pytest.warns(store.ReplacedWarning, match="rmse of number will be measured by .*Gap"):
+        register_metric(hpometrics.ROOT_MEAN_SQUARED_ERROR, [NUMBER])(Gap)
+    assert type(get_metric("root_mean_squared_error", "number")) is Gap
 
 
 def test_an_override_holds_whether_it_comes_before_or_after_the_catalogue(tmp_path):
