@@ -94,6 +94,19 @@ VALUES: list[tuple[str, str, str, list[dict[str, Any]], float]] = [
         (f"mse of {value:g}", "mse", "number", [errors(value, 1, torch.float64)] * 3, value**2)
         for value in (1e-150, 1e150)
     ),
+    *(
+        (f"{name} of {value:g}", name, "number", [errors(value, 3, torch.float64)] * 2, value)
+        for name, value in product(
+            ("rmsle", "rmsle(clip=true)", "rmsle(multioutput=pooled)"), (1e-310, 1e-200, 1e-160, 1e-20)
+        )
+    ),
+    (
+        "small logarithms beside large ones",
+        "rmsle",
+        "number",
+        [errors(value, 2, torch.float64) for value in (1e-200, 1.0, 1e-170)],
+        math.log(2) / 3**0.5,
+    ),
     (
         "a huge error beside small ones",
         "rmse",

@@ -201,7 +201,7 @@ class RMSLE(ErrorMetric):
 
     def compute(self) -> Tensor:
         """Take the root of each column and average them, or the root of all columns."""
-        root = root_over(self.statistic(Errors).mean.sqrt(), self.multioutput)
+        root = root_over(self.statistic(Errors).root_mean, self.multioutput)
         return root if root.isfinite() else self.undefined(_NO_LOGARITHM)
 
 

@@ -18,7 +18,9 @@ Measure = Literal[
     "square_log_clipped",
 ]  # fmt: skip
 
-_DEGREES: Mapping[str, int] = {"absolute": 1, "size": 1, "square": 2}
+_DEGREES: Mapping[str, int] = {
+    "absolute": 1, "size": 1, "square": 2, "square_log": 2, "square_log_clipped": 2,
+}  # fmt: skip
 """By how much a measure grows with the unit of the values, where its sum may leave the range of float64."""
 
 PREDS, TARGET, ERROR = range(3)
@@ -120,8 +122,8 @@ _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "percentage": lambda preds, target, error: error.abs() / target.abs(),
     "square_percentage": lambda preds, target, error: (error / target).square(),
     "symmetric": _symmetric,
-    "square_log": lambda preds, target, error: (preds.log1p() - target.log1p()).square(),
-    "square_log_clipped": lambda preds, target, error: (preds.clamp(min=0).log1p() - target.log1p()).square(),
+    "square_log": lambda preds, target, error: error.square(),
+    "square_log_clipped": lambda preds, target, error: error.square(),
 }
 
 
@@ -139,13 +141,17 @@ class ErrorSum(Statistic):
     of: int = ERROR
     """What is measured: `PREDS`, `TARGET` or `ERROR`."""
 
+    def columns(self, batch: Outputs) -> Tensor:
+        """The block that is measured: predictions, target and error."""
+        return columns(batch)
+
     def measure(self, batch: Outputs, values: Tensor) -> Tensor:
         """Measure each value, (N, D), of the columns of a batch, which may be in another unit."""
         raise NotImplementedError(f"{type(self).__name__} needs measure(batch, values)")
 
     def update(self, batch: Outputs) -> None:
         """Add one batch: each column is summed in float64."""
-        part = {"total": self._total(batch, columns(batch))}
+        part = {"total": self._total(batch, self.columns(batch))}
         if "rows" in self.reductions:
             part["rows"] = _rows(batch)
         if self.degree and is_out_of_range(part["total"]):
@@ -208,7 +214,7 @@ class ErrorSum(Statistic):
 
     def _add_in_range(self, batch: Outputs, part: Mapping[str, Tensor]) -> None:
         """Add a batch in a unit near its largest value, for the columns whose sum is out of range."""
-        values, total = columns(batch), part["total"]
+        values, total = self.columns(batch), part["total"]
         largest = largest_of(values[self.of], batch.weight)
         exponent = unit_of(largest, (total > _LEAST) & (total < _MOST))
         if bool(exponent.any()):
@@ -252,7 +258,8 @@ class Errors(ErrorSum):
 
     def __init__(self, measure: Measure, p: float | None = None) -> None:
         super().__init__(measure=measure, **({} if p is None else {"p": p}))
-        self.regroups = not measure.startswith("square_log")  # which looks at the values of every batch
+        self._logged = measure.startswith("square_log")
+        self.regroups = not self._logged  # which looks at the values of every batch
         self.degree = _DEGREES.get(measure, 0) if p is None else p
         self.of = TARGET if measure == "size" else ERROR
 
@@ -273,6 +280,16 @@ class Errors(ErrorSum):
                 "predictions, as rmsle(clip=true) does, or choose rmse"
             )
 
+    def columns(self, batch: Outputs) -> Tensor:
+        """The block that is measured, of the logarithms of 1 + x where those are."""
+        values = columns(batch)
+        if not self._logged:
+            return values
+        preds, target = values[PREDS], values[TARGET]
+        clipped = preds.clamp(min=0) if self.params["measure"] == "square_log_clipped" else preds
+        logs = clipped.log1p(), target.log1p()
+        return torch.stack([*logs, logs[PREDS] - logs[TARGET]])
+
     def measure(self, batch: Outputs, values: Tensor) -> Tensor:
         """Measure each value."""
         if self.params["measure"] == "power":
@@ -281,7 +298,7 @@ class Errors(ErrorSum):
 
     def measured(self, batch: Outputs) -> Tensor:
         """Measure the error of each value of a batch, (N, D) float64."""
-        return self.measure(batch, columns(batch))
+        return self.measure(batch, self.columns(batch))
 
 
 class Moments(Statistic):
