@@ -11,6 +11,7 @@ from ...exceptions import MetricInputError, MetricNameError
 from ...objective import MINIMIZE
 from ..features import TIMESERIES, OutputFeature
 from ..registry import register_metric
+from ..statistics.moments import is_out_of_range
 from .extras import ExtraMean, read_extra
 from .intervals import winkler
 from .law_batches import Batch, normal, shape_of, uniform
@@ -20,7 +21,10 @@ Baseline = Literal["history", "horizon"]
 
 
 def root_mean_square(steps: Tensor) -> Tensor:
-    """The root mean square of each series, (N, L), measured in units of its largest step."""
+    """The root mean square of each series, (N, L), out of range measured in units of its largest step."""
+    mean: Tensor = steps.square().mean(1)
+    if not is_out_of_range(mean):
+        return mean.sqrt()
     largest = steps.abs().amax(1, keepdim=True)
     unit = torch.where((largest > 0) & largest.isfinite(), largest, 1.0)
     return (steps / unit).square().mean(1).sqrt() * unit.squeeze(1)

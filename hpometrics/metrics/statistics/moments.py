@@ -25,7 +25,7 @@ _DEGREES: Mapping[str, int] = {
 
 PREDS, TARGET, ERROR = range(3)
 _LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum has lost nothing that matters, and can grow on
-_SMALL, _LARGE = 2.0**-450, 2.0**450  # values between these have squares that are
+_TINY = 2.0**-1022  # divides the sum of rows that weigh nothing
 _FAR = 2000  # powers of two that take any float64 to 0 or infinity
 _ROUNDED = 11  # bits of an int64 that float64 does not hold
 WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
@@ -89,7 +89,10 @@ def times_power(values: Tensor, exponent: Tensor) -> Tensor:
 
 def is_out_of_range(sums: Tensor) -> bool:
     """Check on the CPU whether a sum may have lost digits, or may soon be infinite; no device is read."""
-    return on_host(sums) and not all(_LEAST < one < _MOST for one in sums.flatten().tolist())
+    if not on_host(sums):
+        return False
+    least, most = sums.aminmax()
+    return not (least.item() > _LEAST and most.item() < _MOST)
 
 
 def largest_of(values: Tensor, weight: Tensor | None) -> Tensor:
@@ -339,12 +342,7 @@ class Moments(Statistic):
         values, weight, rows = columns(batch), batch.weight, _rows(batch)
         part = _moments(*_from_one(batch, values), weight, rows)
         if is_out_of_range(part["spread"]):
-            largest = largest_of(values, weight)
-            exponent = unit_of(largest, (largest > _SMALL) & (largest < _LARGE))
-            if bool(exponent.any()):
-                scaled = times_power(values, -exponent.unsqueeze(1))
-                origin = first_counting(scaled, weight)
-                part = _moments(origin, scaled - origin.unsqueeze(1), weight, rows) | {"exponent": exponent}
+            part = _in_own_units(part, values, weight)
         self._join(part)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
@@ -411,11 +409,13 @@ class Moments(Statistic):
 
     def _join(self, other: Mapping[str, Tensor]) -> None:
         self._derived = {}
-        if not self._state:
+        held = self._state
+        if held:
+            other = {name: value.to(held["rows"].device) for name, value in other.items()}
+        on_cpu = on_host(other["rows"])
+        if not held or (on_cpu and not held["rows"].item()):
             self._state = {name: value.clone() for name, value in other.items()}
             return
-        held = self._state
-        other = {name: value.to(held["rows"].device) for name, value in other.items()}
         units = {}
         if "exponent" in held or "exponent" in other:
             ours, theirs = exponent_of(held, "mean"), exponent_of(other, "mean")
@@ -423,8 +423,10 @@ class Moments(Statistic):
             held, other = self._in_units(held, common), self._in_units(other, common)
             units = {"exponent": common}
         rows = held["rows"] + other["rows"]
-        share = other["rows"].double() / torch.where(rows > 0, rows, 1)
-        origin = torch.where(held["rows"] > 0, held["origin"], other["origin"])
+        share = other["rows"].double() / (rows if on_cpu else torch.where(rows > 0, rows, 1))
+        origin = held["origin"]
+        if not on_cpu:  # where nobody has looked whether a row counted
+            origin = torch.where(held["rows"] > 0, origin, other["origin"])
         gap = (other["origin"] - origin) + (other["mean"] - held["mean"])
         weight = held["rows"] * share
         self._state = {
@@ -442,8 +444,8 @@ class Moments(Statistic):
 
 def first_counting(values: Tensor, weight: Tensor | None) -> Tensor:
     """The first row of (..., N, D) that weighs something, or the first one if none does: (..., D)."""
-    if weight is None:
-        return values[..., 0, :]
+    if weight is None or (on_host(weight) and weight[0].item() > 0):
+        return values.select(-2, 0)
     return values.index_select(-2, (weight > 0).int().argmax().view(1)).squeeze(-2)
 
 
@@ -468,12 +470,44 @@ def _is_exact(whole: Tensor) -> bool:
     return on_host(whole) and max(map(abs, map(float, whole.aminmax()))) < 2.0**53
 
 
+def _in_own_units(part: dict[str, Tensor], values: Tensor, weight: Tensor | None) -> dict[str, Tensor]:
+    """Measure moments again in units of their own, where their spread is out of range and not a constant's.
+
+    A number that differs at all from one between 2^-450 and 2^450 has a spread in float64, so that rows are
+    only looked at again where a spread of 0 is one around another number, as that of the errors of a perfect
+    model.
+    """
+    spread, largest = part["spread"], part["origin"].abs()
+    if not is_out_of_range(_extent(spread, largest)):
+        return part
+    for of, extent in enumerate(_extent(spread, largest)):
+        if is_out_of_range(extent):
+            largest[of] = largest_of(values[of], weight)
+    extent = _extent(spread, largest)
+    exponent = unit_of(largest, (extent > _LEAST) & (extent < _MOST))
+    if not bool(exponent.any()) and bool(spread.isfinite().all()):
+        return part
+    by, first = -exponent, part["origin"].unsqueeze(1)
+    if weight is not None:
+        values = torch.where(weight.unsqueeze(-1) > 0, values, first)  # 0 times infinity is no number
+    origin, scaled = times_power(part["origin"], by), times_power(values, by.unsqueeze(1))
+    return _moments(origin, scaled - origin.unsqueeze(1), weight, part["rows"]) | {"exponent": exponent}
+
+
+def _extent(spread: Tensor, size: Tensor) -> Tensor:
+    """The spread, or where it is 0 the square of a size, which shows whether it may be 0 by rounding only."""
+    return torch.where(spread == 0, size.square(), spread)
+
+
 def _moments(origin: Tensor, shifted: Tensor, weight: Tensor | None, rows: Tensor) -> dict[str, Tensor]:
     """Measure the moments of rows, (3, N, D), given as gaps from an origin; all are 0 where none counts."""
-    if weight is not None:
+    if weight is None:
+        mean = shifted.mean(1)
+    else:
         origin = torch.where(rows > 0, origin, 0.0)
-        shifted = torch.where(weight.unsqueeze(-1) > 0, shifted, 0.0)
-    mean = _over_rows(shifted, weight) / torch.where(rows > 0, rows, 1)
+        if not on_host(weight):  # on the CPU a spread that is no number is measured again
+            shifted = torch.where(weight.unsqueeze(-1) > 0, shifted, 0.0)
+        mean = _over_rows(shifted, weight) / rows.clamp(min=_TINY)
     gaps = shifted - mean.unsqueeze(1)
     return {
         "rows": rows,

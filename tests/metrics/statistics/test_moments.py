@@ -10,6 +10,7 @@ from torch import Tensor
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.features import Number, Vector
 from hpometrics.metrics.outputs import Outputs
+from hpometrics.metrics.statistics import moments as moments_module
 from hpometrics.metrics.statistics.moments import ERROR, PREDS, TARGET, Errors, Moments
 
 SIZES = {"whole": [120], "rows": [1] * 120, "uneven": [1, 100, 17, 2], "halves": [60, 60]}
@@ -177,3 +178,46 @@ def test_errors_in_range_keep_the_state_that_they_had():
     errors.update(batch_of(torch.tensor([1e200], dtype=torch.float64), torch.tensor([0.0])))
     assert errors.state().keys() == {"rows", "total", "exponent"}
     assert errors.root_mean.item() == pytest.approx(0.5e200)
+
+
+ORDINARY = {
+    "noise": (torch.tensor([1.0, 3.0, 2.0]), torch.tensor([1.0, 2.0, 4.0])),
+    "one row": (torch.tensor([1.5]), torch.tensor([2.0])),
+    "constant": (torch.full((3,), 2.5), torch.full((3,), 1.5)),
+    "constant predictions": (torch.full((3,), 2.5), torch.tensor([1.0, 2.0, 4.0])),
+    "whole numbers": (torch.tensor([1, 3, 2]), torch.tensor([4, 2, 4])),
+}
+
+
+@pytest.mark.parametrize(("preds", "target"), ORDINARY.values(), ids=ORDINARY)
+def test_ordinary_rows_are_not_searched_for_a_unit(preds, target, monkeypatch):
+    """Neither where a spread is 0 as nothing varies; the state has no exponent."""
+    monkeypatch.setattr(moments_module, "largest_of", None)
+    assert "exponent" not in moments_of(preds, target, [len(preds)]).state()
+
+
+def test_only_the_errors_of_a_perfect_model_are_searched(monkeypatch):
+    """Their spread is 0 around 0, which a spread of 1e-400 would be as well."""
+    searched, largest_of = [], moments_module.largest_of
+
+    def counted(values, weight):
+        searched.append(values)
+        return largest_of(values, weight)
+
+    monkeypatch.setattr(moments_module, "largest_of", counted)
+    target = torch.tensor([1.0, 2.0, 4.0])
+    assert "exponent" not in moments_of(target, target, [3]).state()
+    assert [values.tolist() for values in searched] == [[[0.0], [0.0], [0.0]]]
+
+
+def test_weights_that_take_squares_out_of_range():
+    """Squares of 1e130 are float64, but not 1e100 times as much: the unit heeds the weights."""
+    preds, target = pair(columns=1)
+    weight = torch.full((len(preds),), 1e100, dtype=torch.float64)
+    for scale in (1e130, 1.0, 1e-130):
+        batch = Outputs(Vector(), predictions=scale * preds, target=scale * target, sample_weight=weight)
+        moments = Moments()
+        moments.update(batch)
+        share = moments.in_one_unit().spread(ERROR) / moments.in_one_unit().spread(TARGET)
+        plain = moments_of(preds, target, [120])
+        assert torch.allclose(share, plain.spread(ERROR) / plain.spread(TARGET), rtol=1e-12)
