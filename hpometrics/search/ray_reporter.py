@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ray import tune
 
-from ..exceptions import MetricNameError, ObjectiveError, RunError
-from ..metrics.names import MetricName
+from ..exceptions import ObjectiveError, RunError
 from ..objective import MINIMIZE, Objective
 from .ray_carried import Carried
 from .ray_internals import judges
@@ -202,15 +202,16 @@ class TuneReporter:
 
 RayReporter = TuneReporter
 
+_TASK = re.compile(r"^(\w+:)?[^/()]+/")  # of the name of a value, behind its split
+
 
 def _tracked_name(key: str, directions: Mapping[str, Objective]) -> str | None:
     """The name of the value under a key such as `values/log_loss`, that of all tasks for one of a task."""
     front, _, name = key.partition("/")
     if front != VALUES or name in directions:
         return name if front == VALUES else None
-    with suppress(MetricNameError):
-        name = str(replace(MetricName.parse(name), task=None))
-    return name if name in directions else None
+    of_all_tasks = _TASK.sub(r"\1", name)
+    return of_all_tasks if of_all_tasks in directions else None
 
 
 def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, Objective]) -> None:
