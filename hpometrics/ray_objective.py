@@ -22,7 +22,7 @@ from .run.checkpoint import Keep
 from .run.outcome import Outcome
 from .run.ray_trial import make_trainable, train_shared
 from .run.spec import Train
-from .search.deaths import MOST_DEATHS
+from .search.deaths import MOST_DEATHS, Losses
 from .search.member_log import MemberLog, TrialLog
 from .search.optuna_backend import (
     check_several,
@@ -42,7 +42,6 @@ from .search.ray_backend import (
     start_ray,
 )
 from .search.ray_keys import CHECKPOINT_SCORE, NUMBER, PICKED
-from .search.ray_losses import Losses
 from .search.ray_schedulers import Settled
 from .search.record import TrialRecord
 from .search.rules import At

@@ -318,7 +318,7 @@ def test_which_errors_of_tune_are_losses(ray_cluster, tmp_path, error, again):
     storage = StorageContext(str(tmp_path), "own", trial_dir_name="first")
     trial = Trial("train", stub=True, config={"number": 0}, storage=storage)
     trial.init_local_path()
-    assert endure(trial, lambda trial, loss: None) and not endure(trial, lambda trial, loss: "no")
+    assert endure(trial, lambda *loss: None) and not endure(trial, lambda *loss: "no")
     for _ in range(2):
         trial.handle_error(ActorDiedError())
         assert goes_on(trial)

@@ -20,7 +20,7 @@ from ray.tune.search import SearchAlgorithm, Searcher
 
 from ..exceptions import RunError
 from .deaths import Loss
-from .ray_keys import EPOCH
+from .ray_keys import EPOCH, NUMBER
 
 _TUNER = "tuner.pkl"
 _PATIENCE = 5.0  # seconds for the answer of a node
@@ -88,7 +88,7 @@ class Enduring(Trial):
 
 def _settle(trial: Any, loss: Loss) -> None:
     """Let a trial go on that has lost its worker, or have our words in the place of Tune's error."""
-    reason = trial.temporary_state.reason_to_fail(trial, loss)
+    reason = trial.temporary_state.reason_to_fail(trial.config[NUMBER], epochs_of(trial), loss)
     if reason is None:
         trial.max_failures = trial.num_failures
         trial.run_metadata.pickled_error_filename = None  # a later failure may leave no error of its own
@@ -99,7 +99,7 @@ def _settle(trial: Any, loss: Loss) -> None:
     trial.invalidate_json_state()
 
 
-def endure(trial: Any, reason_to_fail: Callable[[Any, Loss], str | None]) -> bool:
+def endure(trial: Any, reason_to_fail: Callable[[int, int, Loss], str | None]) -> bool:
     """Let a trial go on after a loss of its worker unless there is a reason to fail.
 
     Returns:

@@ -21,11 +21,11 @@ from ray.tune.schedulers import (
 from ..exceptions import ConfigError, ObjectiveError
 from ..objective import Objective
 from ..target import foreign
+from .deaths import Losses
 from .plugins import PlugIn, find_class, read_spec
 from .population import Population
 from .ray_internals import endure, epochs_of, goes_on
 from .ray_keys import EPOCH, VALUE
-from .ray_losses import Losses
 from .space import Space
 
 _OURS = ("metric", "mode", "time_attr", "max_t")

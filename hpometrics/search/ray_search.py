@@ -15,10 +15,10 @@ from ray.tune.search import Searcher
 
 from ..objective import Objective
 from .constraints import Constraint, judged, violation_of
+from .deaths import Losses
 from .epoch_log import read_trial
 from .optuna_study import tell
 from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
-from .ray_losses import Losses
 from .ray_reporter import checkpoint_of
 from .readings import number_in
 from .record import EpochRecord, TrialRecord, TrialState, write_trial
