@@ -12,7 +12,8 @@ from ...objective import MAXIMIZE
 from ..features import PREDICTIONS, TIMESERIES, VECTOR
 from ..metric import Metric
 from ..registry import register_metric
-from ..statistics.moments import ERROR, PREDS, TARGET, Moments
+from ..statistics.columns import ERROR, PREDS, TARGET
+from ..statistics.moments import Moments
 from ..statistics.order import Pairs, mean_ranks
 from ..statistics.pooled import Pooled
 from ..statistics.statistic import Statistic

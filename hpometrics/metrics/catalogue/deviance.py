@@ -12,8 +12,9 @@ from ..features import PREDICTIONS
 from ..metric import Metric
 from ..outputs import Outputs
 from ..registry import register_metric
+from ..statistics.columns import TARGET
 from ..statistics.deviance import Dispersion, Residual, check_domain, deviance
-from ..statistics.moments import TARGET, Moments
+from ..statistics.moments import Moments
 from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMean
 from .variation import squares, unexplained, unvarying

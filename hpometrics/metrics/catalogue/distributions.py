@@ -14,8 +14,8 @@ from ..features import PREDICTIONS, VECTOR, OutputFeature
 from ..metric import MeanMetric
 from ..outputs import Outputs
 from ..registry import register_metric
+from ..statistics.columns import columns
 from ..statistics.mean import WeightedMean
-from ..statistics.moments import columns
 from .law_batches import Batch, shape_of, uniform
 from .regression import REAL, ErrorMean
 

@@ -13,7 +13,7 @@ from ...exceptions import MetricInputError, NonFiniteError
 from ..devices import on_host
 from ..metric import Metric
 from ..outputs import Outputs, as_tensor
-from ..statistics.moments import columns
+from ..statistics.columns import columns
 from .regression import ErrorMean
 
 

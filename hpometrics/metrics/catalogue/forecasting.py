@@ -11,7 +11,7 @@ from ...exceptions import MetricInputError, MetricNameError
 from ...objective import MINIMIZE
 from ..features import TIMESERIES, OutputFeature
 from ..registry import register_metric
-from ..statistics.moments import is_out_of_range
+from ..statistics.columns import is_out_of_range
 from .extras import ExtraMean, read_extra
 from .intervals import winkler
 from .law_batches import Batch, normal, shape_of, uniform

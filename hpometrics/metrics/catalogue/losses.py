@@ -15,7 +15,7 @@ from ..features import FEATURES, LOGITS, PREDICTIONS, RANKING, SEQUENCE, TEXT, O
 from ..metric import MeanMetric
 from ..outputs import Outputs, as_tensor
 from ..registry import register_metric
-from ..statistics.moments import columns
+from ..statistics.columns import columns
 from .law_batches import Batch, drifted, shape_of, uniform
 from .regression import REAL, ErrorMean
 from .robust import above_zero

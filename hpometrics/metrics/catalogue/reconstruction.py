@@ -9,7 +9,8 @@ from ...objective import MINIMIZE
 from ..features import PREDICTIONS, VECTOR, OutputFeature
 from ..metric import Metric
 from ..registry import register_metric
-from ..statistics.moments import TARGET, Moments, times_power
+from ..statistics.columns import TARGET, times_power
+from ..statistics.moments import Moments
 from ..statistics.reconstruction import MaskedSquares
 from ..statistics.statistic import Statistic
 from .law_batches import Batch, drifted, uniform

@@ -17,8 +17,10 @@ from ..features import NUMBER, PREDICTIONS, TIMESERIES, VECTOR
 from ..metric import MeanMetric, Metric
 from ..outputs import Outputs
 from ..registry import register_metric
+from ..statistics.columns import ERROR, columns
+from ..statistics.errors import Errors, Measure
 from ..statistics.extremes import Extremes
-from ..statistics.moments import ERROR, Errors, Measure, Moments, columns
+from ..statistics.moments import Moments
 from ..statistics.pooled import Pooled, quantile
 from ..statistics.statistic import Statistic
 from ..weighing import RowValues, weighed_rows

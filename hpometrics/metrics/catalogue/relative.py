@@ -11,8 +11,10 @@ from ...objective import MINIMIZE
 from ..features import PREDICTIONS
 from ..metric import Metric
 from ..registry import register_metric
+from ..statistics.columns import TARGET
+from ..statistics.errors import Errors
 from ..statistics.extremes import Extremes
-from ..statistics.moments import TARGET, Errors, Moments
+from ..statistics.moments import Moments
 from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMetric, Multioutput, power_mean, root_over
 from .variation import squares, unexplained

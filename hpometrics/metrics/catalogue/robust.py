@@ -10,7 +10,7 @@ from torch import Tensor
 from ...exceptions import MetricNameError
 from ...objective import MINIMIZE
 from ..registry import register_metric
-from ..statistics.moments import Errors
+from ..statistics.errors import Errors
 from ..statistics.statistic import Statistic
 from .regression import REAL, ErrorMean, ErrorMetric, power_mean
 

@@ -12,7 +12,8 @@ from ...objective import MAXIMIZE, MINIMIZE
 from ..features import PREDICTIONS
 from ..metric import Metric
 from ..registry import register_metric
-from ..statistics.moments import ERROR, TARGET, Moments, times_power
+from ..statistics.columns import ERROR, TARGET, times_power
+from ..statistics.moments import Moments
 from ..statistics.pooled import Pooled
 from ..statistics.statistic import Statistic
 from .regression import REAL

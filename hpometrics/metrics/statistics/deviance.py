@@ -11,11 +11,10 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ..devices import on_host
 from ..outputs import Outputs
-from .moments import (
+from .columns import (
     ERROR,
     PREDS,
     TARGET,
-    ErrorSum,
     check_width,
     columns,
     exponent_of,
@@ -26,6 +25,7 @@ from .moments import (
     times_power,
     unit_of,
 )
+from .errors import ErrorSum
 from .statistic import Reduction
 
 _FITS = 900  # powers of two that float64 holds with room for sums

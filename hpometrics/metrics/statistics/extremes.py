@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..outputs import Outputs
-from .moments import ERROR, TARGET, check_width, columns
+from .columns import ERROR, TARGET, check_width, columns
 from .statistic import Reduction, Statistic
 
 Of = Literal["error", "target"]

@@ -1,307 +1,38 @@
-"""Errors and moments of real outputs, a column at a time: what every regression metric is a function of."""
+"""Moments of real outputs, a column at a time: what shares of variation and correlations are functions of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...exceptions import MetricInputError
-from ..devices import number, on_host
+from ..devices import on_host
 from ..outputs import Outputs
+from .columns import (
+    ERROR,
+    PREDS,
+    TARGET,
+    WHOLE,
+    check_width,
+    columns,
+    difference,
+    exponent_of,
+    first_counting,
+    in_range,
+    is_out_of_range,
+    larger_unit,
+    largest_of,
+    over_rows,
+    rows_of,
+    times_power,
+    unit_of,
+)
 from .statistic import Reduction, Statistic
 
-Measure = Literal[
-    "absolute", "square", "power", "size", "percentage", "square_percentage", "symmetric", "square_log",
-    "square_log_clipped",
-]  # fmt: skip
-
-_DEGREES: Mapping[str, int] = {
-    "absolute": 1, "size": 1, "square": 2, "square_log": 2, "square_log_clipped": 2,
-}  # fmt: skip
-"""By how much a measure grows with the unit of the values, where its sum may leave the range of float64."""
-
-PREDS, TARGET, ERROR = range(3)
-_LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum has lost nothing that matters, and can grow on
 _TINY = 2.0**-1022  # divides the sum of rows that weigh nothing
-_FAR = 2000  # powers of two that take any float64 to 0 or infinity
 _ROUNDED = 11  # bits of an int64 that float64 does not hold
-WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-"""The types of whole numbers that int64 holds."""
-_WRAPS = 2.0**62  # a difference of int64 may be wrong from about here
-
-
-def columns(batch: Outputs) -> Tensor:
-    """The block of predictions, target and error (predictions - target): shape (3, N, D), float64."""
-    return batch.block("regression_columns", _columns)
-
-
-def check_width(batch: Outputs, held: Tensor | None) -> None:
-    """Refuse a batch of another number of columns than is held.
-
-    Raises:
-        MetricInputError: naming both numbers.
-    """
-    width = columns(batch).shape[-1]
-    if held is not None and held.shape[-1] != width:
-        raise MetricInputError(
-            f"the batches before had {held.shape[-1]} columns, this one has {width}; keep it the same"
-        )
-
-
-def _rows(batch: Outputs) -> Tensor:
-    """How many rows a batch has, or what they weigh."""
-    return number(len(batch), batch.target, torch.int64) if batch.weight is None else batch.weight.sum()
-
-
-def _over_rows(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Sum values (..., N, D) over their rows, with weights if there are any."""
-    return values.sum(-2) if weight is None else torch.einsum("...nd,n->...d", values, weight)
-
-
-def _columns(batch: Outputs) -> Tensor:
-    parts = batch.predictions, batch.target
-    block = torch.stack([*(part.double() for part in parts), difference(*parts)])
-    return block.unsqueeze(-1) if block.ndim == 2 else block
-
-
-def difference(first: Tensor, second: Tensor) -> Tensor:
-    """Subtract real numbers in float64, whole ones without the rounding that float64 begins at 2^53."""
-    gap = first.double() - second.double()
-    if first.is_floating_point() or second.is_floating_point():
-        return gap
-    return (first.long() - second.long()).double().where(gap.abs() < _WRAPS, gap)
-
-
-def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-    size = preds.abs() + target.abs()
-    return torch.where(size == 0, 0.0, 2 * error.abs() / size)
-
-
-def times_power(values: Tensor, exponent: Tensor) -> Tensor:
-    """Multiply by a power of two in two steps: 2^1100 is no float64, but 2^1100 * 2^-600 is."""
-    exponent = exponent.clamp(-_FAR, _FAR)  # 0 times infinity is no number
-    half = exponent // 2
-    return torch.ldexp(torch.ldexp(values, half), exponent - half)
-
-
-def is_out_of_range(sums: Tensor) -> bool:
-    """Check on the CPU whether a sum may have lost digits, or may soon be infinite; no device is read."""
-    if not on_host(sums):
-        return False
-    least, most = sums.aminmax()
-    return not (least.item() > _LEAST and most.item() < _MOST)
-
-
-def largest_of(values: Tensor, weight: Tensor | None) -> Tensor:
-    """The largest size over the rows that count, (..., D) of values (..., N, D)."""
-    size = values.abs()
-    return (size if weight is None else torch.where(weight.unsqueeze(-1) > 0, size, 0.0)).amax(-2)
-
-
-def unit_of(largest: Tensor, fits: Tensor) -> Tensor:
-    """The exponent of a unit near the largest sizes, int64; 0 of those that fit or have none."""
-    leaves = largest.isfinite() & (largest > 0) & ~fits
-    return torch.where(leaves, torch.frexp(largest).exponent.long(), 0)
-
-
-def exponent_of(state: Mapping[str, Tensor], name: str) -> Tensor:
-    """The exponents of a state, each of the shape of a part of it."""
-    exponent = state.get("exponent")
-    return torch.zeros_like(state[name], dtype=torch.int64) if exponent is None else exponent
-
-
-def larger_unit(ours: Tensor, theirs: Tensor, ours_are_0: Tensor, theirs_are_0: Tensor) -> Tensor:
-    """The unit for numbers of two units; zeros fit any."""
-    return torch.maximum(ours, theirs).where(~theirs_are_0, ours).where(~ours_are_0, theirs)
-
-
-_MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "absolute": lambda preds, target, error: error.abs(),
-    "square": lambda preds, target, error: error.square(),
-    "size": lambda preds, target, error: target.abs(),
-    "percentage": lambda preds, target, error: error.abs() / target.abs(),
-    "square_percentage": lambda preds, target, error: (error / target).square(),
-    "symmetric": _symmetric,
-    "square_log": lambda preds, target, error: error.square(),
-    "square_log_clipped": lambda preds, target, error: error.square(),
-}
-
-
-class ErrorSum(Statistic):
-    """The sum over rows of what a subclass measures of each value, per column.
-
-    Where a sum of a batch on the CPU leaves the range of float64, as that of the squares of 1e200, the sum is
-    kept in a unit of its own: the state then has an `exponent`, of two, for the values of each column.
-    """
-
-    reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum", "total": "sum"}
-    weighted: ClassVar[bool] = True
-    degree: float = 0
-    """By which power of the unit of the values a measure grows; 0 where it has none."""
-    of: int = ERROR
-    """What is measured: `PREDS`, `TARGET` or `ERROR`."""
-
-    def columns(self, batch: Outputs) -> Tensor:
-        """The block that is measured: predictions, target and error."""
-        return columns(batch)
-
-    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
-        """Measure each value, (N, D), of the columns of a batch, which may be in another unit."""
-        raise NotImplementedError(f"{type(self).__name__} needs measure(batch, values)")
-
-    def update(self, batch: Outputs) -> None:
-        """Add one batch: each column is summed in float64."""
-        part = {"total": self._total(batch, self.columns(batch))}
-        if "rows" in self.reductions:
-            part["rows"] = _rows(batch)
-        if self.degree and is_out_of_range(part["total"]):
-            self._add_in_range(batch, part)
-        else:
-            self._add_in_units(part)
-
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another one gave."""
-        self._check_state(state)
-        if state and self._state:
-            self._check_shapes({name: state[name] for name in self.reductions})
-            state = {name: value.to(self._state["total"].device) for name, value in state.items()}
-        if state:
-            self._add_in_units(state)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean over rows of each column: shape (D,)."""
-        mean = self._state["total"] / self._state["rows"]
-        exponent = self._state.get("exponent")
-        return mean if exponent is None else self.in_unit(mean, exponent)
-
-    @property
-    def root_mean(self) -> Tensor:
-        """The power mean of each column, that of squares the root of their mean: shape (D,)."""
-        mean = self._state["total"] / self._state["rows"]
-        root = mean.sqrt() if self.degree == 2 else mean.pow(1 / self.degree)
-        exponent = self._state.get("exponent")
-        return root if exponent is None else times_power(root, exponent)
-
-    @property
-    def rows(self) -> float:
-        """How many rows were seen, or what they weigh."""
-        return float(self._state["rows"])
-
-    @property
-    def total(self) -> Tensor:
-        """The sum of each column, shape (D,), in the unit's power of `degree`."""
-        return self._state["total"]
-
-    @property
-    def exponent(self) -> Tensor:
-        """The exponent of the unit, a power of two, of each column: shape (D,), int64; 0 but at extremes."""
-        return exponent_of(self._state, "total")
-
-    def in_unit(self, sums: Tensor, exponent: Tensor) -> Tensor:
-        """Multiply sums by a power of two to the power of the degree."""
-        if float(self.degree).is_integer():
-            return times_power(sums, int(self.degree) * exponent)
-        power = self.degree * exponent.double()
-        whole = power.floor()
-        return times_power(sums * torch.exp2(power - whole), whole.long())
-
-    def _total(self, batch: Outputs, values: Tensor) -> Tensor:
-        measured = self.measure(batch, values)
-        if batch.weight is not None:  # a row of weight 0 may have no measure
-            measured = torch.where(batch.weight.unsqueeze(-1) > 0, measured, 0.0)
-        return _over_rows(measured, batch.weight)
-
-    def _add_in_range(self, batch: Outputs, part: Mapping[str, Tensor]) -> None:
-        """Add a batch in a unit near its largest value, for the columns whose sum is out of range."""
-        values, total = self.columns(batch), part["total"]
-        largest = largest_of(values[self.of], batch.weight)
-        exponent = unit_of(largest, (total > _LEAST) & (total < _MOST))
-        if bool(exponent.any()):
-            scaled = self._total(batch, times_power(values, -exponent))
-            part = {**part, "total": scaled.where(exponent != 0, total), "exponent": exponent}
-        self._add_in_units(part)
-
-    def _add_in_units(self, other: Mapping[str, Tensor]) -> None:
-        """Add sums, those of a column in the larger one of their two units."""
-        held = self._state
-        if not held or not ("exponent" in held or "exponent" in other):
-            self.add(**other)
-            return
-        ours, theirs = exponent_of(held, "total"), exponent_of(other, "total")
-        common = larger_unit(ours, theirs, held["total"] == 0, other["total"] == 0)
-        self._state["exponent"] = common
-        self._state["total"] = self.in_unit(held["total"], ours - common)
-        scaled = {**other, "total": self.in_unit(other["total"], theirs - common)}
-        self.add(**{name: scaled[name] for name in self.reductions})
-
-    def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        super()._check_state({name: value for name, value in state.items() if name != "exponent"})
-
-
-class Errors(ErrorSum):
-    """The sum over rows of one measure of the error, per column.
-
-    Args:
-        measure: `absolute` |e|, `square` e^2, `power` |e|^p, `size` |target|, `percentage` |e| / |target| and
-            `square_percentage` its square (not finite where the target is 0), `symmetric`
-            2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
-            log(1 + preds) and log(1 + target), in `square_log_clipped` with predictions below 0 taken as 0.
-        p: of `power`.
-
-    >>> from hpometrics.metrics.features import Number
-    >>> errors = Errors(measure="square")
-    >>> errors.update(Outputs(Number(), predictions=[1.0, 2.0], target=[1.0, 4.0]))
-    >>> errors.mean.tolist()
-    [2.0]
-    """
-
-    def __init__(self, measure: Measure, p: float | None = None) -> None:
-        super().__init__(measure=measure, **({} if p is None else {"p": p}))
-        self._logged = measure.startswith("square_log")
-        self.regroups = not self._logged  # which looks at the values of every batch
-        self.degree = _DEGREES.get(measure, 0) if p is None else p
-        self.of = TARGET if measure == "size" else ERROR
-
-    def check(self, batch: Outputs) -> None:
-        """Refuse another number of columns and, on the CPU, a number that has no log(1 + x).
-
-        Raises:
-            MetricInputError: naming what came.
-        """
-        check_width(batch, self._state.get("total"))
-        logged = {"square_log": slice(0, ERROR), "square_log_clipped": slice(TARGET, ERROR)}
-        if self.params["measure"] not in logged or not on_host(batch.target):
-            return
-        least = columns(batch)[logged[self.params["measure"]]].min()
-        if least <= -1:
-            raise MetricInputError(
-                f"rmsle and msle read predictions and targets above -1, got {least:.3g}; clip the "
-                "predictions, as rmsle(clip=true) does, or choose rmse"
-            )
-
-    def columns(self, batch: Outputs) -> Tensor:
-        """The block that is measured, of the logarithms of 1 + x where those are."""
-        values = columns(batch)
-        if not self._logged:
-            return values
-        preds, target = values[PREDS], values[TARGET]
-        clipped = preds.clamp(min=0) if self.params["measure"] == "square_log_clipped" else preds
-        logs = clipped.log1p(), target.log1p()
-        return torch.stack([*logs, logs[PREDS] - logs[TARGET]])
-
-    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
-        """Measure each value."""
-        if self.params["measure"] == "power":
-            return values[ERROR].abs().pow(self.degree)
-        return _MEASURES[self.params["measure"]](*values)
-
-    def measured(self, batch: Outputs) -> Tensor:
-        """Measure the error of each value of a batch, (N, D) float64."""
-        return self.measure(batch, self.columns(batch))
 
 
 class Moments(Statistic):
@@ -339,7 +70,7 @@ class Moments(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
-        values, weight, rows = columns(batch), batch.weight, _rows(batch)
+        values, weight, rows = columns(batch), batch.weight, rows_of(batch)
         part = _moments(*_from_one(batch, values), weight, rows)
         if is_out_of_range(part["spread"]):
             part = _in_own_units(part, values, weight)
@@ -442,13 +173,6 @@ class Moments(Statistic):
         super()._check_state({name: value for name, value in state.items() if name != "exponent"})
 
 
-def first_counting(values: Tensor, weight: Tensor | None) -> Tensor:
-    """The first row of (..., N, D) that weighs something, or the first one if none does: (..., D)."""
-    if weight is None or (on_host(weight) and weight[0].item() > 0):
-        return values.select(-2, 0)
-    return values.index_select(-2, (weight > 0).int().argmax().view(1)).squeeze(-2)
-
-
 def _from_one(batch: Outputs, values: Tensor) -> tuple[Tensor, Tensor]:
     """The first row that counts, (3, D), and the gaps of all from it, (3, N, D), of the columns of a batch.
 
@@ -484,7 +208,7 @@ def _in_own_units(part: dict[str, Tensor], values: Tensor, weight: Tensor | None
         if is_out_of_range(extent):
             largest[of] = largest_of(values[of], weight)
     extent = _extent(spread, largest)
-    exponent = unit_of(largest, (extent > _LEAST) & (extent < _MOST))
+    exponent = unit_of(largest, in_range(extent))
     if not bool(exponent.any()) and bool(spread.isfinite().all()):
         return part
     by, first = -exponent, part["origin"].unsqueeze(1)
@@ -507,14 +231,14 @@ def _moments(origin: Tensor, shifted: Tensor, weight: Tensor | None, rows: Tenso
         origin = torch.where(rows > 0, origin, 0.0)
         if not on_host(weight):  # on the CPU a spread that is no number is measured again
             shifted = torch.where(weight.unsqueeze(-1) > 0, shifted, 0.0)
-        mean = _over_rows(shifted, weight) / rows.clamp(min=_TINY)
+        mean = over_rows(shifted, weight) / rows.clamp(min=_TINY)
     gaps = shifted - mean.unsqueeze(1)
     return {
         "rows": rows,
         "origin": origin,
         "mean": mean,
-        "spread": _over_rows(gaps.square(), weight),
-        "cross": _over_rows(gaps[PREDS] * gaps[TARGET], weight),
+        "spread": over_rows(gaps.square(), weight),
+        "cross": over_rows(gaps[PREDS] * gaps[TARGET], weight),
     }
 
 

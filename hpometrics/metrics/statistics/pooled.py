@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...exceptions import StateError
 from ..outputs import Outputs
-from .moments import WHOLE, check_width, columns, difference
+from .columns import WHOLE, check_width, columns, difference
 from .statistic import Reduction, Statistic
 
 _LOOSE = 512  # parts that are held apart before they are joined into one

@@ -7,7 +7,8 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from ..devices import on_host
 from ..outputs import Outputs, as_tensor
-from .moments import ERROR, ErrorSum, check_width
+from .columns import ERROR, check_width
+from .errors import ErrorSum
 
 _EPS = 1e-9
 
