@@ -127,7 +127,7 @@ class RayObjective(Outcome):
             ObjectiveError: a scheduler, a study or `mode` says another direction.
             ConfigError: a scheduler, sampler or resource that does not exist, or a scheduler or sampler that
                 knows one objective and is to search for several.
-            RunError: the study has all its trials already, or there is no such number of deaths.
+            RunError: the study has all its trials already, or `most_deaths` is no number from 1.
         """
         self._check_unsteered(tune_config)
         check_several(self.optimised, sampler, scheduler, "scheduler")

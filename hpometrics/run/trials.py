@@ -75,7 +75,7 @@ class Trials:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What must be the same for all trials of a study, beside its metrics and its space."""
+        """Facts that all trials of a study share, beside its metrics and its space."""
         return {"constraints": self.spec.bounded, "seed": str(self.seed)}
 
     def seed_of(self, number: int, repeat: int = 0) -> int | None:

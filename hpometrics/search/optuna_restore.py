@@ -65,14 +65,14 @@ def read_trials(study: optuna.Study, space: Space, *, is_shared: bool = False) -
 
 
 def _is_current(trial: FrozenTrial, record: TrialRecord, space: Space, is_shared: bool) -> bool:
-    """Say whether a study need not be made again for the params of a trial."""
+    """Check whether a study can stay as it is, judged by the params of a trial."""
     if not trial.state.is_finished():
         return _is_of(space, trial)
     return is_shared or RESULT not in trial.user_attrs or _has_params_of(trial, record, space)
 
 
 def _has_params_of(trial: FrozenTrial, record: TrialRecord, space: Space) -> bool:
-    """Say whether a finished trial was drawn with the params that its result names."""
+    """Check whether a finished trial was drawn with the params that its result names."""
     point = _point(record, space)
     if point is None:  # of another space, from which it may have been restored without any
         given = record.given

@@ -43,7 +43,7 @@ def loss_of(trial: Any) -> Loss | None:
 
 
 def _loss_in(error: BaseException | None) -> Loss | None:
-    """Return what is lost by an error; all but what a worker or Tune itself has raised ends a process."""
+    """Return the loss behind an error; None for an error that a worker or Tune itself raised."""
     if isinstance(error, RayActorError):
         if error.actor_init_failed:
             return None
@@ -87,7 +87,7 @@ class Enduring(Trial):
 
 
 def _settle(trial: Any, loss: Loss) -> None:
-    """Let a trial go on that has lost its worker, or have our words in the place of Tune's error."""
+    """Resume a trial that has lost its worker, or replace Tune's error by our reason."""
     reason = trial.temporary_state.reason_to_fail(trial.config[NUMBER], epochs_of(trial), loss)
     if reason is None:
         trial.max_failures = trial.num_failures
@@ -100,7 +100,7 @@ def _settle(trial: Any, loss: Loss) -> None:
 
 
 def endure(trial: Any, reason_to_fail: Callable[[int, int, Loss], str | None]) -> bool:
-    """Let a trial go on after a loss of its worker unless there is a reason to fail.
+    """Resume a trial after each loss of its worker, unless there is a reason to fail.
 
     Returns:
         Whether that was new to it.

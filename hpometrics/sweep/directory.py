@@ -42,7 +42,7 @@ _OWN = (
     *("*", ".locks/*", "trials/*"),
     *(f"trials/*/{part}" for part in (*_RUN, "repeats/*", *(f"repeats/*/{part}" for part in _RUN))),
 )
-"""What a run writes, reads and removes in its directory."""
+"""Patterns of the paths that a run writes, reads and removes in its directory."""
 
 
 class RunDirectory:
@@ -262,7 +262,7 @@ class RunDirectory:
                 self.remarks.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
 
     def _put_aside(self, path: pathlib.Path) -> None:
-        """Rename what is in the place of a file, and remark it."""
+        """Put aside what stands in the place of a file, and note it in the remarks."""
         what = "a directory" if path.is_dir() else "no regular file"
         self.remarks.append(f"{self.named(path)}: is {what}, kept as {put_aside(path).name}")
 

@@ -37,7 +37,7 @@ def mend(job: Job) -> Iterator[str]:
 
 
 def _format_lost(job: Job, count: int) -> str:
-    """Say in one line what is left of trials that were all lost."""
+    """Describe in one line what is left of trials that were all lost."""
     name = job.directory.named(job.directory.trials)
     fate = f"they are written again as the study has them, of their epochs {job.resolved.metric} alone"
     return f"{name} has lost all {count} trials: {fate}"

@@ -208,7 +208,7 @@ class CorpusBleu(Metric):
         MetricNameError: an order outside 1 to 4, or an add_k below 0.
     Formula: 100 * min(1, exp(1 - r / c)) * (p1 * ... * p4)^(1/4), all counts over the corpus
     Deviates: `bleu_4` is the mean over sentences. torchmetrics' bleu_score takes, of two references equally
-        near in length, the first one and not the shorter; it does not smooth unless told to, and then
+        near in length, the first one and not the shorter; it smooths only on request, and then
         as `add_k=1`.
     Source: Papineni et al. 2002, ACL; Post 2018, WMT (sacrebleu, whose defaults these are).
 

@@ -102,7 +102,7 @@ def f_score(counts: Floats, beta: float) -> Floats:
 
 
 def mean_f_score(counts: Floats, beta: float) -> Floats:
-    """Average the F of each order, 1e-16 in the place of what is not there, row by row."""
+    """Average the F of each order, row by row; a missing precision or recall counts as 1e-16."""
     predicted, right, matched = (counts[:, start::3] for start in range(3))
     precision = np.where(predicted > 0, matched / np.where(predicted > 0, predicted, 1), _EPS)
     recall = np.where(right > 0, matched / np.where(right > 0, right, 1), _EPS)

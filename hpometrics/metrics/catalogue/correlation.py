@@ -56,8 +56,8 @@ class Concordance(MomentMetric):
     """Lin's concordance correlation: how near predictions and target lie to the line of equality.
 
     Args:
-        ddof: what is taken off n where covariance and variances are divided by it. With 1 a row of weight 2
-            is two rows, as n is the sum of the weights.
+        ddof: subtracted from n in covariance and variances. With 1 a row of weight 2 is two rows, as n is the
+            sum of the weights.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; a column is compared with its own target over the rows.

@@ -84,8 +84,8 @@ class CramersV(ChiSquareMetric):
     """Strength of association, 1 where one side follows from the other.
 
     Formula: sqrt(chi2 / n / min(R - 1, C - 1))
-    Deviates: torchmetrics and dython correct the bias unless told not to, and then change tables of 2 x 2 by
-        Yates' correction as well, which belongs to the test and not to the strength: `bias_correction=true,
+    Deviates: torchmetrics and dython correct the bias by default, and with it tables of 2 x 2 by Yates'
+        correction, which belongs to the test and not to the strength: `bias_correction=true,
         yates=true`. torchmetrics adds a half even to a count that is nearer to the expected one.
     Source: Cramer 1946, Mathematical Methods of Statistics; correction of Bergsma 2013, Journal of the Korean
         Statistical Society 42(3).
@@ -109,8 +109,8 @@ class TschuprowsT(ChiSquareMetric):
     """Strength of association, 1 only where each side follows from the other.
 
     Formula: sqrt(chi2 / n / sqrt((R - 1) (C - 1)))
-    Deviates: torchmetrics corrects the bias unless told not to, and then changes tables of 2 x 2 by Yates'
-        correction as well: `bias_correction=true, yates=true`. It adds a half even to a count that is nearer
+    Deviates: torchmetrics corrects the bias by default, and with it tables of 2 x 2 by Yates'
+        correction: `bias_correction=true, yates=true`. It adds a half even to a count that is nearer
         to the expected one.
     Source: Tschuprow 1925, Grundbegriffe und Grundprobleme der Korrelationstheorie; correction of Bergsma
         2013, Journal of the Korean Statistical Society 42(3).

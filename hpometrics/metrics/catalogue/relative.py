@@ -221,8 +221,8 @@ class NRMSE(Metric):
         preds, target: (N,) or (N, D) real numbers.
     Value: float in [0, inf), no unit, 0 is best; nan before the first row, or if the unit (of a column) is 0.
     Formula: sqrt(mean((preds - target) ** 2)) / unit(target)
-    Deviates: the size of the mean is taken, torchmetrics keeps its sign; unless it is told how many columns
-        there are it pools them, which is `multioutput=pooled`; its `l2` divides by a norm that grows with the
+    Deviates: the size of the mean is taken, torchmetrics keeps its sign; without `num_outputs` it pools
+        the columns, as `multioutput=pooled` does; its `l2` divides by a norm that grows with the
         rows, and is not offered.
     Source: torchmetrics' normalized_root_mean_squared_error.
 

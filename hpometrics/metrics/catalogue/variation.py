@@ -32,7 +32,7 @@ class MomentMetric(Metric):
 
 
 def unvarying(name: str, moments: Moments, *which: int) -> str | None:
-    """Say why a share of variation does not exist: too few rows, or a column that never changes."""
+    """Return why a share of variation is undefined, as too few rows or a constant column; else None."""
     too_few = f"{name} needs at least 2 rows, got {moments.rows:g}"
     if moments.rows <= 0:
         return too_few

@@ -69,8 +69,8 @@ def first_counting(values: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def times_power(values: Tensor, exponent: Tensor) -> Tensor:
-    """Multiply by a power of two in two steps: 2^1100 is no float64, but 2^1100 * 2^-600 is."""
-    exponent = exponent.clamp(-_FAR, _FAR)  # 0 times infinity is no number
+    """Multiply by a power of two in two steps: 2^1100 overflows, 2^1100 * 2^-600 does not."""
+    exponent = exponent.clamp(-_FAR, _FAR)  # 0 * inf is nan
     half = exponent // 2
     return torch.ldexp(torch.ldexp(values, half), exponent - half)
 
@@ -84,7 +84,7 @@ def is_out_of_range(sums: Tensor) -> bool:
 
 
 def in_range(sums: Tensor) -> Tensor:
-    """Say of each sum whether it has lost nothing that matters, and can grow on."""
+    """Check for each sum whether it has kept its digits and can still grow."""
     return (sums > _LEAST) & (sums < _MOST)
 
 

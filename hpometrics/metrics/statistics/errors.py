@@ -69,7 +69,7 @@ class ErrorSum(Statistic):
     degree: float = 0
     """By which power of the unit of the values a measure grows; 0 where it has none."""
     of: int = ERROR
-    """What is measured: `PREDS`, `TARGET` or `ERROR`."""
+    """Whose sizes set the unit: those of `PREDS`, `TARGET` or `ERROR`."""
 
     def columns(self, batch: Outputs) -> Tensor:
         """The block that is measured: predictions, target and error."""

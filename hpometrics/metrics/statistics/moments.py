@@ -213,7 +213,7 @@ def _in_own_units(part: dict[str, Tensor], values: Tensor, weight: Tensor | None
         return part
     by, first = -exponent, part["origin"].unsqueeze(1)
     if weight is not None:
-        values = torch.where(weight.unsqueeze(-1) > 0, values, first)  # 0 times infinity is no number
+        values = torch.where(weight.unsqueeze(-1) > 0, values, first)  # 0 * inf is nan
     origin, scaled = times_power(part["origin"], by), times_power(values, by.unsqueeze(1))
     return _moments(origin, scaled - origin.unsqueeze(1), weight, part["rows"]) | {"exponent": exponent}
 
@@ -229,7 +229,7 @@ def _moments(origin: Tensor, shifted: Tensor, weight: Tensor | None, rows: Tenso
         mean = shifted.mean(1)
     else:
         origin = torch.where(rows > 0, origin, 0.0)
-        if not on_host(weight):  # on the CPU a spread that is no number is measured again
+        if not on_host(weight):  # on the CPU a spread of nan is measured again
             shifted = torch.where(weight.unsqueeze(-1) > 0, shifted, 0.0)
         mean = over_rows(shifted, weight) / rows.clamp(min=_TINY)
     gaps = shifted - mean.unsqueeze(1)

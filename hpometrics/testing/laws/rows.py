@@ -132,7 +132,7 @@ def check_value_scale(subject: Subject) -> None:
 
 
 def check_whole_numbers(subject: Subject) -> None:
-    """What differences or orders decide has the same value of whole numbers near 2^60 as of small ones."""
+    """A metric of differences or orders has the same value for whole numbers near 2^60 as for small ones."""
     batch = subject.draw(30, noise=0.6)
     if subject.output.type not in (NUMBER, VECTOR, TIMESERIES) or "predictions" not in batch:
         return
