@@ -34,6 +34,7 @@ from hpometrics.testing import (
     check_company,
     check_device,
     check_direction,
+    check_division,
     check_empty,
     check_forms,
     check_forward,
@@ -348,6 +349,16 @@ class RoundedGap(Gap):
         return (preds.double() - target.double()).abs()
 
 
+class MissesItsGoal(MeanMetric):
+    """Counts the rows whose share of the largest is all of it."""
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+
+    def get_current_value(self, preds, target):
+        return (3 * preds / (3 * preds).amax().item() == 1).double()
+
+
 class Saturates(MeanMetric):
     """Reads whether a model is sure off its rounded probability."""
 
@@ -399,6 +410,7 @@ class SpoilsBlocks(MeanMetric):
         (SeedsTheDevice, check_streams),
         (NarrowGap, check_value_scale),
         (RoundedGap, check_whole_numbers),
+        (MissesItsGoal, check_division),
         (Saturates, check_margin),
     ],
     ids=lambda thing: thing.__name__,

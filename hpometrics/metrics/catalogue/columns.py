@@ -140,4 +140,4 @@ class ColumnMetric(AveragedColumns):
 
     def _measured(self, column: Ranked) -> tuple[float, float]:
         value = float(self.of_column(column)) if column.has_both else float("nan")
-        return value, column.positives
+        return value, float(column.positives)

@@ -31,19 +31,19 @@ class Ranked:
     fp: Tensor
 
     @property
-    def positives(self) -> float:
-        """Weight of the positive rows."""
-        return self.tp[-1].item() if len(self.tp) else 0.0
+    def positives(self) -> Tensor:
+        """Weight of the positive rows, a 0-d tensor: an accelerator divides by a Python number inexactly."""
+        return self.tp[-1] if len(self.tp) else self.tp.new_zeros(())
 
     @property
-    def negatives(self) -> float:
-        """Weight of the negative rows."""
-        return self.fp[-1].item() if len(self.fp) else 0.0
+    def negatives(self) -> Tensor:
+        """Weight of the negative rows, likewise."""
+        return self.fp[-1] if len(self.fp) else self.fp.new_zeros(())
 
     @property
     def has_both(self) -> bool:
         """Whether there are positive and negative rows: with one kind only there is nothing to tell apart."""
-        return self.positives > 0 and self.negatives > 0
+        return bool((self.positives > 0) & (self.negatives > 0))
 
     @property
     def cuts(self) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from .edges import check_ignored, check_labels, check_policy, check_shapes, chec
 from .inputs import (
     check_buffer,
     check_device,
+    check_division,
     check_forms,
     check_half,
     check_inputs,
@@ -48,6 +49,7 @@ __all__ = [
     "check_company",
     "check_device",
     "check_direction",
+    "check_division",
     "check_empty",
     "check_forms",
     "check_forward",
@@ -110,5 +112,6 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     check_ignored,
     check_policy,
     check_sync_free,
+    check_division,
     check_device,
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...exceptions import MetricInputError
 from ...metrics.batches import batch_of
@@ -113,6 +115,38 @@ def check_sync_free(subject: Subject) -> None:
     for seed in (0, 1):
         if waits := waits_of(partial(metric.update, **away(subject.draw(40, seed=seed)))):
             raise LawBroken(f"{subject}: an update on a device is waited for: {waits[0]}")
+
+
+def check_division(subject: Subject) -> None:
+    """No decision hangs on the last digit of a quotient by a Python number, which accelerators round twice.
+
+    They multiply by the reciprocal, so that 49 / 49.0 is less than 1 there: a threshold that a rate must
+    reach, or the place where it is 1, is then missed. Dividing by a 0-d tensor of the device is exact.
+    """
+    for rows in (49, 98):
+        batch = subject.draw(rows)
+        expected = subject.measure(batch)
+        try:
+            with _Reciprocals():  # type: ignore[no-untyped-call]
+                divided = subject.measure(batch)
+        except IndexError as err:
+            raise LawBroken(
+                f"{subject} finds no place where a rate is 1, divided by a number: {err}"
+            ) from err
+        require_same(subject, expected, divided, "with quotients rounded as on an accelerator", 1e-9)
+
+
+class _Reciprocals(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Rounds quotients of a tensor and a Python number down, where a reciprocal is not exact."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        quotient = func(*args, **(kwargs or {}))
+        if func._schema.name not in ("aten::div", "aten::div_") or kwargs or isinstance(args[1], Tensor):
+            return quotient
+        if not quotient.is_floating_point() or math.frexp(abs(args[1]))[0] == 0.5:  # by a power of two
+            return quotient
+        less = torch.nextafter(quotient, torch.zeros_like(quotient))
+        return quotient.copy_(less) if func._schema.name == "aten::div_" else less
 
 
 def check_device(subject: Subject) -> None:

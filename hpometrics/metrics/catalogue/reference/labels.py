@@ -32,7 +32,8 @@ def in_groups(inner: torchmetrics.Metric, given: Given) -> None:
             f"fairness reads groups= from 0 to {last}, whole numbers, got {first!r}; "
             f"fairness(num_groups={last + 2}) reads more"
         )
-    inner.update(given.preds, given.target, groups.long())
+    with given.preds.device:  # torchmetrics makes a target of its own for demographic_parity
+        inner.update(given.preds, given.target, groups.long())
 
 
 def without_rates(given: Given, params: Mapping[str, Any]) -> str | None:
