@@ -29,6 +29,7 @@ from .forms import (
     one_key,
     wrong,
 )
+from .gpus import GpusForm
 from .paths import Directory, Part
 from .study_place import StorageForm
 
@@ -170,6 +171,10 @@ class OptunaBackend(Strict):
     share: `postgresql://ada:${PGPASSWORD}@host/database`, `mysql+pymysql://...`, `grpc://host:port`."""
     workers: Annotated[int, Field(ge=1)] = 1
     """Processes that work on trials; `hpometrics worker DIR|URL` adds one at any time."""
+    gpus: GpusForm = "auto"
+    """How several workers share the GPUs of the machine: `auto` gives each its own, as far as they go, `all`
+    lets each see all of them, and a list names which are shared out. Each finds its own in
+    CUDA_VISIBLE_DEVICES."""
     heartbeat: Duration = 15.0
     """How often workers that share only the storage say that they live; after four in which one did not,
     its trial goes on elsewhere."""

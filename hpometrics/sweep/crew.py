@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from threading import Thread
 from types import TracebackType
 from typing import Self
 
+from .gpus import VISIBLE, check_gpus, gpu_shares, seeing
 from .in_process import run_in_process
 from .job import Job
 from .study_place import environment_of, storage_of
@@ -18,12 +20,20 @@ from .study_place import environment_of, storage_of
 def run_with_crew(job: Job, workers: int, verbose: bool = False) -> None:
     """Run trials in so many processes, this one among them, until the budget is used up.
 
+    Each sees its share of the GPUs.
+
     Raises:
+        ConfigError: the sweep names a GPU that the machine does not have.
         BaseException: what stopped the trial at work here, once every worker has recorded its own.
     """
-    with Crew(job, workers - 1, verbose):
-        run_in_process(job, verbose)
-    run_in_process(job, verbose)  # goes on with what a worker has left that died
+    settings = job.plan.config.backend.optuna
+    gpus = "all" if settings is None else settings.gpus
+    check_gpus(gpus)
+    shares = gpu_shares(gpus, workers)
+    with nullcontext() if shares is None else seeing(shares[0]):
+        with Crew(job, workers - 1, verbose, shares and shares[1:]):
+            run_in_process(job, verbose)
+        run_in_process(job, verbose)  # goes on with what a worker has left that died
 
 
 class Crew:
@@ -33,15 +43,17 @@ class Crew:
         job: what they work on too; it is told of each trial that they end.
         size: how many.
         verbose: let Optuna write its own log.
+        gpus: what each finds in `CUDA_VISIBLE_DEVICES`; what this process does unless given.
     """
 
-    def __init__(self, job: Job, size: int, verbose: bool) -> None:
+    def __init__(self, job: Job, size: int, verbose: bool, gpus: Sequence[str] | None = None) -> None:
         self._job = job
         command = [sys.executable, "-m", "hpometrics", "worker", str(job.directory.path), "--hired"]
         command += ["--verbose"] if verbose else []
         command += ["--since", str(time.time() - job.spent)]
         environment = environment_of(storage_of(job.plan.config.backend))
-        self._workers = [_started(command, environment) for _ in range(size)]
+        shares: Sequence[dict[str, str]] = [{VISIBLE: share} for share in gpus or ()] or [{}] * size
+        self._workers = [_started(command, environment | share) for share in shares]
         self._listeners = [Thread(target=self._listen, args=(one,), daemon=True) for one in self._workers]
 
     def __enter__(self) -> Self:

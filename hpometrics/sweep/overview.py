@@ -9,6 +9,7 @@ from typing import Any
 from ..messages import printable
 from ..search.dimensions import Choice, Dimension, Value
 from ..search.rules import At
+from .gpus import gpu_shares
 from .hints import value_meant
 from .measures import Measure
 from .outputs import plain, shown
@@ -172,7 +173,10 @@ def _backend(plan: Plan) -> str:
         return f"ray   workers {workers}, each with {', '.join(most)} and {last}"
     if chosen.optuna is not None:
         storage = written(chosen.optuna.storage)
-        return f"optuna   storage {storage}, {_plural(chosen.optuna.workers, 'worker')}"
+        workers = chosen.optuna.workers
+        shares = gpu_shares(chosen.optuna.gpus, workers)
+        seen = "" if shares is None else f", which see GPU {', '.join(dict.fromkeys(shares))}"
+        return f"optuna   storage {storage}, {_plural(workers, 'worker')}{seen}"
     return "list   one after the other"
 
 

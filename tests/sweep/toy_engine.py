@@ -50,6 +50,14 @@ def tell_much(params, run):
         run.log(**{f"value_{number}_of_the_engine": number + 1 / 3 for number in range(3000)})
 
 
+@engine(output=Binary())
+def see_gpus(params, run):
+    """Trains as `train`; each trial is a line in `gpus.txt`: its process and the GPUs that it sees."""
+    with Path("gpus.txt").open("a") as file:
+        file.write(f"{os.getpid()} {os.environ['CUDA_VISIBLE_DEVICES']}\n")
+    train(params, run)
+
+
 def seen():
     """An output whose side data have been read; each call is a line in the file `calls`."""
     with Path("calls").open("a") as file:
