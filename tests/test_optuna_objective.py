@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from threading import get_ident
 
@@ -502,6 +503,19 @@ def test_two_processes_never_work_on_one_trial_of_a_directory(tmp_path):
     objective(study.ask())
     with pytest.raises(RecordError, match="another seed"):
         other(other.create_study().ask())
+
+
+@pytest.mark.parametrize("place", ["taken", "taken/below"])
+def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path, place):
+    """Before the first trial trains, and by its name."""
+    (tmp_path / "taken").write_text("")
+    objective = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path / place)
+    for start in (
+        lambda study: study.optimize(objective, n_trials=1),
+        partial(objective.optimize, n_trials=1),
+    ):
+        with pytest.raises(RecordError, match=r"/taken: is a file, where a directory is wanted"):
+            start(objective.create_study())
 
 
 def test_a_trial_that_ctrl_c_has_ended_goes_on(tmp_path):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ..exceptions import DiskError
+from ..exceptions import DiskError, RecordError
 
 _ROOM = 1 << 16  # bytes: many times what a trial writes of its end
 
@@ -99,11 +99,21 @@ def free_name(path: Path, why: str) -> Path:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that its owner alone can read, unless it is there."""
+    """Make a directory that its owner alone can read, unless it is there.
+
+    Raises:
+        RecordError: a file is in its way, or it may not be made there.
+        DiskError: the disk does not take it.
+    """
     if directory.is_dir():
         return
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as err:
+        file = next(path for path in (directory, *directory.parents) if path.exists())
+        raise RecordError(f"{file}: is a file, where a directory is wanted; give another one") from err
+    except PermissionError as err:
+        raise RecordError(f"{directory}: cannot be made, permission denied; give another one") from err
     except OSError as err:
         if not is_of_disk(err):
             raise
