@@ -98,7 +98,11 @@ class OptunaObjective(Outcome):
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
         if live:
             self._lock(trial.number)
-        record, error = self.trials.run(params, OptunaReporter(trial, keeps_panel=False), keep=live)
+        try:
+            record, error = self.trials.run(params, OptunaReporter(trial, keeps_panel=False), keep=live)
+        finally:
+            if live and self._locks is not None:
+                self._locks.rest(trial.number)
         write_result(trial, record)
         if record.epoch is not None:
             write_panel(trial, list(self.optimised), record.epoch, record.picked_values)

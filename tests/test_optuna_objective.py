@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import get_ident
@@ -498,11 +499,48 @@ def test_two_processes_never_work_on_one_trial_of_a_directory(tmp_path):
     other = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path)
     study = objective.create_study()
     objective(study.ask())
-    with pytest.raises(RecordError, match=r"another process works on trial 0 in .*; give each study a"):
-        other(other.create_study().ask())
+    with ThreadPoolExecutor(1) as elsewhere:  # a lock is a thread's
+        begun = elsewhere.submit(other, other.create_study().ask())
+        with pytest.raises(RecordError, match=r"another process works on trial 0 in .*; give each study a"):
+            begun.result()
     objective(study.ask())
     with pytest.raises(RecordError, match="another seed"):
         other(other.create_study().ask())
+
+
+@pytest.mark.parametrize("earlier", [True, False], ids=["kept", "gone"])
+def test_a_cell_of_a_notebook_that_ctrl_c_has_ended_runs_again(tmp_path, earlier):
+    """The traceback keeps the first objective alive, and its trial goes on in the second one."""
+    presses = iter([KeyboardInterrupt])
+    seen: list[int] = []
+
+    def train(params, run):
+        run.restore()
+        for epoch in run.epochs(3):
+            seen.append(epoch)
+            if epoch == 1 and (press := next(presses, None)):
+                raise press
+            run.log(loss=params["level"] + epoch)
+            run.checkpoint()
+
+    def cell() -> OptunaObjective:
+        objective = OptunaObjective(
+            train, SPACE, metric=Reported("loss", MINIMIZE), directory=tmp_path, seed=3
+        )
+        study = objective.create_study()
+        kept.append(objective)
+        study.optimize(objective, n_trials=2)
+        return objective
+
+    kept: list[OptunaObjective] = []
+    with pytest.raises(KeyboardInterrupt):
+        cell()
+    if not earlier:
+        kept.clear()
+    cell()
+    assert seen == [0, 1, 1, 2, 0, 1, 2]
+    cell()  # and again, of two recorded trials
+    assert seen == [0, 1, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.parametrize("place", ["taken", "taken/below"])

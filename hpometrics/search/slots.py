@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import optuna
 from filelock import FileLock, Timeout
@@ -211,6 +212,10 @@ def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
 class HeldTrials:
     """The trials that this process works on, each locked by a file, which the system unlocks if it dies.
 
+    A lock outlives its trial until the study has learned the result, which the same thread tells it. So
+    another object may take over a lock that `rest`s in its thread: in a notebook, an objective that Ctrl-C
+    has ended, and that a traceback keeps alive, is not in the way of the next one.
+
     Args:
         folder: of the locks.
         total: trials of a higher number are left alone; None takes any.
@@ -221,6 +226,8 @@ class HeldTrials:
         make_private(folder)
         self._held: dict[int, FileLock] = {}
 
+    _resting: ClassVar[WeakSet[FileLock]] = WeakSet()
+
     @property
     def held(self) -> list[int]:
         """The trials that this process works on."""
@@ -230,14 +237,25 @@ class HeldTrials:
         """Lock a trial; False if it is another's, or beyond the total."""
         if self._total is not None and number >= self._total:
             return False
-        lock = FileLock(self._folder / f"{number:04d}", blocking=False)
+        lock = FileLock(self._folder.resolve() / f"{number:04d}", blocking=False, is_singleton=True)
+        if lock.is_locked and lock not in self._resting:  # by this thread, which is at work on it
+            return False
         try:
-            lock.acquire()
+            if not lock.is_locked:
+                lock.acquire()
         except Timeout:
             return False
+        self._resting.discard(lock)
         self._held[number] = lock
         return True
 
+    def rest(self, number: int) -> None:
+        """Say that a trial is over; its lock stays until `release`, or until this thread takes it anew."""
+        if number in self._held:
+            self._resting.add(self._held[number])
+
     def release(self, number: int) -> None:
         """Unlock a trial."""
-        self._held.pop(number).release()
+        lock = self._held.pop(number)
+        self._resting.discard(lock)
+        lock.release()
