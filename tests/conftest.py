@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, partialmethod
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -214,8 +215,9 @@ def suggested_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say how many metrics there are, and which are exempt from which law."""
-    terminalreporter.section("laws of the metrics")
-    for line in config.stash.get(LAWS, None) or _laws():
+    if lines := config.stash.get(LAWS, None) or _laws():
+        terminalreporter.section("laws of the metrics")
+    for line in lines:
         terminalreporter.line(line)
 
 
@@ -233,7 +235,9 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def _laws() -> list[str]:
-    """Return the lines on the laws for the summary."""
+    """Return the lines on the laws for the summary; none where the part is tested that needs no torch."""
+    if find_spec("torch") is None:
+        return []
     from hpometrics.testing.exemptions import EXEMPT, NO_DIRECTION
 
     entries = all_entries()
