@@ -12,7 +12,7 @@ from functools import partial, partialmethod
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click.testing
 import matrix
@@ -27,6 +27,9 @@ from matrix import EXHAUSTIVE
 from hpometrics.exceptions import HpometricsError
 from hpometrics.metrics.entry import MetricEntry
 from hpometrics.metrics.store import all_entries
+
+if TYPE_CHECKING:
+    from servers import Server
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
@@ -185,6 +188,33 @@ def ray_cluster(ray_started: None) -> str:
     return ray.get_runtime_context().gcs_address
 
 
+@pytest.fixture(scope="session")
+def started_servers() -> Iterator[dict[str, Server]]:
+    """The database servers that tests of this process have asked for, by kind."""
+    started: dict[str, Server] = {}
+    yield started
+    for server in started.values():
+        server.end()
+
+
+@pytest.fixture
+def new_database(started_servers: dict[str, Server]) -> Callable[[str], str]:
+    """Return the URL of an empty database of a kind, or of the one that the environment names."""
+    from servers import SERVERS
+
+    def create(kind: str) -> str:
+        needed = SERVERS[kind]
+        if url := os.environ.get(needed.variable):
+            return url
+        if missing := needed.missing():
+            pytest.skip(missing)
+        if kind not in started_servers:
+            started_servers[kind] = needed()
+        return started_servers[kind].new_database()
+
+    return create
+
+
 @pytest.fixture(params=["forked", pytest.param("fresh", marks=EXHAUSTIVE)])
 def python(request: pytest.FixtureRequest) -> Callable[[Path, Path], subprocess.CompletedProcess[str]]:
     """Run a file in a folder; where all is tried, also in an interpreter that has loaded nothing yet."""
@@ -214,7 +244,13 @@ def suggested_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many metrics there are, and which are exempt from which law."""
+    """Say what tests miss here, how many metrics there are, and which are exempt from which law."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    missing = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if missing:
+        terminalreporter.section("missing here")
+    for reason, tests in missing.most_common():
+        terminalreporter.line(f"{reason}: {tests} test{'s' * (tests > 1)} skipped")
     if lines := config.stash.get(LAWS, None) or _laws():
         terminalreporter.section("laws of the metrics")
     for line in lines:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 from contextlib import closing
@@ -90,19 +89,16 @@ def test_processes_share_a_journal(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("variable", "free", "key"),
+    ("kind", "free", "key"),
     [
-        ("HPOMETRICS_TEST_POSTGRESQL", "SELECT pg_try_advisory_xact_lock(:key)", crc32(b"s")),
-        ("HPOMETRICS_TEST_MYSQL", "SELECT IS_FREE_LOCK(:key)", "hpometrics:s"),
+        ("postgresql", "SELECT pg_try_advisory_xact_lock(:key)", crc32(b"s")),
+        ("mysql", "SELECT IS_FREE_LOCK(:key)", "hpometrics:s"),
     ],
     ids=["postgresql", "mysql"],
 )
-def test_only_one_adds_slots_to_a_database_at_a_time(variable, free, key):
+def test_only_one_adds_slots_to_a_database_at_a_time(new_database, kind, free, key):
     """A second connection does not get the advisory lock while the first has it, and gets it afterwards."""
-    url = os.environ.get(variable)
-    if not url:
-        pytest.skip(f"{variable} is not set: it is the URL of an empty database")
-    storage = open_storage(url)
+    storage = open_storage(new_database(kind))
     with storage.engine.connect() as other:
         with exclusive(storage, "s"):
             assert not other.execute(text(free), {"key": key}).scalar()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import threading
@@ -17,16 +16,11 @@ from click.testing import CliRunner
 from forked import Forked, hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, WORKERS, changed, problems_of
+from servers import SERVERS
 
 from hpometrics.cli import main
 from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
-
-DATABASES = {
-    "postgresql": ("HPOMETRICS_TEST_POSTGRESQL", "postgresql://user:password@host/database"),
-    "mysql": ("HPOMETRICS_TEST_MYSQL", "mysql+pymysql://user:password@host/database"),
-}
-"""The variable that names an empty database of each kind, and how."""
 
 
 @pytest.fixture
@@ -55,28 +49,20 @@ def serve(url: str, port: int) -> None:
     run_grpc_proxy_server(Locking(url), port=port)
 
 
-def in_environment(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a database, which with its password is a variable of the environment."""
-    variable, form = DATABASES[kind]
-    url = os.environ.get(variable)
-    if not url:
-        pytest.skip(f"{variable} is not set: set it to the URL of an empty database, {form}")
-    monkeypatch.setenv("STUDY_URL", url)
+@pytest.fixture(params=SERVERS)
+def database(request, new_database, monkeypatch):
+    """The URL of an empty database of each kind, which with its password is a variable of the environment."""
+    monkeypatch.setenv("STUDY_URL", new_database(request.param))
     return "${STUDY_URL}"
 
 
-@pytest.fixture(params=DATABASES)
-def database(request, monkeypatch):
-    """The URL of a database of each kind."""
-    return in_environment(request.param, monkeypatch)
-
-
-@pytest.fixture(params=["proxy", *DATABASES])
-def url(request, monkeypatch):
+@pytest.fixture(params=["proxy", *SERVERS])
+def url(request, new_database, monkeypatch):
     """A shared storage of each kind."""
     if request.param == "proxy":
         return request.getfixturevalue("proxy")
-    return in_environment(request.param, monkeypatch)
+    monkeypatch.setenv("STUDY_URL", new_database(request.param))
+    return "${STUDY_URL}"
 
 
 def shared(url: str, settings: str = "", text: str = SWEEP) -> str:
@@ -274,21 +260,16 @@ def test_another_sweep_of_the_name_is_refused(folder, url):
 def test_a_password_is_written_nowhere(folder, database):
     """Neither in files, nor in the study, nor on the terminal; workers are told it by their environment."""
     whole = os.environ["STUDY_URL"]
-    login, _, password = whole.partition("://")[2].rpartition("@")[0].partition(":")
-    # one of a letter stands in every text, so it is looked for where a password stands
-    stands = re.compile(
-        rf"(?<!\w){re.escape(login)}:{re.escape(password)}|[:=]{re.escape(password)}(?!\w)".encode()
-    )
+    password = whole.rpartition("@")[0].rpartition(":")[2]
+    assert len(password) >= 8, "other texts may contain so short a password: give the user a longer one"
     text = shared(whole, ", workers: 2")
     (folder / "sweep.yaml").write_text(text)
     ran = hpometrics("run", "sweep.yaml").result()
     said = ran.stdout + ran.stderr
     assert ran.returncode == 0, said
     files = {path: path.read_bytes() for path in (folder / "runs").rglob("*") if path.is_file()}
-    assert stands.search(whole.encode())
     for place, content in {"terminal": said.encode(), **files}.items():
-        assert not stands.search(content), place
-        assert len(password) < 12 or password.encode() not in content, place
+        assert password.encode() not in content, place
     assert f"{whole.partition(':')[0]}://***@" in (folder / "runs/sweep/sweep.resolved.yaml").read_text()
     refused = CliRunner().invoke(main, ["worker", "runs/sweep"], env={"HPOMETRICS_STORAGE": ""})
     assert refused.exit_code == 2 and "export HPOMETRICS_STORAGE with the whole URL" in refused.stderr
