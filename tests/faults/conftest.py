@@ -56,14 +56,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     There a fault is tried as often as it says, so that a second time is left out unless it has other seeds.
     """
-    if config.getoption("--faults"):
-        again = [item for item in items if "often" in item.name and "seeds" not in item.fixturenames]
-        items[:] = [item for item in items if item not in again]
-        config.hook.pytest_deselected(items=again)
-        return
+    faults = config.getoption("--faults")
+    kept, left_out = [], []
     for item in items:
-        if item.get_closest_marker("thorough"):
-            item.add_marker(pytest.mark.skip(reason="for the scorecard; --faults runs it"))
+        again = "often" in item.name and "seeds" not in item.fixturenames
+        leave = again if faults else item.get_closest_marker("thorough")
+        (left_out if leave else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
