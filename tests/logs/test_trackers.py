@@ -21,6 +21,14 @@ PARAMS = {"lr": 0.1, "layers": [8, 4]}
 VALUES = [0.5, math.nan, 0.25, 0.75]
 
 
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep both from sending anything, which each does on its own account unless told."""
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+
+
 def train(home: Path, logger: Mapping[str, Any], last: int | None = None) -> None:
     """Train four epochs, or die in one of them; a run that goes on begins with the epochs it has."""
     with Run(metric=F1, directory=home, params=PARAMS, loggers=[logger]) as run:
