@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Tests start many processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-lowest metric check laws bench faults mutants index
+.PHONY: demo test test-all test-exhaustive test-lowest metric check lint types laws bench faults mutants index
 
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
 # does it on all; it fails on the few files that are written for other versions of Python, and nothing imports those.
@@ -25,6 +25,9 @@ test: $(VENV)/.installed
 
 # The short suite, then what it leaves out: every metric x every law, device and average, every fault again.
 test-all: test
+	$(MAKE) test-exhaustive
+
+test-exhaustive: $(VENV)/.installed
 	$(BIN)/python -m pytest -m exhaustive
 
 # The core of the short suite with the lowest version of each direct dependency but torch. Ray 2.50 leaves
@@ -48,9 +51,13 @@ test-lowest: $(VENV)/lowest/.installed
 metric: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 0 -m '' --metric '$(NAME)'
 
-check: $(VENV)/.installed
+check: lint types
+
+lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
 	$(BIN)/mypy
 
 # Metrics x laws, and the same laws over torchmetrics' own classes.
