@@ -190,7 +190,7 @@ there as well: `MEAN_SQUARED_ERROR` is the name here of the metric that Ludwig c
 """
 
 __all__ = sorted(_HOME_OF.keys() - _HIDING)
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 _load = lazy_names(__name__, _HOME_OF)
 
 
