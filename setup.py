@@ -1,15 +1,17 @@
-"""What a distribution states of its home: version, links of the README, project URLs.
+"""The part of the build that pyproject.toml cannot state: version, URLs, and what the wheel leaves out.
 
-PROJECT_URL is where the repository lives, as in https://example.org/group/hpometrics. A build without it works,
-states no URLs, and leaves the README's links relative; `make release` refuses such a build.
+PROJECT_URL is the address of the repository, as in https://example.org/owner/hpometrics. A build without it
+works, states no URLs, and leaves the README's links relative; `make release` refuses such a build.
 """
 
+import json
 import os
 import re
 from email import message_from_string
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 PLACES = {
@@ -20,6 +22,29 @@ PLACES = {
     "Changelog": "/blob/v{version}/CHANGELOG.md",
 }
 
+CHECKOUT_ONLY = {
+    "hpometrics.guide": {"__main__", "evidence", "index", "markdown", "sweep_file"},
+    "hpometrics.testing": {"__main__", "bare", "scorecard"},
+}
+"""Modules that write docs/ and print the scorecard of this repository; no command needs them."""
+
+
+class BuildPackage(build_py):
+    """Copies the package as users need it; an editable install has all of it."""
+
+    def find_package_modules(self, package, package_dir):
+        """Leave out the modules that only a checkout needs."""
+        left_out = set() if self.editable_mode else CHECKOUT_ONLY.get(package, set())
+        return [one for one in super().find_package_modules(package, package_dir) if one[1] not in left_out]
+
+    def run(self):
+        """Pack the index of the metrics too: neighbors that share their words take a fifth less."""
+        super().run()
+        index = Path(self.build_lib, "hpometrics/metrics/index.json")
+        if not self.editable_mode:
+            rows = sorted(json.loads(index.read_text("utf8")), key=lambda row: (row["path"], row["name"]))
+            index.write_text(json.dumps(rows, separators=(",", ":"), ensure_ascii=False), "utf8")
+
 
 def project_url() -> str:
     """Return the setting, or what an unpacked sdist was built with."""
@@ -29,7 +54,7 @@ def project_url() -> str:
         lines = message_from_string(stated.read_text(encoding="utf8")).get_all("Project-URL", [])
         url = next((line.partition(", ")[2] for line in lines if line.startswith("Homepage,")), "")
     if url and not re.fullmatch(r"https?://[^\s/]+/\S+", url):
-        raise SystemExit(f"PROJECT_URL is the address of the repository, as https://host/owner/name, got {url!r}")
+        raise SystemExit(f"PROJECT_URL must be an address, as https://host/owner/name, got {url!r}")
     return url
 
 
@@ -42,6 +67,7 @@ version = re.search(r'^__version__ = "(.+)"$', (ROOT / "hpometrics/__init__.py")
 readme = (ROOT / "README.md").read_text(encoding="utf8")
 url = project_url()
 setup(
+    cmdclass={"build_py": BuildPackage},
     version=version,
     long_description=absolute(readme, f"{url}/blob/v{version}") if url else readme,
     long_description_content_type="text/markdown",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -86,6 +87,7 @@ def run(
         if dry_run:
             _check(file, assignments, as_json, workers=workers)
             return
+        _check_posix("run")
         from ..sweep.overrides import read_overridden
         from ..sweep.stamp import print_finished
 
@@ -99,6 +101,15 @@ def run(
         from ..sweep.command import Options, run_command  # with torch, once the file is right
 
         sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
+
+
+def _check_posix(command: str) -> None:
+    """Refuse a system that lacks the process groups, signals and file locks that a sweep relies on."""
+    if not hasattr(os, "killpg"):
+        raise ConfigError(
+            f"hpometrics {command} needs a POSIX system, as Linux, got {sys.platform}; "
+            "use WSL or a container, or optimize an OptunaObjective in Python"
+        )
 
 
 def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
@@ -221,6 +232,7 @@ def worker(
     `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
     """
     with reported(verbose):
+        _check_posix("worker")
         from ..sweep.worker import WorkerOptions, worker_command
 
         sys.exit(worker_command(place, WorkerOptions(quiet, verbose, hired, since, study, directory)))
