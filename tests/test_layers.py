@@ -12,6 +12,7 @@ FLOORS = {
     room: floor
     for floor, rooms in enumerate(
         (
+            "deprecation extras",
             "exceptions lazy",
             "objective messages prints redaction versions pages",
             "target",
@@ -41,6 +42,7 @@ FOREIGN = {
     "logs": {"torch", "torchmetrics", "optuna", "ray", "click", "pydantic", "yaml"},
     "objective": {"torch", "optuna", "ray"},
     "exceptions": {"torch", "optuna", "ray"},
+    "extras": {"torch", "optuna", "ray"},
 }
 
 
