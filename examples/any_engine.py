@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from hpometrics import Category, EngineParams, MetricEvaluator
+from hpometrics import Category, Engine, EngineParams, MetricEvaluator
 from hpometrics.evaluation import as_engine
 
 WINES = load_wine(return_X_y=True)  # 178 wines, 13 measurements of each, three growers
@@ -50,7 +50,7 @@ def nearest_mean(training: Rows, queries: np.ndarray, params: Mapping[str, Any])
     return distances.argmin(1)
 
 
-ENGINES = {
+ENGINES: dict[str, tuple[Engine, list[dict[str, Any]]]] = {
     "an estimator": (as_engine(WINES, estimator=neighbours), [{"k": 1}, {"k": 9}]),
     "a training function": (as_engine(WINES, train=fit), [{"lr": 0.001}, {"lr": 0.1}]),
     "a plain function": (as_engine(WINES, function=nearest_mean), [{"power": 0.0}, {"power": 1.0}]),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from sysconfig import get_path
-from typing import Any, ClassVar
+from typing import Any
 
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -145,14 +145,14 @@ class Vote:
 class TextEngine(Engine):
     """Which package a docstring is from."""
 
-    data_sources: ClassVar = {"": Docstrings}
-    preparators: ClassVar = {"words": partial(Vectoriser, "word"), "pieces": partial(Vectoriser, "char_wb")}
-    algorithms: ClassVar = {
+    data_sources = {"": Docstrings}
+    preparators = {"words": partial(Vectoriser, "word"), "pieces": partial(Vectoriser, "char_wb")}
+    algorithms = {
         "naive": partial(Classifier, MultinomialNB),
         "margin": partial(Classifier, LinearSVC),
         "nearest": partial(Classifier, KNeighborsClassifier),
     }
-    servings: ClassVar = {"": Vote}
+    servings = {"": Vote}
 
 
 NAIVE, MARGIN, NEAREST = ("naive", {"alpha": 0.1}), ("margin", {"C": 1.0}), ("nearest", {"n_neighbors": 5})

@@ -127,7 +127,7 @@ def measure(run: Run, task: str, model: Writer, lines: Tensor) -> None:
 
 def main() -> None:
     """Train once; print the table of the best epoch, a row per task. A second call has nothing left to do."""
-    facts = {"metric": "datasets/perplexity", "output": OUTPUT, "epochs": 4}
+    facts: dict[str, Any] = {"metric": "datasets/perplexity", "output": OUTPUT, "epochs": 4}
     tracked = ["perplexity(tasks=micro)", "token_accuracy(tasks=micro)"]
     with Run(**facts, track=tracked, directory="runs/multitask_alone", loggers=["tensorboard"]) as run:
         train({"lr": 0.003, "width": 64, "share": 0.4}, run)

@@ -130,7 +130,7 @@ class Factors(nn.Module):
         sizes = u.square().sum(1) + i.square().sum(1) + j.square().sum(1)
         return (l2 * sizes - nn.functional.logsigmoid(ahead)).mean()
 
-    def widened(self) -> dict[str, Tensor]:
+    def widened(self) -> dict[str, Any]:
         """Give the factors with `liked` as one more of them."""
         one = torch.ones(len(self.users), 1)
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from typing import Any
 
 import optuna
 import transformers
@@ -23,8 +24,8 @@ def objective(trial: optuna.Trial) -> float:
     """Train a model of random weights with the params of a trial; nothing is downloaded."""
     transformers.set_seed(trial.number)
     width = trial.suggest_int("width", 32, 64, step=16)
-    sizes = {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 1}
-    images = {"image_size": 8, "patch_size": 4, "num_channels": 1, "num_labels": 10}
+    sizes: dict[str, Any] = {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 1}
+    images: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_channels": 1, "num_labels": 10}
     config = transformers.ViTConfig(**sizes, **images, num_attention_heads=2)
     x, y, x_valid, y_valid = digits()
     callback = RunCallback(Run(trial, metric="f1(average=macro)", output=Category(10)))

@@ -13,7 +13,7 @@ from .folds import fold_columns
 __all__ = ["as_engine"]
 
 Named = Callable[..., Any] | Mapping[str, Callable[..., Any]]
-Data = tuple[Any, Any] | Callable[..., tuple[Any, Any]]
+Data = tuple[Any, Any] | Callable[..., Any]
 
 
 def as_engine(
