@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Tests start many processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-exhaustive test-lowest metric check lint types laws bench faults mutants index
+.PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-python metric check lint types laws bench faults mutants index
 
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
 # does it on all; it fails on the few files that are written for other versions of Python, and nothing imports those.
@@ -32,10 +32,10 @@ test-exhaustive: $(VENV)/.installed
 
 # The core of the short suite with the lowest version of each direct dependency but torch. Ray 2.50 leaves
 # processes of its own to the garbage collector.
-$(VENV)/lowest/.installed: $(VENV)/.installed tests/lowest.py
+$(VENV)/lowest/.installed: $(VENV)/.installed tests/requirements.py
 	rm -rf $(@D)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target $(@D) \
-		$$($(BIN)/python tests/lowest.py)
+		$$($(BIN)/python tests/requirements.py lowest)
 	touch $@
 
 # Those compare with the newest torchmetrics, value by value or name by name.
@@ -46,6 +46,41 @@ LOWEST ?= tests/search tests/sweep tests/measure tests/evaluation tests/test_cli
 test-lowest: $(VENV)/lowest/.installed
 	PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -W "ignore:subprocess:ResourceWarning" \
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST)
+
+# The core of `make test-lowest`, in a few minutes.
+test-lowest-core:
+	$(MAKE) test-lowest LOWEST="$(LOWEST_CORE)"
+
+LOWEST_CORE := $(addprefix tests/search/test_, constraints.py optuna_backend.py pareto.py population.py \
+	seeded_samplers.py slots.py space.py) \
+	$(addprefix tests/sweep/test_, config.py loader.py ray_sweep.py resume.py schema.py sweep_run.py) \
+	$(addprefix tests/metrics/test_, collection.py metric.py numerics.py wrap.py) \
+	tests/metrics/catalogue/test_inherited.py \
+	tests/test_optuna_objective.py
+
+# The part that needs no torch (space, records, selection, results, sweep files), on another Python:
+# make test-python OTHER=python3.13
+OTHER ?= python3.12
+OTHERS := $(VENV)/$(notdir $(OTHER))
+$(OTHERS)/.installed: pyproject.toml tests/requirements.py
+	$(OTHER) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		$$($(PYTHON) tests/requirements.py without-torch)
+	touch $@
+
+WITHOUT_TORCH := $(addprefix tests/search/test_, constraints.py course.py long_attributes.py mending.py one_se.py \
+	open_trials.py optuna_backend.py pareto.py plugins.py record.py regular_files.py seeded_samplers.py selection.py \
+	slots.py space.py strict_records.py verdict.py) \
+	$(addprefix tests/sweep/test_, config.py dashboard.py descriptions.py directory.py fuzzed_files.py \
+	leases.py loader.py overrides.py progress.py resolved.py schema.py status.py table.py trial_listing.py) \
+	$(addprefix tests/evaluation/test_, differences.py engine_params.py engine_stages.py evaluation_instance.py \
+	evaluation_result.py shelf.py) \
+	tests/audit/test_audit_files.py tests/audit/test_audit_studies.py tests/commands/test_completion.py \
+	$(addprefix tests/test_, exceptions.py objective.py prints.py redaction.py sections.py target.py)
+# Python 3.13 warns of the connections that Optuna's storages leave to the garbage collector.
+test-python: $(OTHERS)/.installed
+	PYTHONPATH=. $(<D)/bin/python -m pytest -n 2 -p no:cacheprovider -W "ignore:unclosed database:ResourceWarning" \
+		-W ignore::pytest.PytestUnraisableExceptionWarning $(WITHOUT_TORCH)
 
 # What concerns one metric, as in `make metric NAME=mcc`: its laws, oracles, documentation, its module's tests.
 metric: $(VENV)/.installed
