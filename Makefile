@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 # Tests start many processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-python metric check lint types laws bench faults mutants index
+.PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-python metric check lint types laws bench \
+	faults mutants index release
 
+# An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
 # does it on all; it fails on the few files that are written for other versions of Python, and nothing imports those.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[examples,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[test]' --config-settings editable_mode=compat
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
@@ -121,9 +123,15 @@ faults: $(VENV)/.installed
 
 # Draw small faults into the code that decides values, winners, records and resumption; the tests have to find them.
 mutants: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]' --config-settings editable_mode=compat
 	$(BIN)/python tests/mutants.py
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed
 	$(BIN)/python -m hpometrics.guide
+
+# Build what is committed and try it as a user would; see RELEASING.md.
+release:
+	@test -n "$(PROJECT_URL)" || { echo "make release needs PROJECT_URL, which is not set; write the address" \
+		"of the repository: PROJECT_URL=https://host/owner/hpometrics make release" >&2; exit 2; }
+	PROJECT_URL=$(PROJECT_URL) PYTHON=$(PYTHON) .ci/release

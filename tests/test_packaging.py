@@ -163,3 +163,14 @@ def test_a_release_without_a_home_is_refused():
     ran = subprocess.run(["make", "release"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
     assert ran.returncode != 0
     assert "make release needs PROJECT_URL, which is not set" in ran.stdout + ran.stderr
+
+
+def test_the_version_is_the_same_everywhere():
+    """It is set in one place; what cannot read it there is compared: the citation and the changelog."""
+    version = hpometrics.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == version
+    assert (
+        re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf8"), re.MULTILINE)[1]
+        == version
+    )
