@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .extras import pip_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -127,8 +129,13 @@ class MissingExtraError(HpometricsError, ImportError):
     """A feature needs a package that is not installed; the message has the pip line."""
 
 
-def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
-    """Build the one sentence that names what needs which package and how to get it."""
-    return MissingExtraError(
-        f"{what} needs {package}, which is not installed: pip install 'hpometrics[{extra}]'"
-    )
+def missing_extra(what: str, package: str, extra: str | None) -> MissingExtraError:
+    """Build the one sentence that names what needs which package and how to get it.
+
+    Args:
+        what: needs the package.
+        package: its name, as it is printed.
+        extra: brings the package; None where no extra does.
+    """
+    line = f"pip install {package}" if extra is None else pip_line(extra)
+    return MissingExtraError(f"{what} needs {package}, which is not installed: {line}")

@@ -118,7 +118,7 @@ def _not_there(module: str, err: ModuleNotFoundError) -> str:
     """Say what is missing: the module itself, or a package that it imports."""
     package = (err.name or "").partition(".")[0]
     if package == "sklearn":
-        return str(missing_extra(module, "scikit-learn (sklearn)", "examples"))
+        return str(missing_extra(module, "scikit-learn (sklearn)", "sklearn"))
     if not package or package == module.partition(".")[0]:
         return f"importing {module} failed: {type(err).__name__}: {one_line(err)}"
     return f"{module} needs the package {package!r}, which is not installed"

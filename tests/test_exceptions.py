@@ -34,5 +34,5 @@ def test_an_unknown_metric_prints_its_sentence():
 def test_a_missing_extra_has_the_pip_line():
     """The error names what needs which package, and how to get it."""
     assert str(missing_extra("results.report", "plotly", "report")) == (
-        "results.report needs plotly, which is not installed: pip install 'hpometrics[report]'"
+        "results.report needs plotly, which is not installed: pip install 'plotly>=6'"
     )

@@ -13,7 +13,7 @@ from .folds import fold_columns
 __all__ = ["as_engine"]
 
 Named = Callable[..., Any] | Mapping[str, Callable[..., Any]]
-Data = tuple[Any, Any] | Callable[..., Any]
+Data = Any  # (features, target), or a function of them; of scikit-learn's loaders pyright infers a Bunch too
 
 
 def as_engine(

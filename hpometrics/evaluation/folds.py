@@ -104,7 +104,7 @@ def _splitter(k: int, seed: int | None, stratified: bool, grouped: bool) -> Any:
     try:
         from sklearn import model_selection as splitters
     except ImportError as err:
-        raise missing_extra("a shuffled, stratified or grouped split", "scikit-learn", "folds") from err
+        raise missing_extra("a shuffled, stratified or grouped split", "scikit-learn", "sklearn") from err
     cls = {
         (False, False): splitters.KFold,
         (True, False): splitters.StratifiedKFold,

@@ -13,7 +13,7 @@ from ..metrics.lookup import find_metric
 from ..metrics.registry import all_entries
 from ..sweep.printing import ARROWS
 from .page import usage
-from .words import aliases, alike, direction, evidence, features_of, form, install, kept, param, takes
+from .words import aliases, alike, direction, evidence, features_of, form, kept, param, takes
 
 _MARKS = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
 _MOST_FAMILIES = 12
@@ -101,7 +101,7 @@ def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     yield "raises", first.raises
     yield "deviates", first.deviates
     yield "source", first.source
-    yield "needs", install(first)
+    yield "needs", f"the [extra](install.md#extras) `{first.requires}`" if first.requires else ""
 
 
 def _escaped(text: str) -> str:

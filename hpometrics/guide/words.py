@@ -7,6 +7,7 @@ from dataclasses import fields
 from itertools import groupby
 from textwrap import fill
 
+from ..extras import pip_line
 from ..metrics.entry import NOISE, MetricEntry, Observed
 from ..metrics.facts import Facts
 from ..metrics.params import Param
@@ -139,8 +140,8 @@ def left_out(entries: Sequence[MetricEntry]) -> str:
 
 
 def install(entry: MetricEntry) -> str:
-    """Give the line that brings what it is built on; empty if nothing more is needed."""
-    return f"pip install 'hpometrics[{entry.requires}]'" if entry.requires else ""
+    """Return the command that installs what it is built on; empty if nothing more is needed."""
+    return pip_line(entry.requires) if entry.requires else ""
 
 
 def _told(entry: MetricEntry) -> tuple[object, ...]:

@@ -29,8 +29,12 @@ LOGGERS: dict[str, tuple[str, str]] = {
     ALWAYS: ("trainstats", "TrainStats"),
 }
 """The module and the class of each, which is loaded when a run has one."""
-_PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
-"""What a logger needs; an extra that is called like the logger brings it."""
+_PACKAGES = {
+    "tensorboard": ("tensorboardX", None),
+    "mlflow": ("mlflow", "mlflow"),
+    "wandb": ("wandb", "wandb"),
+}
+"""The package that a logger needs, and the extra that brings it; tensorboardX comes with Ray Tune."""
 _METHODS = ("begin", "epoch", "end")
 
 
@@ -80,10 +84,10 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
 
 def missing_package(name: str) -> MissingExtraError | None:
     """Give the error of a logger whose package is not installed; None if it can log."""
-    package = _PACKAGES.get(name)
+    package, extra = _PACKAGES.get(name, (None, None))
     if package is None or find_spec(package) is not None:
         return None
-    return missing_extra(f"the logger {name}", package, name)
+    return missing_extra(f"the logger {name}", package, extra)
 
 
 def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[EpochLogger]:

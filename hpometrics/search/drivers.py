@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from ..exceptions import ConfigError, MissingExtraError, missing_extra
+from ..extras import pip_line
 
 DATABASES = ("postgresql", "mysql", "mariadb")
 
@@ -64,7 +65,7 @@ def _missing_driver(kind: str, package: str) -> MissingExtraError:
     if package in _EXTRAS:
         return missing_extra(f"the storage {kind}", package, _EXTRAS[package])
     name = "mysqlclient" if package == "MySQLdb" else package
-    other = "; or write mysql+pymysql:// and pip install 'hpometrics[mysql]'" if kind == "mysql" else ""
+    other = f"; or write mysql+pymysql:// and {pip_line('mysql')}" if kind == "mysql" else ""
     return MissingExtraError(
         f"the storage {kind} needs {package}, which is not installed: pip install {name}{other}"
     )

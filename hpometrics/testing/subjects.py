@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -112,8 +111,8 @@ def is_here(entry: MetricEntry) -> bool:
     if not entry.requires:
         return True
     row = getattr(entry.load(), "row", None)  # of a torchmetrics class
-    packages = () if row is None else row.packages
-    return entry.name not in UNTRIED and all(map(find_spec, packages))
+    missing = [] if row is None else row.missing_packages
+    return entry.name not in UNTRIED and not missing
 
 
 def fed(metric: Metric, *batches: Batch) -> Metric:

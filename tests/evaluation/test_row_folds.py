@@ -135,6 +135,6 @@ def test_without_scikit_learn_only_what_needs_it_is_missing():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     wanted = (
         "MissingExtraError: a shuffled, stratified or grouped split needs scikit-learn, which is not "
-        "installed: pip install 'hpometrics[folds]'"
+        "installed: pip install 'scikit-learn>=1.7'"
     )
     assert wanted in done.stderr

@@ -10,6 +10,7 @@ import yaml
 from matrix import failures
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
+from hpometrics.extras import pip_line
 from hpometrics.guide.page import metric_json, metric_text, usage
 from hpometrics.guide.words import alike, evidence, form, takes
 from hpometrics.metrics import store
@@ -72,7 +73,7 @@ def test_a_page_says_all_there_is(told):
         "  raises     MetricInputError: never.",
         "  deviates   elsewhere it is half of that.",
         "  source     Somebody 1999.",
-        "  needs      pip install 'hpometrics[audio]'",
+        f"  needs      {pip_line('audio')}",
         "  param      average: one of a, b; this or class is needed",
         "  param      class: a whole number; this or average is needed",
         "  param      k: a whole number; 3 by default",

@@ -130,7 +130,7 @@ def test_slots_that_others_add_meanwhile_count():
 def test_what_a_storage_needs_is_named(monkeypatch):
     """With the line that installs it."""
     monkeypatch.setattr(drivers, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"grpc needs grpcio, .*: pip install 'hpometrics\[grpc\]'"):
+    with pytest.raises(MissingExtraError, match=r"grpc needs grpcio, .*: pip install 'grpcio>="):
         check_driver("grpc://localhost")
     with pytest.raises(MissingExtraError, match="needs asyncpg, which is not installed: pip install asyncpg"):
         check_driver("postgresql+asyncpg://h/x")
@@ -146,7 +146,7 @@ def test_the_address_of_a_proxy_is_host_and_port(url):
 
 def test_a_database_that_cannot_be_reached_is_no_fault_of_a_trial():
     """The message is that of the driver, without the password."""
-    pytest.importorskip("psycopg", reason="it is an extra: pip install 'hpometrics[postgresql]'")
+    pytest.importorskip("psycopg", reason="it comes with the extra postgresql")
     with pytest.raises(DiskError, match="the study cannot be reached") as told:
         open_storage("postgresql://ada:pw-s3cret@localhost:1/studies")
     assert "pw-s3cret" not in str(told.value)
@@ -155,7 +155,7 @@ def test_a_database_that_cannot_be_reached_is_no_fault_of_a_trial():
 @pytest.mark.filterwarnings("ignore:GrpcStorageProxy is experimental")
 def test_a_proxy_that_is_gone_is_no_fault_of_a_trial():
     """What it answers is told, not the page that gRPC makes of it."""
-    pytest.importorskip("grpc", reason="grpcio is an extra: pip install 'hpometrics[grpc]'")
+    pytest.importorskip("grpc", reason="it comes with the extra grpc")
     storage = optuna.storages.GrpcStorageProxy(host="localhost", port=1)
     with pytest.raises(DiskError, match=r"the study cannot be read or written: .*; what is recorded stands$"):
         with storing():
@@ -176,7 +176,7 @@ def test_a_directory_may_be_called_anything(tmp_path, name):
 
 def test_a_password_may_have_braces():
     """The server is looked for; no part of the URL is taken for a field to fill in."""
-    pytest.importorskip("psycopg", reason="it is an extra: pip install 'hpometrics[postgresql]'")
+    pytest.importorskip("psycopg", reason="it comes with the extra postgresql")
     with pytest.raises(DiskError, match="the study cannot be reached"):
         open_storage("postgresql+psycopg://ada:{secret}@localhost:1/studies")
 

@@ -152,7 +152,7 @@ def test_without_scipy_the_extra_is_named(ran, monkeypatch):
     monkeypatch.delitem(sys.modules, "scipy.stats")
     result = compared("0", "1")
     assert result.exit_code == 2
-    assert "needs scipy, which is not installed: pip install 'hpometrics[compare]'" in result.stderr
+    assert "needs scipy, which is not installed: pip install 'scipy>=1.14'" in result.stderr
 
 
 @pytest.fixture

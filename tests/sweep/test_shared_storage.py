@@ -26,7 +26,7 @@ from hpometrics.sweep.directory import RunDirectory
 @pytest.fixture
 def proxy(tmp_path):
     """The URL of Optuna's storage proxy, over a file."""
-    pytest.importorskip("grpc", reason="grpcio is an extra: pip install 'hpometrics[grpc]'")
+    pytest.importorskip("grpc", reason="it comes with the extra grpc")
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]

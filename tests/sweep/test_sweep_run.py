@@ -375,7 +375,7 @@ def test_an_output_that_cannot_be_had_is_a_problem_of_the_file(sweep, folder):
     [
         (
             "sklearn.datasets",
-            "needs scikit-learn (sklearn), which is not installed: pip install 'hpometrics[examples]'",
+            "needs scikit-learn (sklearn), which is not installed: pip install 'scikit-learn>=1.7'",
         ),
         ("no_such_package.part", "needs the package 'no_such_package', which is not installed"),
     ],

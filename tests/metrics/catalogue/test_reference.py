@@ -10,7 +10,6 @@ import pickle
 import pkgutil
 import re
 from dataclasses import replace
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -145,7 +144,7 @@ def test_the_shape_is_that_of_a_batch(entry):
 def test_what_could_not_be_tried_is_known():
     """Without a network or a package the direction is the definition's; nothing else is exempt."""
     exempt = {str(entry) for entry in OWN} - {str(entry) for entry in HERE}
-    packages = {str(entry) for entry in OWN if not all(find_spec(p) for p in entry.load().row.packages)}
+    packages = {str(entry) for entry in OWN if entry.load().row.missing_packages}
     assert exempt == {str(entry) for entry in OWN if entry.name in UNTRIED} | packages
 
 
@@ -216,9 +215,10 @@ def test_a_user_without_relevant_items_is_left_out():
 
 def test_a_missing_package_is_named_when_the_metric_is_built(monkeypatch):
     """The entry is listed all the same."""
-    monkeypatch.setattr("hpometrics.metrics.catalogue.reference.wrapper.find_spec", lambda name: None)
+    monkeypatch.setattr("hpometrics.metrics.catalogue.reference.row.find_spec", lambda name: None)
     with pytest.raises(
-        MissingExtraError, match=r"map needs torchvision and pycocotools, .*hpometrics\[detection\]"
+        MissingExtraError,
+        match=r"map needs torchvision and faster_coco_eval, .*: pip install 'faster-coco-eval>=",
     ):
         get_metric("map", "boxes")
     assert store.index()["map", "boxes"].requires == "detection"

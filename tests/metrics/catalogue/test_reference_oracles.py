@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -80,7 +79,7 @@ def fits(row: Row, subject: Subject, feature: str) -> bool:
     return (
         needed <= params.keys() <= row.params.keys()
         and not lacking & {*params, *params.values()}
-        and all(find_spec(package) for package in row.packages)
+        and not row.missing_packages
     )
 
 

@@ -84,9 +84,9 @@ def test_a_missing_plotly_is_named_before_the_first_trial(tmp_path, monkeypatch)
     """By `check` and `run` where the file asks for it, and by `report`; the text needs no package."""
     monkeypatch.setattr(writing, "find_spec", lambda name: None)
     [problem] = problems_of(HTML)
-    assert "results.report: the HTML report needs plotly" in problem and "'hpometrics[report]'" in problem
+    assert "results.report: the HTML report needs plotly" in problem and "pip install 'plotly>=6'" in problem
     assert problems_of(HTML.replace("html", "md")) == []
-    with pytest.raises(MissingExtraError, match=r"pip install 'hpometrics\[report\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'plotly>="):
         write_report(written(tmp_path))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import torchmetrics
@@ -103,7 +104,7 @@ class Row:
         highest: the largest value of a picture, where no `data_range` says it.
         keeps_ignored: the class leaves out the positions of the output's `ignore_index`.
         extras: keyword arguments of `update` that it needs; `optional` those that it can use.
-        packages: what must be importable, and `requires` the extra that brings it.
+        packages: what must be importable, `a|b` one of the two, and `requires` the extra that brings it.
         sentinel: a value that stands for undefined, and why it comes about; `void` says of all rows, by the
             parameters, why they have no value, where the class has one for them.
         aliases: further names.
@@ -138,6 +139,12 @@ class Row:
     sentinel: tuple[float, str] | None = None
     void: Void | None = None
     aliases: tuple[str, ...] | Mapping[str, str] = ()
+
+    @property
+    def missing_packages(self) -> list[str]:
+        """What is not installed of its packages; of alternatives the first."""
+        choices = [package.split("|") for package in self.packages]
+        return [names[0] for names in choices if not any(map(find_spec, names))]
 
     @property
     def reads_signals(self) -> bool:

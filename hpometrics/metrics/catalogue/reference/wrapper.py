@@ -8,7 +8,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import torch
@@ -46,9 +45,8 @@ class Reference(Metric):
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        missing = [package for package in self.row.packages if find_spec(package) is None]
-        if missing:
-            raise missing_extra(self.row.name, " and ".join(missing), self.row.requires or "")
+        if missing := self.row.missing_packages:
+            raise missing_extra(self.row.name, " and ".join(missing), self.row.requires)
         self.params = {**self.defaults, **params}
         self.__dict__.update(self.params)
         self._inner: list[tuple[int | None, torchmetrics.Metric]] = []  # in a list: it is no submodule
