@@ -223,7 +223,7 @@ def test_a_dropped_connection_costs_nothing(folder, database, request):
     kind = request.node.callspec.params["database"]
     listed, end = _END_ALL[kind]
     text = changed("trials: 4", "trials: 12")
-    (folder / "sweep.yaml").write_text(shared(database, ", workers: 2", text))
+    (folder / "sweep.yaml").write_text(shared(database, ", workers: 2, heartbeat: 4s", text))
     engine = sqlalchemy.create_engine(os.environ["STUDY_URL"], isolation_level="AUTOCOMMIT")
     run, ended_ones, seen = hpometrics("run", "sweep.yaml"), 0, 0
     with engine.connect() as connection:
