@@ -1,7 +1,7 @@
-"""Print what pip installs for an environment of the tests: `python tests/requirements.py lowest|without-torch`.
+"""Print what pip installs for an environment of the tests: `requirements.py lowest`, `... without-torch`.
 
 `lowest` is the lowest version of each direct dependency that pyproject.toml allows. torch is left out: below
-the newest releases PyPI has builds for CUDA alone. `without-torch` is what the part needs that loads no torch.
+the newest releases PyPI has builds for CUDA alone. `without-torch` is for the part that loads no torch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from pathlib import Path
 BESIDE = {"numpy": "1.26.4", "pandas": "2.2.3", "pytz": "2024.1", "pydantic-core": "2.41.1"}
 """What the lowest versions, or SciPy beside them, need of others."""
 OF_TORCH = ("torch", "torchmetrics", "ray[tune]")
-OF_TESTS = ("cmaes", "hypothesis", "jsonschema", "pandas", "pytest", "pytest-timeout", "pytest-xdist", "scipy")
+OF_TESTS = (
+    "cmaes",
+    "hypothesis",
+    "jsonschema",
+    "pandas",
+    "pytest",
+    "pytest-timeout",
+    "pytest-xdist",
+    "scipy",
+)
 
 
 def stated(pyproject: Path) -> dict[str, str]:
