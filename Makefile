@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # Tests start many processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-python metric check lint types laws bench \
-	faults mutants index release
+.PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python metric check lint \
+	types laws bench faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -49,16 +49,21 @@ test-lowest: $(VENV)/lowest/.installed
 	PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -W "ignore:subprocess:ResourceWarning" \
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST)
 
-# The core of `make test-lowest`, in a few minutes.
-test-lowest-core:
-	$(MAKE) test-lowest LOWEST="$(LOWEST_CORE)"
-
-LOWEST_CORE := $(addprefix tests/search/test_, constraints.py optuna_backend.py pareto.py population.py \
-	seeded_samplers.py slots.py space.py) \
+# What meets the names of Optuna, Ray, torchmetrics and NumPy most, in a few minutes.
+CORE := $(addprefix tests/search/test_, constraints.py optuna_backend.py pareto.py population.py seeded_samplers.py \
+	slots.py space.py) \
 	$(addprefix tests/sweep/test_, config.py loader.py ray_sweep.py resume.py schema.py sweep_run.py) \
 	$(addprefix tests/metrics/test_, collection.py metric.py numerics.py wrap.py) \
-	tests/metrics/catalogue/test_inherited.py \
-	tests/test_optuna_objective.py
+	tests/metrics/catalogue/test_inherited.py tests/test_optuna_objective.py
+test-lowest-core:
+	$(MAKE) test-lowest LOWEST="$(CORE)"
+
+# The same with the newest pre-releases of Optuna and Ray, or their newest releases where there are none.
+test-newest: $(VENV)/.installed
+	rm -rf $(VENV)/newest
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --pre \
+		--target $(VENV)/newest optuna ray
+	PYTHONPATH=$(VENV)/newest $(BIN)/python -m pytest $(CORE)
 
 # The part that needs no torch (space, records, selection, results, sweep files), on another Python:
 # make test-python OTHER=python3.13
