@@ -53,8 +53,8 @@ test-lowest: $(VENV)/lowest/.installed
 CORE := $(addprefix tests/search/test_, constraints.py optuna_backend.py pareto.py population.py seeded_samplers.py \
 	slots.py space.py) \
 	$(addprefix tests/sweep/test_, config.py loader.py ray_sweep.py resume.py schema.py sweep_run.py) \
-	$(addprefix tests/metrics/test_, collection.py metric.py numerics.py wrap.py) \
-	tests/metrics/catalogue/test_inherited.py tests/test_optuna_objective.py
+	$(addprefix tests/metrics/test_, collection.py metric.py numerics.py wrap.py wrapped.py) \
+	tests/test_optuna_objective.py
 test-lowest-core:
 	$(MAKE) test-lowest LOWEST="$(CORE)"
 

@@ -31,7 +31,7 @@ from hpometrics.metrics.features import FEATURES, Image, Mask
 from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.registry import get_metric
 from hpometrics.metrics.statistics.kept import Kept
-from hpometrics.testing import OUTPUTS, draw
+from hpometrics.testing import OUTPUTS, draw, subjects_of
 from hpometrics.testing.exemptions import UNTRIED
 from hpometrics.testing.subjects import is_here
 
@@ -546,3 +546,26 @@ def test_a_mask_may_be_of_bytes(name, dtype):
         metric.update(preds.to(kind), target.to(kind))
         values.append(metric.compute().item())
     assert values[0] == values[1]
+
+
+@pytest.mark.parametrize(
+    ("older", "what"),
+    [
+        (
+            lambda block_size=8, **more: torchmetrics.MeanMetric(**more),
+            "an argument of PeakSignalNoiseRatioWith",
+        ),
+        (None, "PeakSignalNoiseRatioWithBlockedEffect, which torchmetrics"),
+    ],
+    ids=["without the argument", "without the class"],
+)
+def test_an_older_torchmetrics_is_named(monkeypatch, older, what):
+    """As of 1.7, which measures all but a few; the message says what to install."""
+    name = "PeakSignalNoiseRatioWithBlockedEffect"
+    if older is None:
+        monkeypatch.delattr(f"torchmetrics.image.{name}")
+    else:
+        monkeypatch.setattr(f"torchmetrics.image.{name}", older)
+    (subject, *_) = subjects_of("psnrb")
+    with pytest.raises(MissingExtraError, match=rf"psnrb.* needs {what}.*: pip install -U torchmetrics"):
+        subject.make().update(**subject.draw(4))

@@ -14,7 +14,7 @@ import torch
 import torchmetrics
 from torch import Tensor
 
-from ....exceptions import MetricInputError, missing_extra
+from ....exceptions import MetricInputError, MissingExtraError, missing_extra
 from ...devices import number, runs_ahead
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, OutputFeature
 from ...metric import Metric
@@ -85,16 +85,34 @@ class Reference(Metric):
         return value
 
     def build(self, classes: int | None = None) -> torchmetrics.Metric:
-        """Make the object of the torchmetrics class that measures this output."""
-        module = importlib.import_module(f"torchmetrics.{self.row.module}")
-        cls = getattr(module, self.row.class_name(self.output.type))
+        """Make the object of the torchmetrics class that measures this output.
+
+        Raises:
+            MissingExtraError: the installed torchmetrics lacks the class, or one of its arguments.
+        """
+        name = self.row.class_name(self.output.type)
+        try:
+            cls = getattr(importlib.import_module(f"torchmetrics.{self.row.module}"), name)
+        except (ModuleNotFoundError, AttributeError) as err:
+            raise self._too_old(name) from err
         renamed = {self.row.renamed.get(name, name): value for name, value in self.params.items()}
         renamed.pop("component", None)
         if "average" not in inspect.signature(cls).parameters:  # a binary class has none
             renamed.pop("average", None)
-        made = self.row.make(cls, {**self._facts(cls, classes), **renamed})
+        try:
+            made = self.row.make(cls, {**self._facts(cls, classes), **renamed})
+        except (TypeError, ValueError) as err:
+            if "nexpected keyword" not in str(err):
+                raise
+            raise self._too_old(f"an argument of {name}") from err
         made._to_sync = False  # the rows of all ranks are gathered before it sees them
         return made.set_dtype(torch.float64) if self.row.wide else made
+
+    def _too_old(self, what: str) -> MissingExtraError:
+        return MissingExtraError(
+            f"{self.name} needs {what}, which torchmetrics {torchmetrics.__version__} does not have: "
+            "pip install -U torchmetrics"
+        )
 
     def _facts(self, cls: type, classes: int | None) -> dict[str, Any]:
         wanted = inspect.signature(cls).parameters
