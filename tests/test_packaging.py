@@ -25,9 +25,10 @@ HOOK = "import sys; from setuptools import build_meta; getattr(build_meta, sys.a
 LARGEST = 1.2 * 2**20
 GENERATED = re.compile(r"PKG-INFO|setup\.cfg|hpometrics\.egg-info/.*")
 
-pytestmark = pytest.mark.skipif(
-    not (ROOT / ".git").exists(), reason="a build is compared with the repository"
-)
+pytestmark = [
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a build is compared with the repository"),
+    pytest.mark.xdist_group("packaging"),  # one process builds, once
+]
 
 
 def build(hook: str, source: Path, to: Path, url: str | None = None) -> subprocess.CompletedProcess[str]:
