@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any
 
 import optuna
@@ -36,6 +36,7 @@ from .search.space import Space
 from .search.study_origin import check_origin
 
 _BEGUN = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
+_FIRST_LOCK = Lock()
 
 
 class OptunaObjective(Outcome):
@@ -177,7 +178,8 @@ class OptunaObjective(Outcome):
         if self.trials.directory is None:
             return False
         self._unlock(get_ident())
-        self._locks = self._locks or HeldTrials(self.trials.directory / ".locks")
+        with _FIRST_LOCK:  # of two objects, each with the lock of a thread, one would be lost with its lock
+            self._locks = self._locks or HeldTrials(self.trials.directory / ".locks")
         if not self._locks.take(number):
             return False
         self._at_work[get_ident()] = number
@@ -190,7 +192,10 @@ class OptunaObjective(Outcome):
             RecordError: another process works on the trial of this number in the directory.
         """
         home = self.trials.directory
-        if home is not None and self._at_work.get(get_ident()) != number and not self._take(number):
+        if home is None:
+            return
+        reclaimed = self._locks is not None and self._locks.is_at_work(number)
+        if not (reclaimed and self._at_work.get(get_ident()) == number) and not self._take(number):
             raise RecordError(
                 f"another process works on trial {number} in {home}; give each study a directory of its own, "
                 "or let the processes share a storage"

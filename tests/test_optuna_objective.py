@@ -4,12 +4,14 @@ import asyncio
 import math
 import os
 import pickle
+import shutil
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 from pathlib import Path
-from threading import get_ident
+from threading import Barrier, get_ident
 
 import optuna
 import pytest
@@ -541,6 +543,42 @@ def test_a_cell_of_a_notebook_that_ctrl_c_has_ended_runs_again(tmp_path, earlier
     assert seen == [0, 1, 1, 2, 0, 1, 2]
     cell()  # and again, of two recorded trials
     assert seen == [0, 1, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_trial_is_locked_anew_in_a_directory_that_was_removed(tmp_path, anew):
+    """The lock of an earlier cell is on a file that is gone, so that it would keep out nobody."""
+    home = tmp_path / "digits"
+
+    def train(params, run):
+        level(params, run)
+        with pytest.raises(BlockingIOError), (home / ".locks" / "0000").open() as file:
+            flock(file, LOCK_EX | LOCK_NB)
+
+    first = objective_of(train, directory=home)
+    first.create_study().optimize(first, n_trials=1)
+    shutil.rmtree(home)
+    second = objective_of(train, directory=home) if anew else first
+    second.create_study().optimize(second, n_trials=1)
+
+
+def test_threads_that_begin_at_once_keep_their_locks(tmp_path):
+    """Each first lock made an object to keep locks; of two the one that came later kept its own alone."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for attempt in range(40):
+            objective, together = objective_of(directory=tmp_path / str(attempt)), Barrier(4)
+
+            def begin(number: int, objective=objective, together=together) -> None:
+                together.wait()
+                assert objective._take(number)
+
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(begin, range(4)))
+            assert sorted(objective._locks.held) == [0, 1, 2, 3]
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("place", ["taken", "taken/below"])

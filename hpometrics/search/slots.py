@@ -238,16 +238,21 @@ class HeldTrials:
         if self._total is not None and number >= self._total:
             return False
         lock = FileLock(self._folder.resolve() / f"{number:04d}", blocking=False, is_singleton=True)
-        if lock.is_locked and lock not in self._resting:  # by this thread, which is at work on it
-            return False
+        if lock.is_locked:
+            if lock not in self._resting:  # this thread is at work on it
+                return False
+            lock.release()  # a file of this name may be a new one, if the directory was removed since
         try:
-            if not lock.is_locked:
-                lock.acquire()
+            lock.acquire()
         except Timeout:
             return False
         self._resting.discard(lock)
         self._held[number] = lock
         return True
+
+    def is_at_work(self, number: int) -> bool:
+        """Whether a trial is locked and not over."""
+        return number in self._held and self._held[number] not in self._resting
 
     def rest(self, number: int) -> None:
         """Say that a trial is over; its lock stays until `release`, or until this thread takes it anew."""
