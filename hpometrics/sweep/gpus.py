@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -105,7 +105,8 @@ def _seen() -> list[str]:
     """Name the GPUs that this process sees."""
     visible = os.environ.get(VISIBLE)
     if visible is not None:
-        return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
+        names = map(str.strip, visible.split(","))
+        return list(takewhile(lambda name: name not in ("", "-1"), names))  # CUDA hides what follows too
     return list(map(str, range(_count())))
 
 

@@ -65,6 +65,8 @@ def test_the_environment_says_which_gpus_there_are(machine, monkeypatch):
     assert gpu_shares("auto", 3) == ["2", "5", "7"]
     monkeypatch.setenv(VISIBLE, "MIG-1,MIG-2")
     assert gpu_shares("auto", 2) == ["MIG-1", "MIG-2"]
+    monkeypatch.setenv(VISIBLE, "3,-1,5")  # CUDA hides what follows a -1
+    assert gpu_shares("auto", 2) == ["3", "3"]
     for nothing in ("", "-1"):
         monkeypatch.setenv(VISIBLE, nothing)
         assert gpu_shares("auto", 2) is None
