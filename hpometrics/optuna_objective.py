@@ -143,7 +143,7 @@ class OptunaObjective(Outcome):
                 self._follow(*told)
             return
         if study is None:
-            raise RunError("the first rank optimises a study; objective.create_study() makes one")
+            raise RunError("the first rank optimizes a study; objective.create_study() makes one")
         if study is not self._study:
             self._check(study)  # before a trial is asked for
 
