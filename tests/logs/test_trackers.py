@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def test_wandb_holds_every_epoch_offline(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(home, {"wandb": {"mode": "offline"}}, last=2)
     train(home, {"wandb": {"mode": "offline", "project": "vision"}})
-    found = {one["exit"]: one for one in map(held, home.glob("wandb/offline-run-*/*.wandb"))}
+    found = {one["exit"]: one for one in ended(home)}
     killed, whole = found[1], found[0]
     assert (len(found), whole["name"]) == (2, "digits/0003")
     assert (killed["project"], whole["project"], whole["group"]) == ("digits", "vision", "digits")
@@ -90,6 +91,16 @@ def test_wandb_holds_every_epoch_offline(tmp_path):
     assert whole["steps"][1] == {"train:loss(weighted)": 0.125, "a/f1/picked": 0.5}
     assert [step["a/f1/picked"] for step in whole["steps"].values()] == [0.5, 0.5, 0.5, 0.75]
     assert list(whole["steps"]) == [0, 1, 2, 3]
+
+
+def ended(home: Path) -> list[dict[str, Any]]:
+    """What the files of W&B hold, which another process of its may end a little after its `finish`."""
+    for _ in range(600):
+        found = [held(file) for file in home.glob("wandb/offline-run-*/*.wandb")]
+        if all("exit" in one for one in found):
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"a run of W&B has not ended: {found}")
 
 
 def held(file: Path) -> dict[str, Any]:

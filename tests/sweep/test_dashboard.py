@@ -23,7 +23,7 @@ def home(tmp_path):
 def test_a_missing_dashboard_says_which_install_brings_it(home, monkeypatch):
     """The study is found first."""
     monkeypatch.setattr(dashboard, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"optuna-dashboard, .* 'hpometrics\[dashboard\]'"):
+    with pytest.raises(MissingExtraError, match=r"optuna-dashboard, .*: pip install 'optuna-d"):
         serve_dashboard(home, 8080, print)
 
 

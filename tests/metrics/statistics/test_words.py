@@ -48,7 +48,7 @@ def test_stemming_needs_nltk(monkeypatch):
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_nltk)
-    with pytest.raises(MissingExtraError, match=r"hpometrics\[text\]"):
+    with pytest.raises(MissingExtraError, match=r": pip install 'nltk>="):
         stemmed_words("running")
 
 
