@@ -65,18 +65,22 @@ def gpu_shares(gpus: str | Sequence[int | str], workers: int) -> list[str] | Non
 
 
 def check_gpus(gpus: str | Sequence[int | str]) -> None:
-    """Check that this machine has the GPUs that a sweep names by number.
+    """Check that this process may use the GPUs that a sweep names, and that they are there.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: CUDA_VISIBLE_DEVICES leaves one out, or the machine has none of that number.
     """
-    named = () if isinstance(gpus, str) else [gpu for gpu in gpus if isinstance(gpu, int)]
-    if not named or VISIBLE in os.environ:
+    if isinstance(gpus, str):
         return
-    count = _count()
-    if max(named) >= count:
-        have = f"GPUs 0 to {count - 1}" if count else "no GPU that torch can use"
-        raise ConfigError(f"backend.optuna.gpus: there is no GPU {max(named)}; this machine has {have}")
+    if VISIBLE in os.environ:
+        hidden = [gpu for gpu in gpus if str(gpu) not in _seen()]
+        have = f"{VISIBLE} leaves {', '.join(_seen()) or 'no GPU'}"
+    else:
+        count = _count()
+        hidden = [gpu for gpu in gpus if isinstance(gpu, int) and gpu >= count]
+        have = f"this machine has GPUs 0 to {count - 1}" if count else "torch finds no GPU on this machine"
+    if hidden:
+        raise ConfigError(f"backend.optuna.gpus: there is no GPU {hidden[0]}; {have}")
 
 
 @contextmanager

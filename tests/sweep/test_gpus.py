@@ -81,8 +81,18 @@ def test_a_list_says_which_are_shared_out(machine):
     with pytest.raises(ConfigError, match=r"gpus: there is no GPU 4; this machine has GPUs 0 to 3"):
         check_gpus([0, 4])
     machine(0)
-    with pytest.raises(ConfigError, match="this machine has no GPU that torch can use"):
+    with pytest.raises(ConfigError, match="there is no GPU 0; torch finds no GPU on this machine"):
         check_gpus([0])
+
+
+@pytest.mark.parametrize(("visible", "left"), [("2,3", "2, 3"), ("", "no GPU"), ("MIG-1", "MIG-1")])
+def test_a_list_keeps_to_what_the_environment_leaves(machine, monkeypatch, visible, left):
+    """The other GPUs of a shared machine are those of others."""
+    machine(4)
+    monkeypatch.setenv(VISIBLE, visible)
+    with pytest.raises(ConfigError, match=f"there is no GPU 1; CUDA_VISIBLE_DEVICES leaves {left}"):
+        check_gpus([1, 2])
+    check_gpus(visible.split(",") if "MIG" in visible else "auto")
 
 
 @pytest.mark.parametrize(
