@@ -118,6 +118,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/adapter_overhead.py
 	$(BIN)/python benchmarks/sweep_overhead.py
 	$(BIN)/python benchmarks/sweep_overhead.py --ray
+	$(BIN)/python benchmarks/many_trials.py
 	$(BIN)/python benchmarks/diagnostics.py
 	$(BIN)/python benchmarks/prefix_cache.py
 	$(BIN)/python benchmarks/startup.py

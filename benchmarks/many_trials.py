@@ -18,7 +18,7 @@ from pathlib import Path
 
 import optuna
 
-from hpometrics.search.storages import open_storage
+from hpometrics.search.storages import close_storage, open_storage
 from hpometrics.sweep.directory import RunDirectory
 
 ENGINE = """\
@@ -58,8 +58,9 @@ def ends(storage: str, home: RunDirectory) -> list[float]:
         SystemExit: a trial is missing, is there twice, or did not complete.
     """
     places = {"sqlite": f"sqlite:///{home.path / 'study.db'}"}
-    study = optuna.load_study(study_name="many", storage=open_storage(places.get(storage, storage)))
-    trials = study.get_trials(deepcopy=False)
+    opened = open_storage(places.get(storage, storage))
+    trials = optuna.load_study(study_name="many", storage=opened).get_trials(deepcopy=False)
+    close_storage(opened)  # a study that is open elsewhere is looked into again
     numbers = [record.number for record in home.records()]
     states = {trial.state for trial in trials}
     if numbers != list(range(len(trials))) or states != {optuna.trial.TrialState.COMPLETE}:
