@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .extras import pip_line
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -127,6 +125,26 @@ class NotYetError(HpometricsError, ValueError):
 
 class MissingExtraError(HpometricsError, ImportError):
     """A feature needs a package that is not installed; the message has the pip line."""
+
+
+def pip_line(extra: str) -> str:
+    """Return the command that installs the packages of an extra, as the installed metadata states them.
+
+    It names the packages, not this one: a checkout may have no release that an index would find. Each release
+    of torchvision and torchaudio fits one release of torch; beside them the installed torch is named too, so
+    that pip does not replace it.
+    """
+    from importlib.metadata import PackageNotFoundError, requires, version  # read only for an error
+
+    try:
+        stated = requires("hpometrics") or []
+        suffix = f'extra == "{extra}"'
+        wanted = [line.partition(";")[0].strip() for line in stated if line.endswith(suffix)]
+        if any(line.startswith(("torchvision", "torchaudio")) for line in wanted):
+            wanted.append(f"torch=={version('torch').partition('+')[0]}")
+    except PackageNotFoundError:  # it is run from its source tree
+        wanted = []
+    return "pip install " + (" ".join(f"'{one}'" for one in wanted) or f"-e '.[{extra}]'")
 
 
 def missing_extra(what: str, package: str, extra: str | None) -> MissingExtraError:

@@ -14,8 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import hpometrics
-from hpometrics.exceptions import MissingExtraError
-from hpometrics.extras import pip_line
+from hpometrics.exceptions import MissingExtraError, pip_line
 from hpometrics.metrics.registry import all_entries
 
 ROOT = Path(__file__).parents[1]

@@ -42,7 +42,6 @@ FOREIGN = {
     "logs": {"torch", "torchmetrics", "optuna", "ray", "click", "pydantic", "yaml"},
     "objective": {"torch", "optuna", "ray"},
     "exceptions": {"torch", "optuna", "ray"},
-    "extras": {"torch", "optuna", "ray"},
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from itertools import groupby
 from textwrap import fill
 
-from ..extras import pip_line
+from ..exceptions import pip_line
 from ..metrics.entry import NOISE, MetricEntry, Observed
 from ..metrics.facts import Facts
 from ..metrics.params import Param

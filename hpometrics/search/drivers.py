@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from ..exceptions import ConfigError, MissingExtraError, missing_extra
-from ..extras import pip_line
+from ..exceptions import ConfigError, MissingExtraError, missing_extra, pip_line
 
 DATABASES = ("postgresql", "mysql", "mariadb")
 

@@ -212,9 +212,9 @@ def _live_trial(study: optuna.Study, trial_id: int) -> Trial:
 class HeldTrials:
     """The trials that this process works on, each locked by a file, which the system unlocks if it dies.
 
-    A lock outlives its trial until the study has learned the result, which the same thread tells it. So
-    another object may take over a lock that `rest`s in its thread: in a notebook, an objective that Ctrl-C
-    has ended, and that a traceback keeps alive, is not in the way of the next one.
+    A lock outlives its trial, since the thread tells the study the result only afterwards. Another object of
+    the thread may take over a lock that rests: in a notebook, a traceback keeps an objective alive that
+    Ctrl-C has ended, and the next objective must not wait for it.
 
     Args:
         folder: of the locks.
@@ -255,7 +255,7 @@ class HeldTrials:
         return number in self._held and self._held[number] not in self._resting
 
     def rest(self, number: int) -> None:
-        """Say that a trial is over; its lock stays until `release`, or until this thread takes it anew."""
+        """Mark a trial as over; its lock stays until `release`, or until this thread takes it again."""
         if number in self._held:
             self._resting.add(self._held[number])
 

@@ -39,7 +39,7 @@ GpusForm = Annotated[
 
 
 def gpu_shares(gpus: str | Sequence[int | str], workers: int) -> list[str] | None:
-    """Share out GPUs among workers; what each worker finds in `CUDA_VISIBLE_DEVICES`.
+    """Share out GPUs among workers: the value of `CUDA_VISIBLE_DEVICES` for each.
 
     Each gets as many as the others, give or take one; workers that are more than the GPUs take turns.
 
@@ -49,9 +49,6 @@ def gpu_shares(gpus: str | Sequence[int | str], workers: int) -> list[str] | Non
 
     Returns:
         A text for each worker; None where every worker sees what this process sees.
-
-    Raises:
-        ConfigError: the machine has no GPU of a number.
     """
     if gpus == "all" or (gpus == "auto" and workers == 1):
         return None
@@ -85,7 +82,7 @@ def check_gpus(gpus: str | Sequence[int | str]) -> None:
 
 @contextmanager
 def seeing(share: str) -> Iterator[None]:
-    """Let this process see a share of the GPUs: what it trains on them, and what it starts."""
+    """Restrict this process, and those that it starts, to a share of the GPUs."""
     import torch
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

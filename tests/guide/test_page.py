@@ -9,8 +9,7 @@ import pytest
 import yaml
 from matrix import failures
 
-from hpometrics.exceptions import MetricNameError, UnknownMetricError
-from hpometrics.extras import pip_line
+from hpometrics.exceptions import MetricNameError, UnknownMetricError, pip_line
 from hpometrics.guide.page import metric_json, metric_text, usage
 from hpometrics.guide.words import alike, evidence, form, takes
 from hpometrics.metrics import store

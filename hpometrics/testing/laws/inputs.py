@@ -118,21 +118,16 @@ def check_sync_free(subject: Subject) -> None:
 
 
 def check_division(subject: Subject) -> None:
-    """No decision hangs on the last digit of a quotient by a Python number, which accelerators round twice.
+    """No decision depends on the last digit of a quotient by a Python number, which accelerators round twice.
 
-    They multiply by the reciprocal, so that 49 / 49.0 is less than 1 there: a threshold that a rate must
-    reach, or the place where it is 1, is then missed. Dividing by a 0-d tensor of the device is exact.
+    They multiply by the reciprocal, so that 49 / 49.0 is less than 1 there. A metric then misses a threshold
+    that the rate reaches exactly. Division by a 0-d tensor of the device is rounded once, as on the CPU.
     """
     for rows in (49, 98):
         batch = subject.draw(rows)
         expected = subject.measure(batch)
-        try:
-            with _Reciprocals():  # type: ignore[no-untyped-call]
-                divided = subject.measure(batch)
-        except IndexError as err:
-            raise LawBroken(
-                f"{subject} finds no place where a rate is 1, divided by a number: {err}"
-            ) from err
+        with _Reciprocals():  # type: ignore[no-untyped-call]
+            divided = subject.measure(batch)
         require_same(subject, expected, divided, "with quotients rounded as on an accelerator", 1e-9)
 
 

@@ -142,7 +142,7 @@ class Row:
 
     @property
     def missing_packages(self) -> list[str]:
-        """What is not installed of its packages; of alternatives the first."""
+        """The packages that are not installed; of alternatives the first."""
         choices = [package.split("|") for package in self.packages]
         return [names[0] for names in choices if not any(map(find_spec, names))]
 
