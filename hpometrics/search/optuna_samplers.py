@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -50,6 +51,9 @@ PRUNERS: Mapping[str, PlugIn] = {
     ),
 }
 
+
+_LOGS_DRAWS = "warn_independent_sampling"
+"""The argument by which Optuna logs a line for each param of each trial that is not drawn with the others."""
 
 _STREAMS: Mapping[type[BaseSampler], tuple[Callable[[BaseSampler], Any], ...]] = {
     RandomSampler: (attrgetter("_rng.rng"),),
@@ -154,7 +158,7 @@ def make_sampler(spec: object, seed: int | None = None, constrained: bool = Fals
     if isinstance(spec, BaseSampler):
         return spec
     found, arguments = find_class("sampler", spec, SAMPLERS)
-    make: Callable[..., BaseSampler] = partial(found, **arguments)
+    make: Callable[..., BaseSampler] = partial(found, **{**_without_log(found), **arguments})
     if constrained:
         make = minding_constraints(make)
     if seed is None:
@@ -226,6 +230,12 @@ def restart(sampler: BaseSampler, seed: int) -> bool:
 def own_pruner(study: optuna.Study) -> BasePruner | None:
     """Return the pruner that somebody gave a study; None of the one that Optuna gives to every other."""
     return None if type(study.pruner) is MedianPruner else study.pruner
+
+
+def _without_log(found: Callable[..., BaseSampler]) -> dict[str, bool]:
+    """Return the argument that keeps a sampler from logging each draw, if it logs by default."""
+    argument = inspect.signature(found).parameters.get(_LOGS_DRAWS)
+    return {} if argument is None or argument.default is not True else {_LOGS_DRAWS: False}
 
 
 def _built(what: str, spec: object, make: Callable[[], T]) -> T:

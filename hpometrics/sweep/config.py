@@ -154,7 +154,7 @@ class Search(Strict):
 
     sampler: PluginForm | None = None
     """tpe (default), gp, cmaes, random, grid, qmc, nsga2. The order of a grid that the budget may cut is
-    drawn by `seed`."""
+    drawn by `seed`. gp, cmaes and qmc draw a param with `when` at random, cmaes each choice too."""
     pruner: PluginForm | None = None
     """median, percentile, asha, hyperband, patient, threshold, none (default)."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
