@@ -18,7 +18,7 @@ from ..redaction import redacted
 from ..search.epoch_log import Fsync
 from ..search.readings import numbers_of
 from ..search.record import EpochRecord
-from ..search.reporter import PickedReporter, Reporter
+from ..search.reporter import Joint, PickedReporter, Reporter
 from .checkpoint import Keep, random_states
 from .panels import Panels
 from .progress import End, Progress
@@ -48,9 +48,10 @@ class Closing(Recording):
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._progress = Progress(spec)
         carried = getattr(reporter, "carried", None)
+        self._joint: Joint | None = getattr(reporter, "joint", None)
         self._keeps = not (directory is None and carried is None) and spec.checkpoints is not Keep.NONE
         self._loggers = Loggers(loggers if self._ranks.leads else (), home)
-        self._traces = Traces(home, fsync, Keep(spec.checkpoints), carried)
+        self._traces = Traces(home, fsync, Keep(spec.checkpoints), carried if self._ranks.leads else None)
         self._open = self._looping = self._looped = self._holding = self._over = False
         self._made = self._began = time.perf_counter()
         self._earlier = 0.0  # seconds of the epochs it goes on after
@@ -140,6 +141,7 @@ class Closing(Recording):
             decision = self._ranks.from_first(lambda: self._lead(record, random, final))
             if not self._ranks.leads:
                 self._follow(record, decision)
+        self._report_jointly(decision)
         self._holding = False
         self._began = time.perf_counter()
         self._obey(decision)
@@ -192,7 +194,17 @@ class Closing(Recording):
         if over or stop is not None:
             self._keep_picked()
         steering = {name: numbers[name] for name in self._steering if name in numbers}
-        return Decision(steering, over, ended, stop)
+        counterpart = None if self._joint is None else self._joint.counterpart()
+        return Decision(steering, over, ended, stop, counterpart)
+
+    def _report_jointly(self, decision: Decision) -> None:
+        """Make the reports that the host takes from all ranks at once."""
+        if decision.counterpart is None:
+            return
+        if self._joint is not None and self._ranks.leads:
+            self._joint.send()
+        else:
+            decision.counterpart()
 
     def _keep_picked(self) -> None:
         """Leave the values of the picked epoch with a host that keeps them, once."""

@@ -27,12 +27,14 @@ class Decision:
         over: no epoch follows.
         ended: the epoch was reported as the final one.
         stop: the host's stop.
+        counterpart: what the other ranks call as the first one reports, where its host hears all at once.
     """
 
     steering: Mapping[str, float]
     over: bool
     ended: bool
     stop: BaseException | None = None
+    counterpart: Callable[[], None] | None = None
 
 
 class Ranks:

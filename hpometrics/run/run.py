@@ -325,6 +325,7 @@ class Run(Closing):
         random = self._ranks.own_of(stored.random)
         if random is not None:
             set_random_states(random)
+        self._report_jointly(decision)
         self._obey(decision)
         return len(stored.done)
 

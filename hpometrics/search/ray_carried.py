@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +19,16 @@ class Carried:
     Tune copies the folder of a checkpoint to its storage before a report returns. The folder holds what the
     directory of a run would hold: `epoch-0003.pt`, and the epochs so far, which a restored run goes on after.
 
+    Args:
+        latest: returns the checkpoint that a restored trial goes on from.
+
     Attributes:
         done: epochs up to the checkpoint that the trial goes on from; Tune has their reports.
         score: of the checkpoint of the open epoch, see `CHECKPOINT_SCORE`; None where it has none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, latest: Callable[[], tune.Checkpoint | None] = tune.get_checkpoint) -> None:
+        self._latest = latest
         self.done = 0
         self.score: int | None = None
         self._lines: list[str] = []
@@ -59,7 +63,7 @@ class Carried:
     @contextmanager
     def received(self) -> Iterator[tuple[Path, tuple[EpochRecord, ...]] | None]:
         """Yield a folder with the checkpoint that the trial goes on from, and the epochs up to it."""
-        checkpoint = tune.get_checkpoint()
+        checkpoint = self._latest()
         if checkpoint is None:
             yield None
             return

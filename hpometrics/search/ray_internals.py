@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,18 @@ from .ray_keys import EPOCH, NUMBER
 
 _TUNER = "tuner.pkl"
 _PATIENCE = 5.0  # seconds for the answer of a node
+
+
+def in_train_worker() -> bool:
+    """Check whether this process is a worker of Ray Train V2, where `tune.report` reaches nobody."""
+    functions = sys.modules.get("ray.train.v2._internal.execution.train_fn_utils")
+    if functions is None:  # Ray Train loads it before the function of the worker is called
+        return False
+    try:
+        functions.get_train_fn_utils()
+    except RuntimeError:
+        return False
+    return True
 
 
 def loss_of(trial: Any) -> Loss | None:

@@ -8,16 +8,18 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import ray.train
 from ray import tune
 
 from ..exceptions import ObjectiveError, RunError
 from ..objective import MINIMIZE, Objective
 from .ray_carried import Carried
-from .ray_internals import judges
+from .ray_internals import in_train_worker, judges
 from .ray_keys import CHECKPOINT_SCORE, EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
 from .reporter import Pause
 
@@ -71,6 +73,38 @@ class HandedOn:
             yield tune.Checkpoint.from_directory(folder)
 
 
+class TrainReports:
+    """The reports of a worker of Ray Train: all ranks make each at once, with the values of the first.
+
+    Args:
+        carried: takes the checkpoints along.
+    """
+
+    def __init__(self, carried: Carried) -> None:
+        self._carried = carried
+        self._waiting: list[Mapping[str, Any]] = []
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Let a report wait until the other ranks are there."""
+        self._waiting.append(values)
+
+    def counterpart(self) -> Callable[[], None] | None:
+        """Return what each other rank calls while the first calls `send`; None where no report waits."""
+        return partial(_report_nothing, len(self._waiting)) if self._waiting else None
+
+    def send(self) -> None:
+        """Make the reports that wait."""
+        waiting, self._waiting = self._waiting, []
+        for values in waiting:
+            with self._carried.handed_over() as state:
+                ray.train.report(dict(values), checkpoint=state)
+
+
+def _report_nothing(times: int) -> None:
+    for _ in range(times):
+        ray.train.report({})
+
+
 class TuneReporter:
     """Reports a run to the Ray Tune session it runs in, one report per epoch.
 
@@ -86,6 +120,10 @@ class TuneReporter:
     after the last. Tune's `CheckpointConfig` says which are kept; with `num_to_keep=1` and
     `checkpoint_score_attribute="checkpoint_score"` it is that of the picked epoch, beside the latest.
 
+    In a worker of Ray Train V2 the reports go to `ray.train.report`, by all ranks at once, and the
+    checkpoints come from `ray.train.get_checkpoint()`; a `TuneReportCallback()` of the trainer's `RunConfig`
+    passes the values on to Tune. Tune stops such a trial from outside, and no direction is compared.
+
     Args:
         number: of the trial.
         params: that it was given.
@@ -93,6 +131,7 @@ class TuneReporter:
 
     Attributes:
         stopped: whether Tune has stopped the trial; then nothing more is reported.
+        joint: holds each report in a worker of Ray Train until all ranks make it; None elsewhere.
         carried: takes the checkpoints of a run without a directory to Tune, and brings back the one that a
             restored trial goes on from; None for the member of a population.
     """
@@ -105,7 +144,10 @@ class TuneReporter:
     ) -> None:
         self.number, self.params = number, params
         self._handed_on = handed_on
-        self.carried = Carried() if handed_on is None else None
+        in_train = number is None and in_train_worker()
+        latest = ray.train.get_checkpoint if in_train else tune.get_checkpoint
+        self.carried = Carried(latest) if handed_on is None else None
+        self.joint = TrainReports(self.carried) if in_train and self.carried is not None else None
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
         self.stopped = False
         self._told = -1 if handed_on is None else handed_on.told - 1
@@ -169,6 +211,9 @@ class TuneReporter:
         told |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
         if self.carried is not None and self.carried.score is not None:
             told[CHECKPOINT_SCORE] = self.carried.score
+        if self.joint is not None:
+            self.joint.add(told)
+            return
         try:
             with self._state_after(epoch, final) as state:
                 tune.report(told, checkpoint=state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
@@ -91,6 +91,16 @@ class DirectedReporter(Protocol):
         Raises:
             ObjectiveError: they differ; both facts are named.
         """
+
+
+class Joint(Protocol):
+    """The attribute `joint` of a host that takes a report only from all ranks at once, as Ray Train does."""
+
+    def counterpart(self) -> Callable[[], None] | None:
+        """Return what each other rank calls while the first calls `send`; None where no report waits."""
+
+    def send(self) -> None:
+        """Make the reports that wait, on the first rank."""
 
 
 @dataclass(frozen=True)
