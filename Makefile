@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # Tests start many processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python metric check lint \
-	types laws bench faults mutants index release
+.PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
+	lint types laws bench faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -88,6 +88,10 @@ WITHOUT_TORCH := $(addprefix tests/search/test_, constraints.py course.py long_a
 test-python: $(OTHERS)/.installed
 	PYTHONPATH=. $(<D)/bin/python -m pytest -n 2 -p no:cacheprovider -W "ignore:unclosed database:ResourceWarning" \
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(WITHOUT_TORCH)
+
+# Write docs/works_with.md from the versions and counts of the last `.ci/run`.
+works-with:
+	$(PYTHON) tests/works_with.py
 
 # What concerns one metric, as in `make metric NAME=mcc`: its laws, oracles, documentation, its module's tests.
 metric: $(VENV)/.installed

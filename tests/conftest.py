@@ -18,6 +18,7 @@ import click.testing
 import matrix
 import one_metric
 import pytest
+import works_with
 from click.testing import CliRunner, Result
 from forked import program
 from hypothesis import HealthCheck, settings
@@ -46,6 +47,7 @@ if "mix_stderr" in signature(CliRunner).parameters:  # click 8.1: have its resul
     Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[assignment]
     click.testing._NamedTextIOWrapper = partial(click.testing._NamedTextIOWrapper, line_buffering=True)
 
+STAGE = pytest.StashKey[str | None]()
 LAWS = pytest.StashKey[list[str]]()
 """The lines on the laws for the summary, which a worker sends."""
 
@@ -63,11 +65,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect only the cases of the asked suite, and only the tests of the metric that `--metric` names.
+    """Note the stage that this session is, before a test starts a session of its own.
+
+    Collect only the cases of the asked suite, and only the tests of the metric that `--metric` names.
 
     The first worker starts with the tests on Ray. The other workers run at a lower priority: Ray's processes
     wait for each other, and each wait would cost a time slice of a busy worker.
     """
+    config.stash[STAGE] = os.environ.pop(works_with.STAGE, None)
     if getattr(config, "workerinput", {}).get("workerid", "gw0") != "gw0":
         os.nice(10)
     if config.option.markexpr in SUITES and not any("[" in arg for arg in config.args):
@@ -245,6 +250,8 @@ def suggested_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what tests miss here, how many metrics there are, and which are exempt from which law."""
+    if (stage := config.stash.get(STAGE, None)) is not None:
+        works_with.note(stage, {name: len(ended) for name, ended in terminalreporter.stats.items()})
     skipped = terminalreporter.stats.get("skipped", [])
     missing = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     if missing:
