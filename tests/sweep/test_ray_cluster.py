@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from forked import hpometrics
+from loaded_python import loaded_python
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
@@ -26,30 +30,50 @@ LOOKS_OFTEN = json.dumps({"health_check_initial_delay_ms": 0, "health_check_peri
 """A head that finds within seconds that a node is gone."""
 
 
-@pytest.fixture
-def cluster(monkeypatch):
-    """The address of a cluster of two CPUs and a GPU that only it believes in; started in another folder."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else a token would be left in the home directory
-    with socket.socket() as free:
+@pytest.fixture(scope="module")
+def head() -> Iterator[str]:
+    """The address of a cluster of two CPUs, a seat and a GPU that only it believes in; started elsewhere."""
+    with pytest.MonkeyPatch.context() as environment, socket.socket() as free:
+        environment.setenv("RAY_AUTH_MODE", "disabled")  # else a token would be left in the home directory
+        folder = tempfile.mkdtemp(prefix="ray")  # its sockets have no room for the long name of a test
+        environment.setenv("RAY_TMPDIR", folder)
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    folder = tempfile.mkdtemp(prefix="ray")  # its sockets have no room for the long name of a test
-    head = ["--head", f"--port={port}", f"--temp-dir={folder}", "--num-cpus=2", "--num-gpus=1"]
-    head += ["--include-dashboard=false", f"--system-config={LOOKS_OFTEN}"]
-    with node(*head):
-        yield f"127.0.0.1:{port}"
+        free.close()
+        settings = ["--head", f"--port={port}", "--num-cpus=2", "--num-gpus=1", '--resources={"seat": 1}']
+        settings += ["--include-dashboard=false", f"--system-config={LOOKS_OFTEN}"]
+        with node(*settings):
+            environment.undo()
+            yield f"127.0.0.1:{port} {folder}"
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture
+def cluster(head, monkeypatch):
+    """The address of the cluster, which is that of this machine: `auto` finds it."""
+    address, folder = head.split()
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    return address
+
+
 @contextmanager
-def node(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A node of a cluster, in processes of its own."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+def node(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """A node of a cluster, in processes of its own; its workers are forks, with these variables."""
+    program = (
+        f"import sys; sys.executable = {str(loaded_python())!r}; from ray.scripts.scripts import main; main()"
+    )
+    command = [sys.executable, "-c", program, "start", "--block", "--disable-usage-stats"]
     command += [f"--object-store-memory={80 * 2**20}", *arguments]
-    process = subprocess.Popen(command, cwd="/", stdout=subprocess.PIPE, text=True, start_new_session=True)
-    for line in process.stdout:
-        if "--block" in line:
-            break
+    process = subprocess.Popen(
+        command,
+        cwd="/",
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert any("--block" in line for line in process.stdout), "the node did not start"
     try:
         yield process
     finally:
@@ -57,9 +81,11 @@ def node(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=120)
 
 
-def kill(process: subprocess.Popen[str]) -> None:
-    """Take a node away, with all that it runs."""
-    os.killpg(process.pid, signal.SIGKILL)
+def kill_raylet(process: subprocess.Popen[str]) -> None:
+    """Kill the process that makes a node of a machine; its workers end when they miss it."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    [raylet] = [pid for pid in children if Path(f"/proc/{pid}/exe").resolve().name == "raylet"]
+    os.kill(int(raylet), signal.SIGKILL)
     process.communicate(timeout=120)
 
 
@@ -97,30 +123,76 @@ def test_a_sweep_runs_on_a_cluster_that_is_there(folder, cluster):
     assert not (folder / "runs/on_ray/ray").exists()
 
 
+def on_nodes(engine: str, address: str) -> str:
+    """A sweep of two workers, each of whose trials takes the one seat of a node."""
+    text = changed("toy_engine:train", f"toy_engine:{engine}")
+    return (
+        f"{text}backend: {{ray: {{address: '{address}', workers: 2, resources: {{custom: {{seat: 1}}}}}}}}\n"
+    )
+
+
+def check_sweep(folder: Path, ran: subprocess.CompletedProcess[str]) -> None:
+    """Check that each trial and each epoch of the budget is there once, and that the best is printed."""
+    assert ran.returncode == 0, ran.stderr
+    records = RunDirectory(folder / "runs/sweep").records()
+    assert [(one.number, one.state, [epoch.epoch for epoch in one.epochs]) for one in records] == [
+        (number, TrialState.COMPLETE, [0, 1, 2]) for number in range(4)
+    ]
+    assert [len(record.failed_attempts) for record in records] == [0] * 4
+    with closing(sqlite3.connect(folder / "runs/sweep/study.db")) as study:
+        assert study.execute("SELECT number, state FROM trials ORDER BY number").fetchall() == [
+            (number, "COMPLETE") for number in range(4)
+        ]
+    lines = [line.split()[:2] for line in ran.stderr.splitlines() if line.startswith(" #")]
+    assert sorted(lines) == [[f"#{number}", "ok"] for number in range(4)]
+    assert "# engine params evaluated: 4  (ok 4)" in ran.stdout
+    [best] = re.findall(r"^Optimal Engine Params: \(trial (\d)", ran.stdout, re.MULTILINE)
+    assert records[int(best)].value == max(record.value for record in records)
+
+
 @pytest.mark.ray
 @EXHAUSTIVE
-def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster):
-    """With no retry; only nodes that join later have what it asks for, and its epochs are there once.
+@pytest.mark.parametrize(
+    ("at", "others", "auto"),
+    [("import", 0, False), ("0", 0, True), ("1", 0, False), ("2", 3, True)],
+    ids=["import", "start", "trial", "end"],
+)
+def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster, at, others, auto):
+    """With no retry, while its engine is loaded, in its first or second epoch, or as the last of the sweep.
 
     One line says what was lost, in our words.
     """
-    asked = f"address: '{cluster}', workers: 1, resources: {{custom: {{spare: 1}}}}"
-    text = changed("toy_engine:train", "toy_engine:linger").replace("trials: 4", "trials: 2")
-    (folder / "sweep.yaml").write_text(f"{text}backend: {{ray: {{{asked}}}}}\n")
-    join = (f"--address={cluster}", "--num-cpus=1", '--resources={"spare": 1}')
-    with node(*join) as first:
+    (folder / "sweep.yaml").write_text(on_nodes("learn", "auto" if auto else cluster))
+    join = (f"--address={cluster}", "--num-cpus=1", '--resources={"seat": 1}')
+    with node(*join, LINGER_AT=at) as second:
         run = hpometrics("run", "sweep.yaml")
-        assert run.waits_for((folder / "lingering").exists), run.result()
-        with node(*join):
-            kill(first)
-            ran = run.result()
-    assert ran.returncode == 0, ran.stderr
-    records = RunDirectory(folder / "runs/sweep").records()
-    assert [record.state for record in records] == [TrialState.COMPLETE] * 2
-    assert [len(record.failed_attempts) for record in records] == [0, 0]
-    assert "trial 0: its machine was lost in epoch 0; the trial goes on in another\n" in ran.stderr
+
+        def comes() -> bool:
+            over = [one.state.finished for one in RunDirectory(folder / "runs/sweep").records()]
+            return (folder / "lingering").exists() and sum(over) >= others
+
+        assert run.waits_for(comes), run.result()
+        kill_raylet(second)
+        ran = run.result()
+    check_sweep(folder, ran)
+    [lost] = re.findall(r"^trial \d: its (.*); the trial goes on in another$", ran.stderr, re.MULTILINE)
+    assert lost == f"machine was lost in epoch {0 if at == 'import' else at}"
     assert "actor" not in ran.stderr + ran.stdout
-    assert [[epoch.epoch for epoch in record.epochs] for record in records] == [[0, 1, 2]] * 2
+
+
+@pytest.mark.ray
+@EXHAUSTIVE
+@pytest.mark.parametrize("auto", [True, False])
+def test_a_machine_that_joins_late_takes_trials(folder, cluster, auto):
+    """The first trial waits on the head for one on the machine that joins once it has begun."""
+    os.mkfifo("meeting")
+    (folder / "sweep.yaml").write_text(on_nodes("meet_late", "auto" if auto else cluster))
+    run = hpometrics("run", "sweep.yaml")
+    assert run.waits_for((folder / "waits").exists), run.result()
+    with node(f"--address={cluster}", "--num-cpus=1", '--resources={"seat": 1}', LATE="1"):
+        ran = run.result()
+    check_sweep(folder, ran)
+    assert (folder / "met").exists()
 
 
 @pytest.mark.ray

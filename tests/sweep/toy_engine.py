@@ -190,21 +190,24 @@ def meet(params, run):
 
 @engine(output=Binary())
 def meet_elsewhere(params, run):
-    """Wait, in the first trial of a run, until a worker elsewhere trains too."""
+    """Wait, in the first trial of a run, until a worker elsewhere trains too; then learn."""
     if not Path("met").exists():
         if "run" in sys.argv:
             Path("ready").write_text("")
         with Path("meeting").open("r" if "run" in sys.argv else "w"):
             Path("met").touch()
-    train(params, run)
+    learn(params, run)
 
 
 @engine(output=Binary())
-def linger(params, run):
-    """Wait for ever in the first attempt at the first trial."""
-    if not Path("lingering").exists():
-        Path("lingering").touch()
-        signal.pause()
+def meet_late(params, run):
+    """Wait, in the first trial on any other machine, until one on the machine that is late has begun."""
+    if not Path("met").exists():
+        late = "LATE" in os.environ
+        if not late:
+            Path("waits").touch()
+        with Path("meeting").open("w" if late else "r"):
+            Path("met").touch()
     train(params, run)
 
 
@@ -242,10 +245,28 @@ def interrupt(params, run):
 
 
 def _die_if_told(params, epoch):
-    """Kill or stop this process at the epoch of the second trial that the environment names."""
+    """Kill or stop this process, or wait for ever, at the epoch that the environment names.
+
+    A process is killed or stopped in the second trial only.
+    """
     for name, number in (("KILL_AT", signal.SIGKILL), ("STOP_AT", signal.SIGSTOP)):
         if os.environ.get(name) == str(epoch) and len(list(Path("runs/sweep/trials").iterdir())) == 2:
             os.kill(os.getpid(), number)
+    _linger_if_told(epoch)
+
+
+def _linger_if_told(at):
+    """Wait at the epoch, or the import, that the environment names: for the pipe `released`, or for ever."""
+    if os.environ.get("LINGER_AT") == str(at):
+        with Path("lingering").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        if Path("released").exists():
+            Path("released").read_text()
+        else:
+            signal.pause()
+
+
+_linger_if_told("import")
 
 
 def _is_first(what, params):
