@@ -8,6 +8,7 @@ import socket
 import threading
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,25 @@ from hpometrics.search.record import TrialState
 from hpometrics.sweep.directory import RunDirectory
 
 
-@pytest.fixture
-def proxy(tmp_path):
-    """The URL of Optuna's storage proxy, over a file."""
-    pytest.importorskip("grpc", reason="it comes with the extra grpc")
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    server = Forked(tmp_path, serve, f"sqlite:///{tmp_path / 'proxied.db'}", port)
-    yield f"grpc://localhost:{port}"
-    server.killed()
+class Proxy:
+    """Optuna's storage proxy, in a process of its own.
+
+    Args:
+        folder: of the process.
+        database: the URL of its storage.
+    """
+
+    def __init__(self, folder: Path, database: str) -> None:
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            self._port = free.getsockname()[1]
+        self._start = partial(Forked, folder, serve, database, self._port)
+        self.url = f"grpc://localhost:{self._port}"
+        self.process = self._start()
+
+    def start_again(self) -> None:
+        """Serve the same storage at the same port."""
+        self.process = self._start()
 
 
 def serve(url: str, port: int) -> None:
@@ -46,7 +56,26 @@ def serve(url: str, port: int) -> None:
             with row:
                 return super().set_trial_state_values(*arguments, **settings)
 
-    run_grpc_proxy_server(Locking(url), port=port)
+    run_grpc_proxy_server((Locking if url.startswith("sqlite") else RDBStorage)(url), port=port)
+
+
+@pytest.fixture
+def proxy(tmp_path):
+    """The URL of Optuna's storage proxy, over a file."""
+    pytest.importorskip("grpc", reason="it comes with the extra grpc")
+    server = Proxy(tmp_path, f"sqlite:///{tmp_path / 'proxied.db'}")
+    yield server.url
+    server.process.killed()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=EXHAUSTIVE)])
+def proxy_process(request, tmp_path, new_database):
+    """The proxy of a file, or of a database."""
+    pytest.importorskip("grpc", reason="it comes with the extra grpc")
+    is_file = request.param == "sqlite"
+    server = Proxy(tmp_path, f"sqlite:///{tmp_path}/proxied.db" if is_file else new_database(request.param))
+    yield server
+    server.process.killed()
 
 
 @pytest.fixture(params=SERVERS)
@@ -131,6 +160,61 @@ def test_a_worker_that_sees_the_storage_alone_takes_part(folder, url):
         "#2",
         "#3",
     }
+
+
+def check_trials(home: Path) -> None:
+    """Check that each trial and each epoch of the budget is there once."""
+    assert [
+        (one.number, one.state, [epoch.epoch for epoch in one.epochs]) for one in RunDirectory(home).records()
+    ] == [(number, TrialState.COMPLETE, [0, 1, 2]) for number in range(4)]
+
+
+def test_a_worker_at_a_proxy_that_is_killed_leaves_its_trial_to_the_others(
+    folder, proxy_process, monkeypatch
+):
+    """In the second epoch of its first trial, beside the run, which trains that trial after four beats."""
+    url, text = proxy_process.url, changed("toy_engine:train", "toy_engine:meet_elsewhere")
+    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 1s", text))
+    os.mkfifo("ready")
+    os.mkfifo("meeting")
+    run = hpometrics("run", "sweep.yaml")
+    (folder / "ready").read_text()
+    monkeypatch.setenv("LINGER_AT", "1")
+    worker = hpometrics("worker", url, "--dir", "elsewhere")
+    assert worker.waits_for((folder / "lingering").exists), worker.result()
+    assert worker.killed() == -signal.SIGKILL
+    ran = run.result()
+    assert ran.returncode == 0, ran.stderr
+    check_trials(folder / "runs/sweep")
+    lines = [line.split()[:2] for line in ran.stderr.splitlines() if line.startswith(" #")]
+    assert sorted(lines) == [[f"#{number}", "ok"] for number in range(4)]
+    assert "# engine params evaluated: 4  (ok 4)" in ran.stdout and "Optimal Engine Params: " in ran.stdout
+
+
+def test_a_proxy_that_dies_ends_its_workers_and_the_sweep_goes_on(folder, proxy_process, monkeypatch):
+    """Both are in a trial, end with what to do, and lose no epoch that a checkpoint holds."""
+    url, text = proxy_process.url, changed("toy_engine:train", "toy_engine:learn")
+    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 1s", text))
+    os.mkfifo("released")
+    monkeypatch.setenv("LINGER_AT", "1")
+    run = hpometrics("run", "sweep.yaml")
+    assert run.waits_for((folder / "lingering").exists), run.result()
+    worker = hpometrics("worker", url, "--dir", "elsewhere")
+    assert worker.waits_for(lambda: len((folder / "lingering").read_text().split()) == 2), worker.result()
+    proxy_process.process.killed()
+    (folder / "released").write_text("")
+    for ran in (run.result(), worker.result()):
+        assert ran.returncode == 5, ran.stderr
+        assert "the study cannot be read or written: " in ran.stderr
+        assert "Traceback" not in ran.stderr
+    monkeypatch.delenv("LINGER_AT")
+    proxy_process.start_again()
+    ran = hpometrics("run", "sweep.yaml").result()
+    assert ran.returncode == 0, ran.stderr
+    check_trials(folder / "runs/sweep")
+    records = RunDirectory(folder / "runs/sweep").records()
+    assert [epoch.attempt for epoch in records[0].epochs] == [1, 1, 2]
+    assert "# engine params evaluated: 4  (ok 4)" in ran.stdout and "Optimal Engine Params: " in ran.stdout
 
 
 def test_a_worker_at_a_url_writes_only_where_nobody_else_may(folder, proxy):
