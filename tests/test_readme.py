@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from forked import hpometrics, program
 from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here
 
+from hpometrics.cli import main
 from hpometrics.guide.markdown import with_table
 from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.search.pareto import front_of, knee_of
+from hpometrics.sweep.study_place import url_of
 from hpometrics.testing import LAWS, check_device
 from hpometrics.testing.scorecard import law_name
 
@@ -116,6 +120,25 @@ def test_the_test_of_a_promise_is_there_and_runs(file, name):
     assert name in tests, f"tests/{file} has no {name}"
     marks = [ast.unparse(mark) for mark in tests[name].decorator_list]
     assert not [mark for mark in marks if re.search(r"mark\.(skip\b|xfail)", mark)]
+
+
+def test_the_job_for_kubernetes_runs_commands_that_there_are(tmp_path, monkeypatch):
+    """The manifest is YAML; its command and that of the run parse, and its URL is that of a storage."""
+    monkeypatch.chdir(tmp_path)
+    page = PAGES["clusters.md"]
+    job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
+    assert job["spec"]["completions"] == job["spec"]["parallelism"]
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"  # which both limits of failures need
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    run = json.loads(re.search(r"`(\[\"hpometrics\".*?\])`", page)[1])
+    for first, name, *arguments in (run, container["command"]):
+        assert first == "hpometrics"
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, name
+        command.make_context(name, arguments)  # raises for a flag that it does not have
+    monkeypatch.setenv("PGPASSWORD", "a/b@c")
+    assert url_of(container["command"][2]) == "postgresql://ada:a%2Fb%40c@db/studies"
 
 
 END = re.search(r"```text\n(# engine params evaluated.*?)```", README, re.DOTALL)[1]
