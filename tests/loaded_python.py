@@ -133,13 +133,15 @@ def _fork(server: socket.socket) -> None:
         folder, environment, priority, arguments, numbers = json.loads(message)
         if os.fork() == 0:
             server.close()
+            fcntl(connection.fileno(), F_DUPFD_CLOEXEC, 256)  # open until this process ends, out of the way
+            connection.close()
             os.chdir(folder)
             os.environ.clear()
             os.environ.update(environment)
             os.nice(priority)
             _place(descriptors, numbers)
             _work(arguments)
-        connection.close()  # which the fork keeps open for as long as it lives
+        connection.close()
         for descriptor in descriptors:
             os.close(descriptor)
 
