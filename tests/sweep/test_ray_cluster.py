@@ -160,20 +160,24 @@ def check_sweep(folder: Path, ran: subprocess.CompletedProcess[str]) -> None:
 def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster, at, others, auto):
     """With no retry, while its engine is loaded, in its first or second epoch, or as the last of the sweep.
 
-    One line says what was lost, in our words.
+    The head trains nothing before the other machine lingers. One line says what was lost, in our words.
     """
-    (folder / "sweep.yaml").write_text(on_nodes("learn", "auto" if auto else cluster))
+    os.mkfifo("begun")
+    (folder / "sweep.yaml").write_text(on_nodes("learn_beside", "auto" if auto else cluster))
     join = (f"--address={cluster}", "--num-cpus=1", '--resources={"seat": 1}')
     with node(*join, LINGER_AT=at) as second:
         run = hpometrics("run", "sweep.yaml")
 
         def comes() -> bool:
             over = [one.state.finished for one in RunDirectory(folder / "runs/sweep").records()]
-            return (folder / "lingering").exists() and sum(over) >= others
+            return sum(over) >= others
 
+        assert run.waits_for((folder / "lingering").exists), run.result()
+        pipe = os.open("begun", os.O_RDWR)
         assert run.waits_for(comes), run.result()
         kill_raylet(second)
         ran = run.result()
+        os.close(pipe)
     check_sweep(folder, ran)
     [lost] = re.findall(r"^trial \d: its (.*); the trial goes on in another$", ran.stderr, re.MULTILINE)
     assert lost == f"machine was lost in epoch {0 if at == 'import' else at}"

@@ -200,6 +200,14 @@ def meet_elsewhere(params, run):
 
 
 @engine(output=Binary())
+def learn_beside(params, run):
+    """Learn; where the environment does not say to linger, once the pipe `begun` has a writer."""
+    if "LINGER_AT" not in os.environ:
+        Path("begun").open().close()
+    learn(params, run)
+
+
+@engine(output=Binary())
 def meet_late(params, run):
     """Wait, in the first trial on any other machine, until one on the machine that is late has begun."""
     if not Path("met").exists():
