@@ -198,10 +198,17 @@ for _name in REPEATED:
 
 @contextmanager
 def locked(storage: RDBStorage, study: str) -> Iterator[None]:
-    """Lock a study in a database; the next call of this thread raises if the lock was lost."""
+    """Lock a study in a database; the next call of this thread raises if the lock was lost.
+
+    The lock belongs to a connection, and another one waits for it, even of the same thread. So a thread that
+    has locked the study already goes on under that lock.
+    """
     kind = storage.engine.dialect.name
     take, give = map(text, _LOCKS[kind])
     key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
+    if thread.locked == (storage.engine, key):
+        yield
+        return
 
     def taken() -> Connection:
         connection = storage.engine.connect()
@@ -214,11 +221,12 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
         return connection
 
     connection = repeated(storage, taken)
-    outer, thread.lock = thread.lock, connection
+    outer = thread.lock, thread.locked
+    thread.lock, thread.locked = connection, (storage.engine, key)
     try:
         yield
     finally:
-        thread.lock = outer
+        thread.lock, thread.locked = outer
         try:
             connection.execute(give, {"key": key})
             connection.close()

@@ -24,6 +24,7 @@ class Thread(local):
 
     Attributes:
         lock: the connection by which the thread has locked a study.
+        locked: the engine of the database and the key of that study.
         calls: whether it is in a call that makes others.
         waits: whether its calls are repeated.
         making: the mark of the trial that it makes, once more for each time that it has tried.
@@ -31,6 +32,7 @@ class Thread(local):
 
     def __init__(self) -> None:
         self.lock: Any = None
+        self.locked: tuple[Any, Any] | None = None
         self.calls, self.waits = False, True
         self.making: list[str] = []
 
@@ -41,7 +43,8 @@ thread = Thread()
 def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
     """Repeat a section that has lost its lock; each of its effects may happen twice.
 
-    It comes to an end: whoever takes the lock waits for the database, and gives up after a while.
+    It comes to an end: whoever takes the lock waits for the database, and gives up after a while. A section
+    within another has no lock of its own to take again, so the outer one is repeated.
     """
 
     @wraps(section)
@@ -50,7 +53,8 @@ def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
             try:
                 return section(*args, **kwargs)
             except TurnLostError:
-                continue
+                if thread.lock is not None:
+                    raise
 
     return again
 

@@ -10,6 +10,7 @@ import optuna
 from ..search.mending import put_aside
 from ..search.optuna_backend import claim
 from ..search.slots import with_point
+from ..search.storages import is_lockable
 from .gathering import Gathering
 from .job import Job
 from .leases import TrialLeases
@@ -54,8 +55,12 @@ def _locks(job: Job) -> TrialLocks:
 
 
 def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
-    """Take a trial that a dead process has left, or else the next one."""
-    if not locks.shared:
+    """Take a trial that a dead process has left, or else the next one.
+
+    Optuna reads each slot that waits anew at each look, so a slot is added as it is taken. A storage that
+    cannot be locked gets all slots at once: of several that add one, each may add one too many.
+    """
+    if not locks.shared or is_lockable(study._storage):
         total = sys.maxsize if job.plan.trials is None else job.plan.trials
         return take_up_or_claim(study, job, locks, total)
     orphan = take_up(study, job, locks)

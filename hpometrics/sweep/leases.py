@@ -73,11 +73,17 @@ class TrialLeases(TrialLocks):
     @repeats_turn
     def take_orphan(self, number: int) -> bool:
         """Lock a trial that is at work as far as the study knows; False while its worker lives."""
-        trial_id = self._id_of(number)
-        if not self._is_free(number, trial_id):
+        if not self.take(number):  # its process is of this home; the storage need not be asked
             return False
-        with exclusive(self._study._storage, self._study.study_name):
-            return self._is_free(number, trial_id) and self.take(number) and self._own(number, trial_id)
+        owned = False
+        try:
+            with exclusive(self._study._storage, self._study.study_name):
+                trial_id = self._id_of(number)
+                owned = self._is_free(number, trial_id) and self._own(trial_id)
+        finally:
+            if not owned:
+                self.release(number)
+        return owned
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Become the owner of a taken trial, and give the host that its run reports to."""
@@ -138,16 +144,12 @@ class TrialLeases(TrialLocks):
             return False
         return time.monotonic() - since >= _GRACE * self._interval
 
-    def _own(self, number: int, trial_id: int) -> bool:
+    def _own(self, trial_id: int) -> bool:
         """Become the owner of a trial that was free; False if it has just ended."""
         try:
             self._study._storage.set_trial_user_attr(trial_id, OWNER, self._me)
         except UpdateFinishedTrialError:
-            self.release(number)
             return False
-        except BaseException:
-            self.release(number)
-            raise
         return True
 
     def _id_of(self, number: int) -> int:

@@ -272,6 +272,43 @@ def test_a_lost_lock_ends_the_turn_at_its_next_call(lockable):
         lockable.get_trial(1)
 
 
+def test_a_lock_within_the_same_lock_needs_no_connection(lockable, monkeypatch):
+    """A database gives the lock to a connection: a second one of the same thread would wait for ever."""
+    with locked(lockable, "s"):
+        outer, inner = database.thread.lock, []
+        monkeypatch.setattr(lockable.engine, "connect", raising(AssertionError("a second connection")))
+        with locked(lockable, "s"):
+            inner.append(database.thread.lock)
+        assert inner == [outer] and database.thread.lock is outer
+        with pytest.raises(AssertionError, match="a second connection"), locked(lockable, "another study"):
+            pass
+    assert database.thread.lock is None
+
+
+def test_a_lost_lock_ends_every_section_that_is_under_it(lockable):
+    """An inner section does not have the lock to take again: the outer one is repeated, once."""
+    begun = []
+
+    @repeats_turn
+    def inner() -> None:
+        begun.append("inner")
+        with locked(lockable, "s"):
+            if len(begun) == 2:
+                lockable.drops[:] = ["before"]
+                database.thread.lock.invalidate()
+            lockable.get_trial(1)
+
+    @repeats_turn
+    def outer() -> None:
+        begun.append("outer")
+        with locked(lockable, "s"):
+            inner()
+
+    outer()
+    assert begun == ["outer", "inner", "outer", "inner"]
+    assert database.thread.lock is None and database.thread.locked is None
+
+
 @pytest.mark.parametrize("call", ["execute", "close"])
 def test_a_lock_may_be_lost_as_it_is_given_up(lockable, monkeypatch, call):
     """What was done under it is done; another may have it."""

@@ -21,6 +21,7 @@ from servers import SERVERS
 
 from hpometrics.cli import main
 from hpometrics.search.record import TrialState
+from hpometrics.search.storages import close_storage, open_storage
 from hpometrics.sweep.directory import RunDirectory
 
 
@@ -281,6 +282,34 @@ def test_a_run_that_was_killed_goes_on_without_waiting(folder, url, monkeypatch)
     records = RunDirectory(folder / "runs/sweep").records()
     assert [record.state for record in records] == [TrialState.COMPLETE] * 4
     assert [epoch.attempt for epoch in records[1].epochs] == [1, 2, 2]
+
+
+def test_a_slot_is_added_as_it_is_taken(folder, database, monkeypatch):
+    """Killed in the second of 40 trials: no other one waits, which each look at the study would read again."""
+    text = changed("toy_engine:train", "toy_engine:learn").replace("trials: 4", "trials: 40")
+    (folder / "sweep.yaml").write_text(shared(database, "", text))
+    monkeypatch.setenv("KILL_AT", "1")
+    assert ended("run", "sweep.yaml")[0] == -signal.SIGKILL
+    storage = open_storage(os.environ["STUDY_URL"])
+    (study,) = storage.get_all_studies()
+    trials = storage.get_all_trials(study._study_id)
+    close_storage(storage)
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "RUNNING"]
+
+
+def test_who_looks_for_a_trial_does_not_wait_for_itself(folder, database, monkeypatch):
+    """A trial of a dead worker is taken up under the lock by which a slot is added."""
+    text = changed("toy_engine:train", "toy_engine:learn")
+    (folder / "sweep.yaml").write_text(shared(database, ", workers: 2, heartbeat: 1h", text))
+    monkeypatch.setenv("KILL_AT", "1")
+    assert ended("run", "sweep.yaml", "--workers", "1")[0] == -signal.SIGKILL
+    monkeypatch.delenv("KILL_AT")
+    code, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    records = RunDirectory(folder / "runs/sweep").records()
+    assert [(one.number, one.state, len(one.epochs)) for one in records] == [
+        (number, TrialState.COMPLETE, 3) for number in range(4)
+    ]
 
 
 _END_ALL = {
