@@ -4,20 +4,36 @@ A trial takes one epoch and trains nothing, so that all of the time is the searc
 the trials: the wall time between the ends of one trial and the next, of all workers together.
 
     python benchmarks/many_trials.py [--trials 2000] [--workers 2] [--storage URL] [--sampler random]
+
+With `--made`, two trials run and the others are written as these are, in records and study.db. Printed is the
+CPU time of each command that reads or resumes so many.
+
+    python benchmarks/many_trials.py --made --trials 100000
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import resource
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+from unittest.mock import patch
 
 import optuna
 
+from hpometrics.search.epoch_log import EpochLog
+from hpometrics.search.optuna_study import RESULT, write_result
+from hpometrics.search.record import EpochRecord, TrialRecord, write_trial
 from hpometrics.search.storages import close_storage, open_storage
 from hpometrics.sweep.directory import RunDirectory
 
@@ -68,6 +84,98 @@ def ends(storage: str, home: RunDirectory) -> list[float]:
     return sorted(trial.datetime_complete.timestamp() for trial in trials if trial.datetime_complete)
 
 
+def used() -> float:
+    """Return the CPU seconds of all commands so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def made_records(first: TrialRecord, total: int) -> Iterator[TrialRecord]:
+    """Return records as the first one, with params of their own, up to a total."""
+    random = Random(7)
+    for number in range(first.number + 1, total):
+        params = {"a": random.random(), "b": random.random()}
+        loss = (params["a"] - 0.3) ** 2 + params["b"]
+        epochs = (EpochRecord(0, {"my_loss": loss}, seconds=0.001),)
+        yield replace(first, number=number, params=params, value=loss, epochs=epochs, seed=number)
+
+
+def write_made(home: RunDirectory, total: int) -> None:
+    """Write what a sweep of so many trials leaves, by its own writers, without waiting for the disk."""
+    last = home.records()[-1]
+    statistics = (home.trial(last.number) / ".trainstats").read_bytes()
+    with patch("os.fsync"), closing(sqlite3.connect(home.study)) as study, study:
+        for record in made_records(last, total):
+            directory = home.trial(record.number)
+            log = EpochLog(directory, fsync="trial")
+            for epoch in record.epochs:
+                log.append(epoch)
+            log.close()
+            write_trial(directory, record)
+            (directory / ".trainstats").write_bytes(statistics)
+            (home.locks / directory.name).touch()
+            add_to_study(study, record)
+
+
+def add_to_study(study: sqlite3.Connection, record: TrialRecord) -> None:
+    """Add a complete trial to the tables of Optuna, where the trial of number 0 has id 1."""
+    frozen = optuna.trial.create_trial(value=record.value)
+    write_result(frozen, record)
+    key = record.number + 1
+    facts = "study_id, state, datetime_start, datetime_complete"
+    study.execute(
+        f"INSERT INTO trials (trial_id, number, {facts}) SELECT ?, ?, {facts} FROM trials WHERE trial_id = 1",
+        (key, record.number),
+    )
+    study.executemany(
+        "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json) "
+        "SELECT ?, param_name, ?, distribution_json FROM trial_params WHERE trial_id = 1 AND param_name = ?",
+        [(key, value, name) for name, value in record.params.items()],
+    )
+    study.execute(
+        "INSERT INTO trial_user_attributes (trial_id, key, value_json) VALUES (?, ?, ?)",
+        (key, RESULT, json.dumps(frozen.user_attrs[RESULT])),
+    )
+    study.execute(
+        "INSERT INTO trial_values (trial_id, objective, value, value_type) VALUES (?, 0, ?, 'FINITE')",
+        (key, record.value),
+    )
+    study.execute(
+        "INSERT INTO trial_intermediate_values (trial_id, step, intermediate_value, intermediate_value_type) "
+        "VALUES (?, 0, ?, 'FINITE')",
+        (key, record.value),
+    )
+
+
+def print_readers(folder: Path, sweep: str, trials: int) -> None:
+    """Print the CPU time of the commands on a sweep whose trials are made."""
+    file = folder / "many.yaml"
+    file.write_text(sweep.replace(f"trials: {trials}", "trials: 2"))
+    seconds_of(["run", "many.yaml", "--quiet"], folder)
+    start = time.perf_counter()
+    write_made(RunDirectory(folder / "runs/many"), trials)
+    print(f"{trials} trials, made in {time.perf_counter() - start:.0f} s", flush=True)
+    file.write_text(sweep)
+    more = ["run", "many.yaml", "--quiet", "--set", f"budget.trials={trials + 3}"]
+    for what, arguments in {
+        "run, all done": ["run", "many.yaml", "--quiet"],
+        "run again": ["run", "many.yaml", "--quiet"],
+        "run, 3 more": more,
+        "status": ["status", "runs/many"],
+        "best": ["best", "runs/many"],
+        "trials": ["trials", "runs/many"],
+        "report, html": ["report", "runs/many"],
+        "report, md": ["report", "runs/many", "--format", "md"],
+    }.items():
+        before = used()
+        seconds_of(arguments, folder)
+        seconds = used() - before
+        print(f"{what:14}{seconds:8.2f} s{1e6 * seconds / trials:10.1f} ms per 1,000 trials", flush=True)
+    page = os.path.getsize(folder / "runs/many/report.html") / 2**20
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
+    print(f"report.html has {page:.1f} MiB; the largest process had {most:.0f} MiB")
+
+
 def main() -> None:
     """Run the sweep, check its trials, and print what they and the readers took."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -75,11 +183,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--storage", default="sqlite", help="sqlite, or the URL of an empty database")
     parser.add_argument("--sampler", default="random")
+    parser.add_argument("--made", action="store_true", help="write the trials instead of running them")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "nothing_to_train.py").write_text(ENGINE)
         facts = {**vars(options), "storage": json.dumps(options.storage)}
+        if options.made:
+            return print_readers(folder, FILE.format(**facts), options.trials)
         (folder / "many.yaml").write_text(FILE.format(**facts))
         whole = seconds_of(["run", "many.yaml", "--quiet"], folder)
         home = RunDirectory(folder / "runs/many")

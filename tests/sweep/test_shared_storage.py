@@ -285,7 +285,7 @@ def test_a_run_that_was_killed_goes_on_without_waiting(folder, url, monkeypatch)
 
 
 def test_a_slot_is_added_as_it_is_taken(folder, database, monkeypatch):
-    """Killed in the second of 40 trials: no other one waits, which each look at the study would read again."""
+    """Killed in the second of 40 trials: no other one waits, as each look would read it again."""
     text = changed("toy_engine:train", "toy_engine:learn").replace("trials: 4", "trials: 40")
     (folder / "sweep.yaml").write_text(shared(database, "", text))
     monkeypatch.setenv("KILL_AT", "1")

@@ -39,7 +39,8 @@ _MEANINGS = {
     TrialState.RUNNING: "at work, or left by a process that died; goes on when the sweep is run again",
     TrialState.WAITING: "not begun",
 }
-_ROWS = 200
+_MOST_ROWS = 1000
+_MOST_REASONS = 200
 _NUMBERS = 20
 
 
@@ -143,7 +144,7 @@ class Report:
     @property
     def table(self) -> list[list[str]]:
         """A head and a row for each of the best trials, best first."""
-        return ranked_rows(ranked_by(self.records, self.resolved.optimised)[:_ROWS], self.resolved)
+        return ranked_rows(ranked_by(self.records, self.resolved.optimised)[:_MOST_ROWS], self.resolved)
 
     @property
     def picks(self) -> list[list[str]]:
@@ -155,9 +156,14 @@ class Report:
         return [head, *map(_picked, found)] if len(found) > 1 else []
 
     @property
-    def unlisted(self) -> int:
-        """How many trials the table leaves to `trials.csv`."""
-        return max(0, len(self.records) - _ROWS)
+    def extent(self) -> str:
+        """A sentence on what the table leaves out; empty where it has every trial."""
+        if len(self.records) <= _MOST_ROWS:
+            return ""
+        which = "first" if self.resolved.others else "best"
+        return (
+            f"The table shows the {which} {_MOST_ROWS:,} of {len(self.records):,} trials; trials.csv has all."
+        )
 
     @property
     def states(self) -> list[State]:
@@ -205,7 +211,7 @@ def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
     for record in records:
         if record.reason:
             found[printable(record.reason.partition("\n")[0])].append(record.number)
-    return [(reason, _listed(numbers)) for reason, numbers in list(found.items())[:_ROWS]]
+    return [(reason, _listed(numbers)) for reason, numbers in list(found.items())[:_MOST_REASONS]]
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -18,7 +18,7 @@ from ...search.optuna_constraints import is_infeasible
 from ...search.record import TrialRecord
 from ..resolved import Resolved
 from .curves import curves_figure
-from .figure import Figure, count_whole, drawing
+from .figure import Figure, count_whole, drawing, thin
 from .study import space_of, study_of, study_of_several
 
 _ENOUGH = 30
@@ -28,6 +28,9 @@ _MOST_PARAMS = 12
 _DRAWN_TOGETHER = 3
 _CROSSED = 3
 _MOST_LINES = 200
+_MOST_CROSSED = 200
+"""Of a contour, whose grid has a row and a column for each trial."""
+
 _COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
 _FRONT, _OTHERS = "#2ca02c", "rgba(31, 119, 180, 0.55)"
 
@@ -78,9 +81,14 @@ def _best_of(study: optuna.Study, most: int) -> optuna.Study:
         return study
     objective = Objective.parse(study.direction.name)
     kept = sorted(trials, key=lambda trial: objective.sort_key(trial.value or 0.0))[:most]
-    best = optuna.create_study(direction=study.direction)
-    best.add_trials(sorted(kept, key=lambda trial: trial.number))
-    return best
+    return _part(study, sorted(kept, key=lambda trial: trial.number))
+
+
+def _part(study: optuna.Study, trials: Sequence[optuna.trial.FrozenTrial]) -> optuna.Study:
+    """Return a study of some trials of another one."""
+    part = optuna.create_study(direction=study.direction)
+    part.add_trials(trials)
+    return part
 
 
 def _varied(study: optuna.Study, order: Sequence[str]) -> list[str]:
@@ -113,7 +121,7 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
         return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
     figure = visualization.plot_pareto_front(study, target_names=names)
     figure.for_each_trace(_in_one_colour)
-    caption = "A dot is a complete trial; those of the front are dominated by no other one."
+    caption = f"A dot is a complete trial; those of the front are dominated by no other one.{thin(figure)}"
     return Figure("front", title, f"{caption} The figures below are of {names[0]}.", (drawing(figure, 420),))
 
 
@@ -129,8 +137,8 @@ def _history(study: optuna.Study, metric: str) -> Figure:
     if not _complete(study):
         return Figure("history", title, "No trial is complete.")
     figure = visualization.plot_optimization_history(study, target_name=metric)
-    count_whole(figure, len(study.trials))
-    caption = f"A dot is a complete trial, the line the best value so far.{_greyed(study)}"
+    count_whole(figure, len(study.get_trials(deepcopy=False)))
+    caption = f"A dot is a complete trial, the line the best value so far.{_greyed(study)}{thin(figure)}"
     return Figure("history", title, caption, (drawing(figure),))
 
 
@@ -172,16 +180,20 @@ def _slices(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
     title = "Slices"
     if not params:
         return Figure("slices", title, _nothing(study))
-    drawn = [_slice(study, name, metric) for name in params[:_MOST_PARAMS]]
-    caption = f"A dot is a complete trial, the darker the later.{_greyed(study)}"
+    plots = [
+        visualization.plot_slice(study, params=[name], target_name=metric) for name in params[:_MOST_PARAMS]
+    ]
+    left = max((thin(plot) for plot in plots), key=len)
+    caption = f"A dot is a complete trial, the darker the later.{_greyed(study)}{left}"
     choices = [name for name in params if not _is_number(study, name)]
     if choices and _infeasible(study):  # Optuna loses them where the values are no numbers
         caption += f" They are missing for {', '.join(choices)}."
+    drawn = [_slice(plot, study, name) for plot, name in zip(plots, params, strict=False)]
     return Figure("slices", title, caption, tuple(drawn))
 
 
-def _slice(study: optuna.Study, name: str, metric: str) -> dict[str, Any]:
-    figure = visualization.plot_slice(study, params=[name], target_name=metric)
+def _slice(figure: Any, study: optuna.Study, name: str) -> dict[str, Any]:
+    """Label the axis of a slice and return its drawing."""
     if not _is_number(study, name):  # whose choices Optuna 5 puts in quotes here, though not elsewhere
         choices = _distribution(study, name).choices
         places, drawn = [*map(repr, choices)], {x for trace in figure.data for x in trace.x}
@@ -195,18 +207,33 @@ def _contours(study: optuna.Study, params: Sequence[str], metric: str) -> Figure
     numbers = [name for name in params if _is_number(study, name)]
     if len(numbers) < 2:
         return Figure("contours", title, "Fewer than two numbers vary among the complete trials.")
-    pairs = [pair for pair in combinations(numbers[:_CROSSED], 2) if _vary_together(study, pair)]
-    if not pairs:
+    pairs = {pair: _with_both(study, pair) for pair in combinations(numbers[:_CROSSED], 2)}
+    varied = {pair: trials for pair, trials in pairs.items() if _vary_together(trials, pair)}
+    if not varied:
         return Figure("contours", title, "No two numbers vary together in the complete trials.")
-    drawn = [_contour(study, list(pair), metric) for pair in pairs]
+    drawn = [_contour(_part(study, _spread(trials)), list(pair), metric) for pair, trials in varied.items()]
     caption = f"Values of {metric} between the complete trials, which are the dots, by two params at a time."
+    most = max(map(len, varied.values()))
+    caption += (
+        f" Of {most:,} trials {_MOST_CROSSED} are drawn, evenly spread." if most > _MOST_CROSSED else ""
+    )
     return Figure("contours", title, caption, tuple(drawn))
 
 
-def _vary_together(study: optuna.Study, pair: Sequence[str]) -> bool:
-    """Whether each of two params varies among the trials that have both, as conditional ones may not."""
-    both = [trial.params for trial in _complete(study) if all(name in trial.params for name in pair)]
-    return all(len({params[name] for params in both}) > 1 for name in pair)
+def _with_both(study: optuna.Study, pair: Sequence[str]) -> list[optuna.trial.FrozenTrial]:
+    """Return the complete trials that have two params, which may be conditional."""
+    return [trial for trial in _complete(study) if all(name in trial.params for name in pair)]
+
+
+def _spread(trials: Sequence[optuna.trial.FrozenTrial]) -> Sequence[optuna.trial.FrozenTrial]:
+    """Return trials at equal distances, no more than a contour takes."""
+    most = min(len(trials), _MOST_CROSSED)
+    return [trials[place * len(trials) // most] for place in range(most)]
+
+
+def _vary_together(trials: Sequence[optuna.trial.FrozenTrial], pair: Sequence[str]) -> bool:
+    """Whether each of two params varies among the trials of a contour."""
+    return all(len({trial.params[name] for trial in _spread(trials)}) > 1 for name in pair)
 
 
 def _is_number(study: optuna.Study, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..printing import aligned
-from ..table import optimal, result_table
+from ..table import optimal
 from .facts import Report
 
 
@@ -20,7 +20,9 @@ def _lines(report: Report) -> Iterator[str]:
     if report.best is not None:
         yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
     yield "## Trials\n"
-    yield _block(result_table(report.records, report.resolved, len(report.table)))
+    if report.extent:
+        yield f"{report.extent}\n"
+    yield _block(aligned(report.table))
     if report.picks:
         yield "## What each metric would have picked\n\nOf the same trials; epochs count from 0.\n"
         yield _block(aligned(report.picks))

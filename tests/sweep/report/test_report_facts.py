@@ -37,10 +37,26 @@ def test_every_state_with_its_reasons(tmp_path):
     assert states[-1].reasons == [("ValueError: <b>no</b>", "3, 4")]
 
 
-def test_a_long_list_of_trials_is_cut(tmp_path):
-    """The table has the best 200 and says how many it leaves out."""
-    report = Report.of(written(tmp_path, many(203)))
-    assert (len(report.table) - 1, report.unlisted) == (200, 3)
+def test_a_long_list_of_trials_is_cut(tmp_path, monkeypatch):
+    """The table has the best ones, and page and text say so in one sentence; of fewer they say nothing."""
+    monkeypatch.setattr("hpometrics.sweep.report.facts._MOST_ROWS", 4)
+    report = Report.of(written(tmp_path / "all", many(4)))
+    assert (len(report.table) - 1, report.extent) == (4, "")
+    home = written(tmp_path / "more", many(1203))
+    report = Report.of(home)
+    assert [row[0] for row in report.table] == ["rank", "1", "2", "3", "4"]
+    assert report.extent == "The table shows the best 4 of 1,203 trials; trials.csv has all."
+    for kind in ("html", "md"):
+        assert write_report(home, kind).read_text().count(report.extent) == 1
+    assert "more in trials.csv" not in (home / "report.md").read_text()
+
+
+def test_reasons_of_failed_trials_are_cut(tmp_path, monkeypatch):
+    """Each trial may have a reason of its own."""
+    monkeypatch.setattr("hpometrics.sweep.report.facts._MOST_REASONS", 2)
+    records = [trial(number, [], TrialState.FAILED, reason=f"ValueError: {number}") for number in range(5)]
+    (state,) = Report.of(written(tmp_path, records)).states
+    assert (state.count, state.reasons) == (5, [("ValueError: 0", "0"), ("ValueError: 1", "1")])
 
 
 def test_a_sweep_without_a_complete_trial_has_a_report(tmp_path):

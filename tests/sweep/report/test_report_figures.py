@@ -163,6 +163,32 @@ def test_many_curves_are_thinned_to_the_best_and_the_latest(pruned):
     assert figure.caption.endswith(f"Of {250 + pruned} trials 200 are drawn.")
 
 
+def test_many_dots_are_thinned(monkeypatch):
+    """The first and the last are there, each with the color of its own number; captions say so."""
+    monkeypatch.setattr("hpometrics.sweep.report.figure._MOST_DOTS", 4)
+    drawn = figures(many(10))
+    history = {trace["name"]: list(trace["x"]) for trace in drawn["history"].drawings[0]["data"]}
+    assert history["roc_auc"] == history["Best Value"] == [0, 3, 6, 9]
+    rates = drawn["slices"].drawings[0]["data"][0]
+    assert list(rates["marker"]["color"]) == [0, 3, 6, 9]
+    assert list(rates["x"]) == [trial(number, [0.5]).params["lr"] for number in (0, 3, 6, 9)]
+    for name in ("history", "slices"):
+        assert drawn[name].caption.endswith("Of 10 dots 4 are drawn, evenly spread.")
+
+
+def test_a_contour_has_a_grid_of_a_limited_size(monkeypatch):
+    """Its grid has a row and a column for each of its trials: unlimited it grows with their square."""
+    monkeypatch.setattr("hpometrics.sweep.report.figures._MOST_CROSSED", 5)
+    resolved = resolve(plan_of(changed("metrics:", "  drop: {float: [0.0, 1.0]}\nmetrics:")))
+    records = many(60)
+    for record in records:
+        record.params["drop"] = record.number / 60
+    figure = figures(records, resolved)["contours"]
+    (contour,) = [trace for trace in figure.drawings[0]["data"] if trace["type"] == "contour"]
+    assert len(contour["x"]) <= 5 + 2 and len(contour["y"]) <= 5 + 2
+    assert figure.caption.endswith("Of 60 trials 5 are drawn, evenly spread.")
+
+
 def test_the_front_has_a_colour_of_its_own():
     """Its trials are told from the others by one colour, and not by shades of their numbers."""
     resolved = resolve(plan_of(changed("optimize: roc_auc", "optimize: [roc_auc, log_loss]")))
