@@ -190,7 +190,7 @@ def main() -> None:
         (folder / "nothing_to_train.py").write_text(ENGINE)
         facts = {**vars(options), "storage": json.dumps(options.storage)}
         if options.made:
-            return print_readers(folder, FILE.format(**facts), options.trials)
+            return print_readers(folder, FILE.format(**{**facts, "workers": 1}), options.trials)
         (folder / "many.yaml").write_text(FILE.format(**facts))
         whole = seconds_of(["run", "many.yaml", "--quiet"], folder)
         home = RunDirectory(folder / "runs/many")

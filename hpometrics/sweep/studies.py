@@ -11,6 +11,7 @@ from optuna.trial import TrialState as OptunaState
 
 from ..exceptions import ConfigError, NewerFormatError, ObjectiveError, RecordError
 from ..search.mending import StudyTrial
+from ..search.open_trials import open_trials
 from ..search.optuna_backend import (
     check_study,
     close_storage,
@@ -32,8 +33,6 @@ from .job import Job
 from .publication import publish
 from .study_place import is_shared, storage_of, url_of
 from .trial_locks import TrialLocks
-
-_OPEN = (OptunaState.WAITING, OptunaState.RUNNING)
 
 
 @contextmanager
@@ -115,7 +114,7 @@ def reserve_slots(study: optuna.Study, job: Job) -> None:
 
 def has_open_trials(study: optuna.Study, job: Job) -> bool:
     """Say whether a trial of the budget waits, or was left by a worker."""
-    left = study.get_trials(deepcopy=False, states=_OPEN)
+    _, left = open_trials(study)
     return any(job.plan.trials is None or trial.number < job.plan.trials for trial in left)
 
 
@@ -196,7 +195,7 @@ def _place(job: Job) -> str | Path:
 def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
     """Tell the study of trials whose worker died after it wrote their end, before it told."""
     finished = {record.number: record for record in job.directory.records() if record.state.finished}
-    if finished and max(finished) >= len(study.get_trials(deepcopy=False)):
+    if finished and max(finished) >= open_trials(study)[0]:
         raise ConfigError(
             f"{job.directory.label}: the study does not know the {len(finished)} finished trials that are "
             "here: hpometrics run makes them known to it"
