@@ -87,11 +87,12 @@ class TrialLeases(TrialLocks):
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Become the owner of a taken trial, and give the host that its run reports to."""
-        held = self._leases[trial.number] = _Held(trial._trial_id)
+        held = _Held(trial._trial_id)
         try:
             trial.set_user_attr(OWNER, self._me)
         except UpdateFinishedTrialError:  # taken, and ended, before it had an owner
             held.lost = True
+        self._leases[trial.number] = held  # from now on a beat takes a trial without this owner for lost
         if self._pulse is None:
             self._pulse = Thread(target=self._beat, daemon=True)
             self._pulse.start()

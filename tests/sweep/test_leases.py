@@ -92,6 +92,22 @@ def test_a_worker_beats_while_it_holds_a_trial(study, leases):
     here.release(trial.number)
 
 
+def test_a_beat_before_a_trial_has_its_owner_loses_nothing(study, leases, monkeypatch):
+    """The thread that beats may look between the claim of a trial and the word of who owns it."""
+    here = leases("here", 3600.0)
+    trial = claim(study, here.take)
+    write = study._storage.set_trial_user_attr
+
+    def late(*arguments):
+        for held in here._leases.values():
+            here._look(held)
+        write(*arguments)
+
+    monkeypatch.setattr(study._storage, "set_trial_user_attr", late)
+    here.begin(trial)
+    assert not here._leases[0].lost
+
+
 def test_a_trial_beyond_the_budget_is_left_alone(leases):
     """Slots that a proxy could not keep others from adding are nobody's."""
     assert not leases("here").take(2)
