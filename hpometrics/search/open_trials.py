@@ -38,11 +38,12 @@ def _in_database(backend: RDBStorage, study_id: int) -> tuple[int, list[OpenTria
     from optuna.storages._rdb.models import TrialModel as Model
 
     of_study = Model.study_id == study_id
-    count = sqlalchemy.select(sqlalchemy.func.count()).where(of_study)
+    newest = sqlalchemy.select(Model.number).where(of_study).order_by(Model.trial_id.desc()).limit(1)
     found = (
         sqlalchemy.select(Model.number, Model.trial_id, Model.state)
         .where(of_study, Model.state.in_((TrialState.RUNNING, TrialState.WAITING)))
         .order_by(Model.number)
     )
     with backend.engine.connect() as connection:
-        return connection.execute(count).scalar_one(), [OpenTrial(*row) for row in connection.execute(found)]
+        last = connection.execute(newest).scalar()  # numbers have no gap, and to count takes a scan
+        return 0 if last is None else last + 1, [OpenTrial(*row) for row in connection.execute(found)]
