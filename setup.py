@@ -40,7 +40,7 @@ class BuildPackage(build_py):
     def run(self):
         """Pack the index of the metrics too: neighbors that share their words take a fifth less."""
         super().run()
-        index = Path(self.build_lib, "hpometrics/metrics/index.json")
+        index = Path(self.build_lib, "hpometrics/metrics/registry/index.json")
         if not self.editable_mode:
             rows = sorted(json.loads(index.read_text("utf8")), key=lambda row: (row["path"], row["name"]))
             index.write_text(json.dumps(rows, separators=(",", ":"), ensure_ascii=False), "utf8")

@@ -31,11 +31,11 @@ from unittest.mock import patch
 
 import optuna
 
-from hpometrics.search.epoch_log import EpochLog
-from hpometrics.search.optuna_study import RESULT, write_result
-from hpometrics.search.record import EpochRecord, TrialRecord, write_trial
-from hpometrics.search.storages import close_storage, open_storage
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.backends.optuna.storage import close_storage, open_storage
+from hpometrics.backends.optuna.study import RESULT, write_result
+from hpometrics.records.epoch_log import EpochLog
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, write_trial
+from hpometrics.results.run_directory import RunDirectory
 
 ENGINE = """\
 from hpometrics import Number, engine

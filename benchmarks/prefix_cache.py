@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from hpometrics import Engine, EngineParams
-from hpometrics.evaluation.cache import PrefixCache
-from hpometrics.evaluation.folds import fold_columns
+from hpometrics.engines.cache import PrefixCache
+from hpometrics.engines.folds import fold_columns
 
 GRID = (3, 4, 5, 3)
 Results = list[list[tuple[float, float]]]

@@ -25,8 +25,8 @@ import torch
 from rankings import CUTOFFS, OF_ITEMS, OF_USERS, Evaluation, Values, at_each_cutoff
 
 from hpometrics import MetricCollection
-from hpometrics.metrics.ranking.batch import RankingBatch
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
 
 FORTY = at_each_cutoff(OF_USERS + OF_ITEMS)
 TOLERANCE = 1e-6

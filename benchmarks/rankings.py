@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpometrics import Ranking
-from hpometrics.metrics.ranking.interactions import Interactions
+from hpometrics.metrics.retrieval.interactions import Interactions
 
 Values = dict[str, float]
 

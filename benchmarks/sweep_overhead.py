@@ -42,9 +42,9 @@ from bare_searches import (
 from falling_loss import value_at
 
 from hpometrics import MINIMIZE, Float, RayObjective, Reported, Run
-from hpometrics.search.ray_backend import start_ray
-from hpometrics.sweep.command import Options, run_command
-from hpometrics.sweep.plan import read_plan
+from hpometrics.backends.ray.cluster import start_ray
+from hpometrics.config.plan import read_plan
+from hpometrics.runner.sweep import Options, run_command
 
 CASES = (("random", "none"), ("random", "median"), ("tpe", "median"))
 FILE = """\

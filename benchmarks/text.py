@@ -27,9 +27,9 @@ from sacrebleu.metrics import BLEU, CHRF
 from torchmetrics.text import WordErrorRate
 
 from hpometrics import MetricCollection, Text
-from hpometrics.metrics.catalogue.bleu import bleus_of
+from hpometrics.metrics.catalogue.text.bleu import bleus_of
 from hpometrics.metrics.statistics.ngrams import NgramMatches
-from hpometrics.metrics.statistics.words import normalised, normalised_words
+from hpometrics.metrics.statistics.text_counts import normalised, normalised_words
 
 Texts = list[str]
 Measure = Callable[[Texts, Texts], list[float]]

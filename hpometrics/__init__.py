@@ -11,10 +11,10 @@ from typing import Any
 from .lazy import lazy_names
 
 _NAMES_BY_HOME = {
-    "evaluation.engine": ("Engine",),
-    "evaluation.engine_params": ("EngineParams",),
-    "evaluation.evaluation": ("Evaluation",),
-    "evaluation.evaluator": ("MetricEvaluator",),
+    "engines.engine": ("Engine",),
+    "engines.engine_params": ("EngineParams",),
+    "engines.evaluation": ("Evaluation",),
+    "engines.evaluator": ("MetricEvaluator",),
     "exceptions": (
         "AdditionError",
         "ConfigError",
@@ -39,12 +39,12 @@ _NAMES_BY_HOME = {
         "StateError",
         "UnknownMetricError",
     ),
-    "list_objective": ("ListObjective",),
-    "logs.logger": (
+    "backends.local": ("ListObjective",),
+    "loggers.base": (
         "EpochLogger",
         "Standing",
     ),
-    "logs.report": ("nice_report",),
+    "loggers.report": ("nice_report",),
     "metrics.additive": (
         "Additive",
         "AverageMetric",
@@ -99,30 +99,30 @@ _NAMES_BY_HOME = {
         "MeanMetric",
         "Metric",
     ),
-    "metrics.names": ("MetricName",),
-    "metrics.outputs": ("Outputs",),
-    "metrics.ranking.blocks": (
+    "metrics.registry.names": ("MetricName",),
+    "metrics.batch": ("Outputs",),
+    "metrics.retrieval.blocks": (
         "Block",
         "MetricBlock",
     ),
-    "metrics.ranking.candidates": (
+    "metrics.retrieval.candidates": (
         "Candidates",
         "sample_candidates",
     ),
-    "metrics.ranking.comparison": (
+    "metrics.retrieval.comparison": (
         "Comparison",
         "compare",
     ),
-    "metrics.ranking.per_user": ("PerUser",),
-    "metrics.ranking.strata": ("strata",),
-    "metrics.ranking_metric": (
+    "metrics.retrieval.per_user": ("PerUser",),
+    "metrics.retrieval.strata": ("strata",),
+    "metrics.retrieval.base": (
         "BaseMetric",
         "ListMetric",
         "RatingMetric",
         "TopKMetric",
         "UserAverageTopKMetric",
     ),
-    "metrics.registry": (
+    "metrics.registry.register": (
         "MetricEntry",
         "all_entries",
         "find_metric",
@@ -130,22 +130,22 @@ _NAMES_BY_HOME = {
         "metric_names",
         "register_metric",
     ),
-    "metrics.report": ("Metrics",),
+    "metrics.reports": ("Metrics",),
     "metrics.statistics.statistic": ("Statistic",),
     "metrics.tasks": (
         "aggregate_named_reports",
         "aggregate_unnamed_reports",
     ),
     "metrics.teacher": ("Teacher",),
-    "metrics.wrap": ("as_metric",),
-    "objective": (
+    "metrics.as_metric": ("as_metric",),
+    "direction": (
         "MAXIMIZE",
         "MINIMIZE",
         "Objective",
     ),
-    "optuna_objective": ("OptunaObjective",),
-    "ray_objective": ("RayObjective",),
-    "ray_tuner": (
+    "backends.optuna.objective": ("OptunaObjective",),
+    "backends.ray.objective": ("RayObjective",),
+    "backends.ray.ray_tuner": (
         "best_result",
         "tune_config",
     ),
@@ -156,23 +156,23 @@ _NAMES_BY_HOME = {
         "engine",
     ),
     "run.trial": ("run_trial",),
-    "search.optuna_backend": ("OptunaReporter",),
-    "search.ray_reporter": (
+    "backends.optuna.reporter": ("OptunaReporter",),
+    "backends.ray.reporter": (
         "RayReporter",
         "TuneReporter",
     ),
-    "search.record": (
+    "records.trial_record": (
         "EpochRecord",
         "TrialRecord",
         "TrialState",
     ),
-    "search.reporter": (
+    "run.reporter": (
         "ListReporter",
         "Reporter",
     ),
-    "search.rules": ("At",),
-    "search.selection": ("Best",),
-    "search.space": (
+    "selection.rules": ("At",),
+    "selection.selection": ("Best",),
+    "space.space": (
         "Choice",
         "Float",
         "Int",
@@ -196,7 +196,7 @@ _load = lazy_names(__name__, _HOME_OF)
 
 def __getattr__(name: str) -> Any:
     if name.isupper() and name not in _HOME_OF:
-        from .metrics.store import constants  # no other name needs the index
+        from .metrics.registry.index import constants  # no other name needs the index
 
         if name in constants():
             return constants()[name]

@@ -1,9 +1,16 @@
 from typing import Final
 
-from .evaluation.engine import Engine as Engine
-from .evaluation.engine_params import EngineParams as EngineParams
-from .evaluation.evaluation import Evaluation as Evaluation
-from .evaluation.evaluator import MetricEvaluator as MetricEvaluator
+from .backends.local import ListObjective as ListObjective
+from .backends.optuna.objective import OptunaObjective as OptunaObjective
+from .backends.optuna.reporter import OptunaReporter as OptunaReporter
+from .backends.ray.objective import RayObjective as RayObjective
+from .backends.ray.ray_tuner import best_result as best_result, tune_config as tune_config
+from .backends.ray.reporter import RayReporter as RayReporter, TuneReporter as TuneReporter
+from .direction import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
+from .engines.engine import Engine as Engine
+from .engines.engine_params import EngineParams as EngineParams
+from .engines.evaluation import Evaluation as Evaluation
+from .engines.evaluator import MetricEvaluator as MetricEvaluator
 from .exceptions import (
     AdditionError as AdditionError,
     ConfigError as ConfigError,
@@ -28,9 +35,8 @@ from .exceptions import (
     StateError as StateError,
     UnknownMetricError as UnknownMetricError,
 )
-from .list_objective import ListObjective as ListObjective
-from .logs.logger import EpochLogger as EpochLogger, Standing as Standing
-from .logs.report import nice_report as nice_report
+from .loggers.base import EpochLogger as EpochLogger, Standing as Standing
+from .loggers.report import nice_report as nice_report
 from .metrics.additive import (
     Additive as Additive,
     AverageMetric as AverageMetric,
@@ -44,6 +50,8 @@ from .metrics.additive import (
     SumMetric as SumMetric,
     TimerMetric as TimerMetric,
 )
+from .metrics.as_metric import as_metric as as_metric
+from .metrics.batch import Outputs as Outputs
 from .metrics.collection import MetricCollection as MetricCollection
 from .metrics.features import (
     AUDIO as AUDIO,
@@ -81,53 +89,44 @@ from .metrics.features import (
     Vector as Vector,
 )
 from .metrics.metric import LudwigMetric as LudwigMetric, MeanMetric as MeanMetric, Metric as Metric
-from .metrics.names import MetricName as MetricName
-from .metrics.outputs import Outputs as Outputs
-from .metrics.ranking.blocks import Block as Block, MetricBlock as MetricBlock
-from .metrics.ranking.candidates import Candidates as Candidates, sample_candidates as sample_candidates
-from .metrics.ranking.comparison import (
-    Comparison as Comparison,
-    compare as compare,
-)
-from .metrics.ranking.per_user import PerUser as PerUser
-from .metrics.ranking.strata import strata as strata
-from .metrics.ranking_metric import (
+from .metrics.registry.entry import MetricEntry as MetricEntry
+from .metrics.registry.index import all_entries as all_entries, metric_names as metric_names
+from .metrics.registry.lookup import find_metric as find_metric
+from .metrics.registry.names import MetricName as MetricName
+from .metrics.registry.register import get_metric as get_metric, register_metric as register_metric
+from .metrics.reports import Metrics as Metrics
+from .metrics.retrieval.base import (
     BaseMetric as BaseMetric,
     ListMetric as ListMetric,
     RatingMetric as RatingMetric,
     TopKMetric as TopKMetric,
     UserAverageTopKMetric as UserAverageTopKMetric,
 )
-from .metrics.registry import (
-    MetricEntry as MetricEntry,
-    all_entries as all_entries,
-    find_metric as find_metric,
-    get_metric as get_metric,
-    metric_names as metric_names,
-    register_metric as register_metric,
-)
-from .metrics.report import Metrics as Metrics
+from .metrics.retrieval.blocks import Block as Block, MetricBlock as MetricBlock
+from .metrics.retrieval.candidates import Candidates as Candidates, sample_candidates as sample_candidates
+from .metrics.retrieval.comparison import Comparison as Comparison, compare as compare
+from .metrics.retrieval.per_user import PerUser as PerUser
+from .metrics.retrieval.strata import strata as strata
 from .metrics.statistics.statistic import Statistic as Statistic
 from .metrics.tasks import (
     aggregate_named_reports as aggregate_named_reports,
     aggregate_unnamed_reports as aggregate_unnamed_reports,
 )
 from .metrics.teacher import Teacher as Teacher
-from .metrics.wrap import as_metric as as_metric
-from .objective import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
-from .optuna_objective import OptunaObjective as OptunaObjective
-from .ray_objective import RayObjective as RayObjective
-from .ray_tuner import best_result as best_result, tune_config as tune_config
+from .records.trial_record import (
+    EpochRecord as EpochRecord,
+    TrialRecord as TrialRecord,
+    TrialState as TrialState,
+)
+from .run.metric_spec import Reported as Reported
+from .run.reporter import ListReporter as ListReporter, Reporter as Reporter
 from .run.run import Run as Run
-from .run.spec import Reported as Reported, RunSpec as RunSpec, engine as engine
+from .run.spec import RunSpec as RunSpec, engine as engine
 from .run.trial import run_trial as run_trial
-from .search.optuna_backend import OptunaReporter as OptunaReporter
-from .search.ray_reporter import RayReporter as RayReporter, TuneReporter as TuneReporter
-from .search.record import EpochRecord as EpochRecord, TrialRecord as TrialRecord, TrialState as TrialState
-from .search.reporter import ListReporter as ListReporter, Reporter as Reporter
-from .search.rules import At as At
-from .search.selection import Best as Best
-from .search.space import Choice as Choice, Float as Float, Int as Int, Space as Space, Value as Value
+from .selection.rules import At as At
+from .selection.selection import Best as Best
+from .space.dimensions import Choice as Choice, Float as Float, Int as Int, Value as Value
+from .space.space import Space as Space
 
 __all__: list[str]
 __version__: str

@@ -26,8 +26,8 @@ from loaded_python import COLLECTIONS, loaded_python, start_cluster
 from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import HpometricsError
-from hpometrics.metrics.entry import MetricEntry
-from hpometrics.metrics.store import all_entries
+from hpometrics.metrics.registry.entry import MetricEntry
+from hpometrics.metrics.registry.index import all_entries
 
 if TYPE_CHECKING:
     from servers import Server
@@ -153,11 +153,11 @@ def entries() -> tuple[MetricEntry, ...]:
 @pytest.fixture(autouse=True)
 def forget_secrets() -> Iterator[None]:
     """Forget what a test was told in secret, which its process would hide in the words of others too."""
-    from hpometrics import redaction
+    from hpometrics import _redaction
 
-    known = redaction._revealed.copy()
+    known = _redaction._revealed.copy()
     yield
-    redaction._revealed = known
+    _redaction._revealed = known
 
 
 @pytest.fixture(autouse=True)
@@ -236,7 +236,7 @@ def python(request: pytest.FixtureRequest) -> Callable[[Path, Path], subprocess.
 @pytest.fixture
 def suggested_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of metrics for which near ones have been looked for."""
-    from hpometrics.metrics import lookup
+    from hpometrics.metrics.registry import lookup
 
     names, suggestion = [], lookup.suggestion
 

@@ -29,8 +29,8 @@ from pathlib import Path
 from unittest import mock
 
 LOADED = [
-    *("torch._dynamo", "hpometrics.cli", "hpometrics.run.trial"),
-    *("hpometrics.sweep.worker", "hpometrics.sweep.studies"),
+    *("torch._dynamo", "hpometrics.cli.cli", "hpometrics.run.trial"),
+    *("hpometrics.runner.worker", "hpometrics.runner.study"),
     *("optuna.storages._rdb.storage", "optuna.storages._rdb.models", "sqlalchemy.dialects.sqlite"),
     *("alembic.command", "alembic.migration", "alembic.script"),
     *("sklearn.compose", "sklearn.datasets", "sklearn.ensemble", "sklearn.model_selection"),
@@ -86,7 +86,7 @@ def loaded_python() -> Path:
 
 def start_cluster() -> None:
     """Start Ray with two CPUs; its workers are forks of the loaded process."""
-    from hpometrics.search.ray_backend import start_ray
+    from hpometrics.backends.ray.cluster import start_ray
 
     with mock.patch.object(sys, "executable", str(loaded_python())):
         start_ray(num_cpus=2, object_store_memory=80 * 2**20)

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from hpometrics.metrics.entry import MetricEntry
-from hpometrics.metrics.registry import all_entries
-from hpometrics.metrics.store import observed_of
+from hpometrics.metrics.registry.entry import MetricEntry
+from hpometrics.metrics.registry.index import all_entries, observed_of
 
 EXHAUSTIVE = pytest.mark.exhaustive
 
-WRAPPED = "hpometrics.metrics.catalogue.reference"
+WRAPPED = "hpometrics.metrics.catalogue.torchmetrics"
 """The module of the classes of torchmetrics."""
 
 SLOW = {"bleu_score", "modified_panoptic_quality", "ms_ssim", "panoptic_quality", "qnr", "scc", "sdr"}

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hpometrics.exceptions import HpometricsError
-from hpometrics.metrics.entry import MetricEntry
-from hpometrics.metrics.lookup import find_metric
-from hpometrics.metrics.store import all_entries
+from hpometrics.metrics.registry.entry import MetricEntry
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
 
 HERE = Path(__file__).parent
 METRICS = HERE / "metrics"

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 from click.testing import CliRunner, Result
 
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
 from hpometrics.metrics.features import OutputFeature, parse_feature
-from hpometrics.metrics.registry import find_metric
+from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.run.spec import engine_facts
 
 ROOT = Path(__file__).parents[1]

@@ -14,10 +14,10 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from shipped import CONFIGS, ROOT, changed, check_best, run_here
 
-from hpometrics.metrics.diagnostics import DIAGNOSTICS
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.plan import read_plan
-from hpometrics.sweep.problems import SweepFileError
+from hpometrics.config.plan import read_plan
+from hpometrics.config.problems import SweepFileError
+from hpometrics.metrics.registry.diagnostics import DIAGNOSTICS
+from hpometrics.results.run_directory import RunDirectory
 
 BACKENDS = ("optuna", "ray")
 EPOCHS = 2

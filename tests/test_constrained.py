@@ -8,15 +8,15 @@ import optuna
 import pytest
 import torch
 
+from hpometrics.backends.local import ListObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConstraintError, NoFeasibleTrialError, RecordError
-from hpometrics.list_objective import ListObjective
 from hpometrics.metrics.features import Binary, Category
-from hpometrics.objective import MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
-from hpometrics.ray_objective import RayObjective
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, Run
-from hpometrics.search.record import TrialState
-from hpometrics.search.space import Int
+from hpometrics.space.dimensions import Int
 
 LOSS = Reported("loss", MINIMIZE)
 SPACE = {"size": Int(1, 4)}

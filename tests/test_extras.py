@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 import hpometrics
 from hpometrics.exceptions import MissingExtraError, pip_line
-from hpometrics.metrics.registry import all_entries
+from hpometrics.metrics.registry.index import all_entries
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(hpometrics.__file__).parent

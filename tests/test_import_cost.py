@@ -14,28 +14,28 @@ import pytest
 from forked import program
 from matrix import EXHAUSTIVE
 
-from hpometrics.search.record import TrialRecord, write_trial
+from hpometrics.records.trial_record import TrialRecord, write_trial
 
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
 CONFIGS = sorted(CONFIG.parent.glob("*.yaml"))
 RESULTS = {
-    "hpometrics.metrics.docstring",
-    "hpometrics.metrics.registry",
-    "hpometrics.search.epoch_log",
-    "hpometrics.search.picking",
-    "hpometrics.search.plugins",
-    "hpometrics.search.record",
-    "hpometrics.search.selection",
-    "hpometrics.sweep.directory",
-    "hpometrics.sweep.resolved",
-    "hpometrics.sweep.table",
-    "hpometrics.sweep.writer",
+    "hpometrics.metrics.registry.docstring",
+    "hpometrics.metrics.registry.register",
+    "hpometrics.records.epoch_log",
+    "hpometrics.selection.picking",
+    "hpometrics.backends.plugins",
+    "hpometrics.records.trial_record",
+    "hpometrics.selection.selection",
+    "hpometrics.results.run_directory",
+    "hpometrics.results.manifest",
+    "hpometrics.results.leaderboard",
+    "hpometrics.config.yaml_writer",
 }
-TOLD = {f"hpometrics.logs.{name}" for name in ("csv_table", "mlflow", "table", "tensorboard", "wandb")}
+TOLD = {f"hpometrics.loggers.{name}" for name in ("csv_table", "mlflow", "table", "tensorboard", "wandb")}
 HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich", "filelock"}
 PROBE = """
 import json, sys
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
 try:
     for arguments in json.loads(sys.argv[1]):
         main(arguments, standalone_mode=False)
@@ -59,9 +59,9 @@ print(json.dumps([built, described, len(ours)]), file=sys.stderr)
 
 COLLECTIONS = """
 import atexit, gc, json, sys
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
 looked = []
-gc.callbacks.append(lambda phase, info: looked.append("hpometrics.sweep.plan" in sys.modules))
+gc.callbacks.append(lambda phase, info: looked.append("hpometrics.config.plan" in sys.modules))
 atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))  # after those of the command
 main(json.loads(sys.argv[1]), standalone_mode=False)
 print(json.dumps([looked.count(True), gc.isenabled()]), file=sys.stderr)
@@ -157,9 +157,9 @@ def test_a_check_builds_one_model_and_reads_no_descriptions(checked):
 def test_a_check_loads_neither_records_nor_what_writes_them(checked):
     """Where nothing has run; of loggers, reports and tuners it is enough to know that they are there."""
     seen, _ = checked
-    assert {"hpometrics.sweep.plan", "hpometrics.metrics.lookup"} <= seen  # it did check the file
+    assert {"hpometrics.config.plan", "hpometrics.metrics.registry.lookup"} <= seen  # it did check the file
     assert not seen & RESULTS
-    assert not {name for name in seen if name.startswith("hpometrics.logs.")} & TOLD
+    assert not {name for name in seen if name.startswith("hpometrics.loggers.")} & TOLD
 
 
 @pytest.mark.parametrize("command", [("check",), ("run", "--dry-run")], ids=" ".join)
@@ -193,7 +193,7 @@ def test_a_check_of_a_sweep_that_ran_counts_its_trials(tmp_path, monkeypatch):
     """Then it does read the record."""
     monkeypatch.chdir(tmp_path)
     write_trial(tmp_path / "runs" / "quickstart" / "trials" / "0000", TrialRecord(0, {}))
-    assert "hpometrics.search.record" in modules("check", str(CONFIG))
+    assert "hpometrics.records.trial_record" in modules("check", str(CONFIG))
 
 
 def test_a_first_sweep_is_laid_down_without_torch_or_a_host(tmp_path):
@@ -274,10 +274,10 @@ def finished(request, tmp_path_factory) -> tuple[Path, set[str]]:
 def test_a_sweep_of_a_function_loads_no_evaluation_of_engine_params(finished):
     """Engines of stages alone are evaluated."""
     _, seen = finished
-    assert {"hpometrics.sweep.engine", "plain_engine"} <= seen
+    assert {"hpometrics.runner.engine", "plain_engine"} <= seen
     assert {"optuna", "torch"} <= packages(seen)
     assert not {
-        name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.sweep.staged"))
+        name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.runner.engine_params"))
     }
 
 
@@ -286,7 +286,7 @@ def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished
     folder, _ = finished
     monkeypatch.chdir(folder)
     seen = modules("run", "sweep.yaml")
-    assert "hpometrics.sweep.stamp" in seen
+    assert "hpometrics.runner.stamp" in seen
     assert not packages(seen) & {*HEAVY, "optuna", "pydantic", "plain_engine"}
     assert not {name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.run."))}
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import hpometrics
-from hpometrics.messages import did_you_mean, one_line, printable
+from hpometrics._text import did_you_mean, one_line, printable
 
 PACKAGE = Path(hpometrics.__file__).parent
 VALUE = "some_value"

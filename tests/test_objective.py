@@ -5,8 +5,8 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE, Objective
 from hpometrics.exceptions import NoFiniteValueError, ObjectiveError
-from hpometrics.objective import MAXIMIZE, MINIMIZE, Objective
 
 NAN, INF = math.nan, math.inf
 BOTH = pytest.mark.parametrize("objective", list(Objective))

@@ -19,16 +19,16 @@ import torch
 from forked import Forked
 from optuna.trial import TrialState as OptunaState
 
+from hpometrics.backends.local import ListObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.optuna.storage import close_storage, open_storage
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError, ObjectiveError, RecordError, RunError
-from hpometrics.list_objective import ListObjective
 from hpometrics.metrics.features import Binary
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, Run, engine
-from hpometrics.search.epoch_log import read_trial
-from hpometrics.search.optuna_backend import close_storage, open_storage
-from hpometrics.search.record import TrialState
-from hpometrics.search.space import Choice, Float, Int
+from hpometrics.space.dimensions import Choice, Float, Int
 
 LOSS = Reported("loss", MINIMIZE)
 SPACE = {"level": Float(0, 1), "k": 3}

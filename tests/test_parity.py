@@ -9,13 +9,14 @@ import pytest
 import torch
 from ray import tune
 
-from hpometrics.list_objective import ListObjective
+from hpometrics.backends.local import ListObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.metrics.features import Category, Ranking
-from hpometrics.optuna_objective import OptunaObjective
-from hpometrics.ray_objective import RayObjective
+from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.run import Reported, engine
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.search.space import Choice, Float, Int, Space
+from hpometrics.space.dimensions import Choice, Float, Int
+from hpometrics.space.space import Space
 
 SPACE = Space(
     {

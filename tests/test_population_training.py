@@ -14,11 +14,11 @@ from ray import PlacementGroupID
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
 
 from hpometrics import RayObjective
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError, RunError
-from hpometrics.objective import MINIMIZE
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported
-from hpometrics.search.record import TrialState
-from hpometrics.search.space import Float
+from hpometrics.space.dimensions import Float
 
 pytestmark = pytest.mark.ray
 LOSS = Reported("loss", MINIMIZE)

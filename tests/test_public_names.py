@@ -10,7 +10,7 @@ import pytest
 
 import hpometrics
 from hpometrics.guide.index import with_constants
-from hpometrics.metrics.store import all_entries, index_aliases
+from hpometrics.metrics.registry.index import all_entries, index_aliases
 
 SOURCE = Path(hpometrics.__file__)
 LUDWIG = {

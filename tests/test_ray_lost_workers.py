@@ -18,16 +18,16 @@ from ray.train._internal.storage import StorageContext
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 
+from hpometrics.backends.ray._internals import endure, goes_on
+from hpometrics.backends.ray.member_log import TrialLog
+from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RunError
-from hpometrics.objective import MINIMIZE
-from hpometrics.ray_objective import RayObjective
+from hpometrics.records.deaths import MOST_DEATHS
+from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported
-from hpometrics.search.deaths import MOST_DEATHS
-from hpometrics.search.epoch_log import read_trial
-from hpometrics.search.member_log import TrialLog
-from hpometrics.search.ray_internals import endure, goes_on
-from hpometrics.search.record import TrialState
-from hpometrics.search.space import Choice
+from hpometrics.space.dimensions import Choice
 
 pytestmark = pytest.mark.ray
 

@@ -23,22 +23,21 @@ from ray.tune.schedulers import (
     TrialScheduler,
 )
 
+from hpometrics.backends.optuna.samplers import make_sampler
+from hpometrics.backends.optuna.study import study_records
+from hpometrics.backends.optuna.trial_queue import claim, reserve
+from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.backends.ray.reporter import StoppedByTune, TuneReporter
+from hpometrics.backends.ray.schedulers import SCHEDULERS, Unpaused, make_scheduler
+from hpometrics.backends.ray.searcher import StudySearcher
+from hpometrics.backends.ray.trainable import make_trainable
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError, ObjectiveError, RunError
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.ray_objective import RayObjective, make_trainable
+from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
 from hpometrics.run import Reported, Run
-from hpometrics.search.epoch_log import read_trial
-from hpometrics.search.optuna_backend import claim, make_sampler, reserve, study_records
-from hpometrics.search.ray_backend import (
-    SCHEDULERS,
-    StoppedByTune,
-    StudySearcher,
-    TuneReporter,
-    make_scheduler,
-)
-from hpometrics.search.ray_schedulers import Unpaused
-from hpometrics.search.record import TrialRecord, TrialState, write_trial
-from hpometrics.search.space import Choice, Float, Int, Space
+from hpometrics.space.dimensions import Choice, Float, Int
+from hpometrics.space.space import Space
 
 LOSS = Reported("loss", MINIMIZE)
 EPOCHS = 4

@@ -15,14 +15,14 @@ from ray import tune
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, ResourceChangingScheduler
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
+from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.backends.ray.ray_tuner import best_result, tune_config
+from hpometrics.backends.ray.reporter import TuneReporter
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ObjectiveError
-from hpometrics.objective import MINIMIZE
-from hpometrics.ray_objective import RayObjective
-from hpometrics.ray_tuner import best_result, tune_config
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import load_checkpoint
-from hpometrics.search.ray_backend import TuneReporter
-from hpometrics.search.space import Choice
+from hpometrics.space.dimensions import Choice
 
 LOSS = Reported("loss", MINIMIZE)
 LOSSES = (0.5, 0.2, 0.2, 0.3)

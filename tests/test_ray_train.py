@@ -12,12 +12,12 @@ from matrix import EXHAUSTIVE
 from ray import tune
 from ray.train.v2._internal.constants import is_v2_enabled
 
-from hpometrics.objective import MINIMIZE
-from hpometrics.ray_tuner import best_result, tune_config
+from hpometrics.backends.ray._internals import in_train_worker
+from hpometrics.backends.ray.ray_tuner import best_result, tune_config
+from hpometrics.backends.ray.reporter import TuneReporter
+from hpometrics.direction import MINIMIZE
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import load_checkpoint
-from hpometrics.search.ray_internals import in_train_worker
-from hpometrics.search.ray_reporter import TuneReporter
 
 LOSS = Reported("loss", MINIMIZE)
 EPOCHS = 4

@@ -18,11 +18,11 @@ from matrix import EXHAUSTIVE
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.ray_objective import RayObjective, _name_of
+from hpometrics.backends.ray.objective import RayObjective, _name_of
+from hpometrics.backends.ray.session import environment, signal_handlers
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.run import Reported
-from hpometrics.search.ray_session import environment, signal_handlers
-from hpometrics.search.space import Float
+from hpometrics.space.dimensions import Float
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 SPACE = {"level": Float(0, 1)}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.ranking.per_user import PerUser
-from hpometrics.ray_objective import RayObjective
-from hpometrics.search.space import Choice
+from hpometrics.metrics.retrieval.per_user import PerUser
+from hpometrics.space.dimensions import Choice
 
 
 def make_train() -> Any:

@@ -16,11 +16,11 @@ from forked import hpometrics, program
 from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here
 
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
+from hpometrics.config.storage_url import url_of
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.guide.markdown import with_table
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.search.pareto import front_of, knee_of
-from hpometrics.sweep.study_place import url_of
+from hpometrics.selection.pareto import front_of, knee_of
 from hpometrics.testing import LAWS, check_device
 from hpometrics.testing.scorecard import law_name
 

@@ -17,18 +17,18 @@ import pytest
 import yaml
 from markupsafe import escape
 
-from hpometrics import redaction
+from hpometrics import _redaction
+from hpometrics._redaction import HIDDEN, excerpt, hide, redacted, reveal
+from hpometrics._text import one_line, printable, text_of
+from hpometrics.config.yaml_writer import dump_yaml, flow_yaml
 from hpometrics.exceptions import ConfigError
-from hpometrics.logs.cells import cell
-from hpometrics.messages import one_line, printable, text_of
-from hpometrics.redaction import HIDDEN, excerpt, hide, redacted, reveal
-from hpometrics.sweep.writer import dump_yaml, flow_yaml
+from hpometrics.loggers.cells import cell
 
 
 @pytest.fixture
 def token(monkeypatch) -> str:
     """A secret in the environment, forgotten after the test."""
-    monkeypatch.setattr("hpometrics.redaction._revealed", set())
+    monkeypatch.setattr("hpometrics._redaction._revealed", set())
     monkeypatch.setenv("HUB_TOKEN", "hf-0123.secret")
     return "hf-0123.secret"
 
@@ -224,7 +224,7 @@ def test_a_secret_is_hidden_in_forms_of_forms(name):
 def test_any_secret_is_hidden_in_every_form(monkeypatch):
     """Of any characters, in an order that nobody has thought of."""
     for secret in drawn(60):
-        monkeypatch.setattr("hpometrics.redaction._revealed", {secret})
+        monkeypatch.setattr("hpometrics._redaction._revealed", {secret})
         for writer in WRITERS:
             assert not leaks(secret, writer), (secret, writer)
 
@@ -265,9 +265,9 @@ def test_a_text_is_cut_when_its_secrets_are_hidden():
 
 def test_what_hides_secrets_is_made_once():
     """For a set of secrets, however many texts are read; another secret makes it anew."""
-    redaction._pattern.cache_clear()
+    _redaction._pattern.cache_clear()
     for secret in ("hf-0123.secret", PEM):
         hide(secret)
         for line in range(50):
             redacted(f"line {line}")
-    assert redaction._pattern.cache_info().misses == 2
+    assert _redaction._pattern.cache_info().misses == 2

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpometrics.replayed import Replayed
+from hpometrics.records.reproduction import Replayed
 from hpometrics.versions import installed_versions
 
 

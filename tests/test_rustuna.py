@@ -11,11 +11,11 @@ import pytest
 import rustuna
 from rustuna.converter import ToOptunaSampler, ToOptunaStorage
 
-from hpometrics.objective import MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.optuna.samplers import SeededSampler
+from hpometrics.direction import MINIMIZE
 from hpometrics.run import Reported
-from hpometrics.search.optuna_backend import SeededSampler
-from hpometrics.search.space import Choice, Float
+from hpometrics.space.dimensions import Choice, Float
 
 SPACE = {"kind": Choice(["a", "b"]), "x": Float(0, 1), "y": Float(1e-3, 1, log=True, when={"kind": "b"})}
 LOSS, COST = Reported("loss", MINIMIZE), Reported("cost", MINIMIZE)

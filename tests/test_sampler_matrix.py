@@ -11,12 +11,13 @@ import optuna
 import pytest
 from matrix import EXHAUSTIVE
 
-from hpometrics.objective import MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.optuna.samplers import SAMPLERS
+from hpometrics.backends.optuna.study import finish
+from hpometrics.backends.several import searches_for_one
+from hpometrics.direction import MINIMIZE
 from hpometrics.run import Reported
-from hpometrics.search.optuna_backend import SAMPLERS, finish
-from hpometrics.search.several import searches_for_one
-from hpometrics.search.space import Choice, Float, Int
+from hpometrics.space.dimensions import Choice, Float, Int
 
 SPACE = {"kind": Choice(["a", "b"]), "x": Float(0, 1), "y": Float(1e-3, 1, log=True), "size": Choice([8, 16])}
 WHEN = {

@@ -11,15 +11,16 @@ from matrix import EXHAUSTIVE
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
+from hpometrics.backends.local import ListObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFeasibleTrialError, ObjectiveError
-from hpometrics.list_objective import ListObjective
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
-from hpometrics.ray_objective import RayObjective
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported
 from hpometrics.run.run import Run
-from hpometrics.search.record import TrialState
-from hpometrics.search.space import Float, Int, Space
+from hpometrics.space.dimensions import Float, Int
+from hpometrics.space.space import Space
 
 METRICS = [Reported("auc", "maximize"), Reported("cost", "minimize")]
 SPACE = Space({"width": Int(0, 8), "noise": Float(0.0, 1.0)})

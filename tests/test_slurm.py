@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from matrix import EXHAUSTIVE
 
-from hpometrics.search.record import TrialState
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.records.trial_record import TrialState
+from hpometrics.results.run_directory import RunDirectory
 
 RECIPE = Path(__file__).parents[1] / "examples/slurm.sh"
 SWEEP = """\

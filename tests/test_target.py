@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from hpometrics import ConfigError
-from hpometrics.target import Kind, import_target, is_target
+from hpometrics._imports import Kind, import_target, is_target
 
 FUNCTION = Kind("function", callable)
 NUMBER = Kind("number", lambda found: isinstance(found, int))

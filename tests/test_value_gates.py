@@ -13,13 +13,13 @@ import pytest
 import torch
 from matrix import EXHAUSTIVE
 
-from hpometrics.list_objective import ListObjective
-from hpometrics.objective import MAXIMIZE, MINIMIZE, Objective
-from hpometrics.optuna_objective import OptunaObjective
-from hpometrics.ray_objective import RayObjective
+from hpometrics.backends.local import ListObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.direction import MAXIMIZE, MINIMIZE, Objective
+from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.run import Reported
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.search.space import Int
+from hpometrics.space.dimensions import Int
 
 NUMBERS: dict[str, tuple[Any, float]] = {
     "float": (0.25, 0.25),

@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from ..metrics import store
-from . import elsewhere, sweep_file
+from ..cli import other_libraries
+from ..metrics.registry import index
+from . import sweep_file
 from .index import build_index, with_constants
 from .markdown import page, with_table
 
@@ -16,14 +17,14 @@ STUB = Path(__file__).parents[1] / "__init__.pyi"
 
 def main(directory: str = ".") -> None:
     """Write `index.json`, the constants, and the README's table and `docs` of a directory with a README."""
-    _write(store.INDEX, build_index())
-    store.forget_index()
+    _write(index.INDEX, build_index())
+    index.forget_index()
     _write(STUB, with_constants(STUB.read_text(encoding="utf8")))
     readme = Path(directory) / "README.md"
     if readme.exists():
         _write(readme, with_table(readme.read_text(encoding="utf8")))
         _write(readme.parent / "docs" / "metrics.md", page())
-        _write(readme.parent / "docs" / "rankings.md", elsewhere.page())
+        _write(readme.parent / "docs" / "rankings.md", other_libraries.page())
         _write(readme.parent / "docs" / "sweep_file.md", sweep_file.page())
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from ..exceptions import HpometricsError
-from ..metrics.entry import NOISE, MetricEntry, Observed
 from ..metrics.features import FEATURES
 from ..metrics.metric import Metric
-from ..metrics.registry import get_metric
+from ..metrics.registry.entry import NOISE, MetricEntry, Observed
+from ..metrics.registry.register import get_metric
 from ..testing import ORDINARY, Subject, ordinary, subjects_of
 from ..testing.subjects import fed, value_of
 

@@ -13,10 +13,11 @@ from dataclasses import MISSING, asdict, fields
 from pkgutil import iter_modules
 from typing import Any
 
-from ..metrics import catalogue, store
-from ..metrics.catalogue import reference
-from ..metrics.entry import MetricEntry, Observed
-from ..metrics.params import Param
+from ..metrics import catalogue
+from ..metrics.catalogue import torchmetrics
+from ..metrics.registry import index
+from ..metrics.registry.entry import MetricEntry, Observed
+from ..metrics.registry.params import Param
 from .evidence import observe
 
 _ALWAYS = ("kind", "name", "objective")
@@ -34,8 +35,8 @@ def built_in() -> list[MetricEntry]:
     """Every built-in entry, from its class, sorted by name and feature."""
     for module in iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
         importlib.import_module(module.name)
-    reference.register_all()
-    return sorted(store.built_in.entries.values(), key=lambda entry: (entry.name, entry.feature_type))
+    torchmetrics.register_all()
+    return sorted(index.built_in.entries.values(), key=lambda entry: (entry.name, entry.feature_type))
 
 
 def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
@@ -53,7 +54,7 @@ def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
 def with_constants(stub: str) -> str:
     """Write the names of the built-in metrics as constants behind the mark in `__init__.pyi`."""
     head, mark, _ = stub.partition(_MARK)
-    lines = (f'{constant}: Final = "{name}"\n' for constant, name in store.constants().items())
+    lines = (f'{constant}: Final = "{name}"\n' for constant, name in index.constants().items())
     return "".join([head, mark, "\n", *lines])
 
 

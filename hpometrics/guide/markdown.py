@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from ..metrics.entry import NOISE, MetricEntry
+from ..cli.metric_list import aliases, alike, direction, evidence, features_of, form, kept, param, takes
+from ..cli.metric_pages import usage
 from ..metrics.features import FEATURES
-from ..metrics.groups import DEFAULT, members_of
-from ..metrics.lookup import find_metric
-from ..metrics.registry import all_entries
-from ..sweep.printing import ARROWS
-from .page import usage
-from .words import aliases, alike, direction, evidence, features_of, form, kept, param, takes
+from ..metrics.registry.entry import NOISE, MetricEntry
+from ..metrics.registry.groups import DEFAULT, members_of
+from ..metrics.registry.index import all_entries
+from ..metrics.registry.lookup import find_metric
+from ..results.formatting import ARROWS
 
 _MARKS = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
 _MOST_FAMILIES = 12

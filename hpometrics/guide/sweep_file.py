@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..sweep.schema import json_schema
+from ..config.json_schema import json_schema
 
 _HEAD = """# The sweep file, key by key
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..direction import MAXIMIZE
 from ..exceptions import MetricInputError, ObjectiveError
 from ..metrics.collection import MetricCollection
 from ..metrics.features import (
@@ -23,7 +24,6 @@ from ..metrics.features import (
     parse_feature,
 )
 from ..metrics.metric import Metric
-from ..objective import MAXIMIZE
 
 __all__ = ["Scorer", "as_scorer", "estimator_outputs"]
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..direction import MAXIMIZE
 from ..exceptions import (
     MetricInputError,
     MetricNameError,
@@ -20,6 +21,8 @@ from ..exceptions import (
     RegistrationError,
     UnknownMetricError,
 )
+from ..metrics._validation import Gate
+from ..metrics.batch import Outputs, as_tensor
 from ..metrics.features import (
     BINARY,
     CATEGORY,
@@ -35,10 +38,8 @@ from ..metrics.features import (
     Set,
     Vector,
 )
-from ..metrics.gate import Gate
-from ..metrics.outputs import Outputs, as_tensor
-from ..metrics.registry import FoundMetric, find_metric, get_metric
-from ..objective import MAXIMIZE
+from ..metrics.registry.lookup import FoundMetric, find_metric
+from ..metrics.registry.register import get_metric
 
 if TYPE_CHECKING:
     _Host = object

@@ -11,9 +11,9 @@ from statistics import mean
 from typing import Any, ClassVar, Self
 
 from ..exceptions import AdditionError, MetricInputError
+from ._numeric import Readable
 from .number import Number, column, number, plain, plus, ratio, table
-from .readable import Readable
-from .statistics.words import ngrams, normalised_words
+from .statistics.text_counts import ngrams, normalised_words
 
 
 class Additive(Readable):

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..exceptions import StateError
-from .outputs import Outputs
-from .weighing import of_known, weighed
+from .aggregation import of_known, weighed
+from .batch import Outputs
 
 if TYPE_CHECKING:
     from .metric import MeanMetric

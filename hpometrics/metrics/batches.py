@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .batch import Outputs
 from .features import RANKING, OutputFeature
-from .outputs import Outputs
-from .ranking.batch import RankingBatch
+from .retrieval.ranking_batch import RankingBatch
 
 
 def batch_of(feature: OutputFeature, **given: Any) -> Outputs:

@@ -9,27 +9,21 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..exceptions import (
-    MetricInputError,
-    MetricNameError,
-    NonFiniteError,
-    StateError,
-    UnknownMetricError,
-)
-from ..objective import Objective
+from ..direction import Objective
+from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError, UnknownMetricError
+from ._buffer import Gathering
+from ._validation import Gate, NonFinite
 from .autograd import without_autograd
+from .batch import Outputs
 from .batches import batch_of
 from .features import OutputFeature, parse_feature
-from .gate import Gate, NonFinite
-from .gathering import Gathering
-from .groups import expand
-from .lookup import suggestion
 from .metric import Metric, overrides_update
-from .names import MetricName
-from .outputs import Outputs
-from .ranking.per_user import PerUser
 from .ranks import gathered, world_size
-from .registry import get_metric, registered_types
+from .registry.groups import expand
+from .registry.lookup import suggestion
+from .registry.names import MetricName
+from .registry.register import get_metric, registered_types
+from .retrieval.per_user import PerUser
 from .statistics.statistic import Statistic
 from .statistics.user_values import UserValues
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from ..direction import Objective
 from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
-from ..objective import Objective
-from .diagnostics import diagnostic
-from .lookup import is_registered
-from .names import MetricName
-from .places import ALL_TASKS, VALIDATION, Types, check_task, place
+from .registry.diagnostics import diagnostic
+from .registry.lookup import is_registered
+from .registry.names import MetricName
+from .registry.scope import ALL_TASKS, VALIDATION, Types, check_task, place
 from .settled_combined import SettledCombined, Term
 
 Weight = float | Mapping[str, Any]

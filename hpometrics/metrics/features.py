@@ -422,7 +422,7 @@ def parse_feature(text: Output) -> OutputFeature:
         return text
     if callable(text):
         return make_output(text)
-    from .names import MetricName  # the same small grammar
+    from .registry.names import MetricName  # the same small grammar
 
     try:
         name = MetricName.parse(text)

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from .autograd import without_autograd
-from .outputs import Outputs
-from .ranking.batch import RankingBatch
-from .ranking.lists import Lists
+from .batch import Outputs
+from .retrieval.lists import Lists
+from .retrieval.ranking_batch import RankingBatch
 from .statistics.cutoffs import rankings_in
 from .statistics.statistic import Statistic
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .checks import labels_of
-from .devices import on_host
+from ._checks import labels_of
+from ._device import on_host
+from .batch import Outputs
 from .features import PROBABILITIES
-from .outputs import Outputs
 
 FEW = 128  # numbers up to which a Python list is looked through or added up faster than an array
 _SOME = 1 << 13  # numbers up to which a product with themselves is cheaper than a sum, and takes one thread

@@ -10,22 +10,22 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from ..direction import Objective
 from ..exceptions import MetricInputError, NonFiniteError, StateError
-from ..objective import Objective
+from ._buffer import Gathering
+from ._state import Keeper, put_foreign_bases_first, squeezed
+from ._validation import Gate, NonFinite
+from .aggregation import Measured, RowValues, of_known, weighed, weighed_rows
 from .autograd import without_autograd
 from .average import Average
+from .batch import Outputs
 from .batches import batch_of, reads_pairs
-from .facts import settle_facts, unstated
 from .features import FEATURES, InputType, OutputFeature
-from .gate import Gate, NonFinite
-from .gathering import Gathering
-from .keeper import Keeper, put_foreign_bases_first, squeezed
 from .likeness import outside_of_autograd
-from .outputs import Outputs
-from .registry import printed_name, registered_types
+from .registry.facts import settle_facts, unstated
+from .registry.register import printed_name, registered_types
 from .statistics.mean import Sums, WeightedMean
 from .statistics.statistic import Statistic
-from .weighing import Measured, RowValues, of_known, weighed, weighed_rows
 
 NOTHING_MEASURED = "nothing was measured"
 """The reason of a metric that has met no batch."""

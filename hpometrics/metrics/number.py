@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._redaction import excerpt
 from ..exceptions import MetricInputError
-from ..redaction import excerpt
-from .devices import on_host
+from ._device import on_host
 
 Number: TypeAlias = int | float | Tensor
 """An int is exact however large its sum becomes; a tensor is 0-dimensional, int64 or float64, on a device."""

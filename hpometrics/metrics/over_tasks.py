@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .collection import MetricCollection
-from .names import MACRO, MICRO
+from .registry.names import MACRO, MICRO
 
 Value = tuple[Tensor, str | None]
 """A value, and why it is nan."""

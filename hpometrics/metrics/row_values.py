@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from .aggregation import RowValues
 from .autograd import without_autograd
+from .batch import Outputs
 from .metric import MeanMetric, Metric
-from .outputs import Outputs
-from .weighing import RowValues
 
 _NEAR = 1e-5  # relative; a metric may measure in float32
 
@@ -25,7 +25,7 @@ def measured_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowVal
         metrics: the caller's own, see `Metric.alone`; what they have measured is forgotten.
         batch: all of it.
 
-    >>> from hpometrics.metrics.registry import get_metric
+    >>> from hpometrics.metrics.registry.register import get_metric
     >>> metric = get_metric("accuracy", "binary")
     >>> batch = metric.batch(None, [1, 0], {"predictions": [1, 1]})
     >>> measured_rows([metric], batch)["accuracy"].values.tolist()

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..objective import Objective
-from .names import MetricName
-from .places import ALL_TASKS, COMBINED, Placed
+from ..direction import Objective
+from .registry.names import MetricName
+from .registry.scope import ALL_TASKS, COMBINED, Placed
 
 
 @dataclass(frozen=True)

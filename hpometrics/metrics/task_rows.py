@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..exceptions import MetricInputError
-from .places import check_task
+from .registry.scope import check_task
 
 Tensors = Mapping[str, Any]
 Form = frozenset[tuple[str, Hashable]]

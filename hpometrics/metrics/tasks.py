@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ..exceptions import AdditionError, MetricInputError
 from .additive import Additive, MacroAverageMetric
-from .places import check_task
-from .report import Metrics, Report, added, check_additive
+from .registry.scope import check_task
+from .reports import Metrics, Report, added, check_additive
 
 
 def aggregate_named_reports(

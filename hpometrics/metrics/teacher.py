@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from .report import Metrics
+from .reports import Metrics
 
 
 class Teacher:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..direction import MAXIMIZE, Objective
 from ..exceptions import MetricInputError, StateError
-from ..objective import MAXIMIZE, Objective
 from .features import InputType
 from .metric import Metric
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 
 from ..exceptions import MetricInputError
+from .batch import as_tensor
 from .metric import NOTHING_MEASURED, MeanMetric
-from .outputs import as_tensor
 from .wrapped import Wrapped
 
 Function = Callable[..., Any]

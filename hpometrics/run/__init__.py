@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .metric_spec import Reported
     from .run import Run
-    from .spec import Reported, RunSpec, engine, engine_facts
+    from .spec import RunSpec, engine, engine_facts
     from .trial import run_trial
 
 __all__ = ["Reported", "Run", "RunSpec", "engine", "engine_facts", "run_trial"]

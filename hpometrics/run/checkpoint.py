@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._redaction import excerpt
 from ..exceptions import RecordError, RunError
-from ..redaction import excerpt
-from ..search.atomic import atomic_write, make_private
-from ..search.mending import put_aside
-from ..search.regular_files import Limit, check_regular
-from ..search.strict_json import FORMAT, FORMAT_KEY, check_format
+from ..records._files import Limit, check_regular
+from ..records._json import FORMAT, FORMAT_KEY, check_format
+from ..records.atomic import atomic_write, make_private
+from ..records.recovery import put_aside
 
 _PARTS = {"epoch", "random", "states"}
 _ABOVE_RESTORE = 7  # frames up to the caller of `run.restore`

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from ..target import same_folder
+from .._imports import same_folder
 from .checkpoint import seed_all
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..metrics.features import OutputFeature
-from ..metrics.groups import DEFAULT, WORDS
-from ..metrics.lookup import find_metric
-from ..metrics.names import MetricName
-from ..metrics.store import observed_of
+from ..metrics.registry.groups import DEFAULT, WORDS
+from ..metrics.registry.index import observed_of
+from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.names import MetricName
 
 _FIXED = "a fixed size"
 

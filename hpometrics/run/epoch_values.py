@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 
 from ..exceptions import RunError
-from ..metrics.diagnostics import diagnostic
-from ..metrics.places import ALL_TASKS
-from ..search.readings import Reading, shape_of
-from .asked import Asked
+from ..metrics.registry.diagnostics import diagnostic
+from ..metrics.registry.scope import ALL_TASKS
+from ..records.readings import Reading, shape_of
+from .metric_spec import Asked
 from .spec import RunSpec
 
 Values = dict[str, Reading]

@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ..direction import Objective
 from ..metrics.features import (
     BINARY,
     CATEGORY,
@@ -25,8 +26,7 @@ from ..metrics.metric import Metric
 from ..metrics.statistics.pooled import Pooled
 from ..metrics.statistics.scores import CLASS_SCORES, UNKNOWN, Scores
 from ..metrics.statistics.statistic import Statistic
-from ..objective import Objective
-from .kept import State
+from .statistics_store import State
 
 
 class _KeptRows(Metric):

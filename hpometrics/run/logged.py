@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..exceptions import RunError
-from ..search.values import shown
+from ..space.values import shown
 from .watched_ranks import Told
 
 

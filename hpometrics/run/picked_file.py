@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from ..search.atomic import atomic_write
+from ..records.atomic import atomic_write
 
 Write = Callable[[BinaryIO], object]
 

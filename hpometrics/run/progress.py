@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 
-from ..search.constraints import violation_of
-from ..search.record import EpochRecord
-from ..search.rules import At
-from ..search.selection import Picker
+from ..records.trial_record import EpochRecord
+from ..selection.constraints import violation_of
+from ..selection.rules import At
+from ..selection.selection import Picker
 from .spec import RunSpec
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..metrics.report import Report
-from .examples.finder import FoundExamples
-from .recorded import together
+from ..metrics.reports import Report
+from .example_finder import FoundExamples
+from .logged_values import together
 from .watched_ranks import Told, over_ranks
 
 Additives = Mapping[str, Mapping[str, Report]]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..metrics.additive import Additive
-from ..metrics.places import VALIDATION
-from ..metrics.report import Metrics
-from .panels import Panels
+from ..metrics.registry.scope import VALIDATION
+from ..metrics.reports import Metrics
+from .epoch import Panels
 from .teachers import Teachers
 
 

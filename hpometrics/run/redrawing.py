@@ -16,11 +16,11 @@ from ..metrics.features import BINARY, CATEGORY, OutputFeature
 from ..metrics.statistics.confusion import Confusion
 from ..metrics.statistics.pooled import Pooled
 from ..metrics.statistics.scores import Scores
-from ..search.verdict import Span
-from .answers import Answers
-from .kept import KeptPart, State
+from ..selection.significance import Span
 from .kept_rows import keeper_of
+from .rescoring import Answers
 from .statistics_log import KeptEpoch
+from .statistics_store import KeptPart, State
 
 Values = npt.NDArray[np.float64]
 What = Literal["rows", "matrix"]

@@ -12,16 +12,16 @@ from typing import Any, Self
 import torch
 
 from ..exceptions import LoggerError, MetricInputError, NoFiniteValueError, RunError
-from ..logs.loggers import LoggerLike
-from ..metrics.places import VALIDATION
-from ..metrics.ranking.per_user import PerUser
-from ..search.epoch_log import Fsync
-from ..search.readings import Reading, number_in, numbers_of
-from ..search.record import EpochRecord
-from ..search.reporter import DirectedReporter, as_reporter
+from ..loggers.registry import LoggerLike
+from ..metrics.registry.scope import VALIDATION
+from ..metrics.retrieval.per_user import PerUser
+from ..records.epoch_log import Fsync
+from ..records.readings import Reading, number_in, numbers_of
+from ..records.trial_record import EpochRecord
 from .checkpoint import Stateful, put_states, set_random_states
-from .closing import Closing
-from .examples.lines import Line
+from .epoch_closer import Closing
+from .lines import Line
+from .reporter import DirectedReporter, as_reporter
 from .spec import RunSpec
 
 

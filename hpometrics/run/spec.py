@@ -8,21 +8,21 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
+from ..direction import Objective
 from ..exceptions import RunError
 from ..metrics.features import Output, OutputFeature, parse_feature
-from ..metrics.lookup import find_metric
-from ..metrics.places import ALL_TASKS, VALIDATION, check_output_name
+from ..metrics.multitask import TaskCollection, Unasked
+from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
 from ..metrics.settled_combined import SettledCombined
-from ..metrics.task_collections import TaskCollection, Unasked
-from ..objective import Objective
-from ..search.constraints import Constraint
-from ..search.rules import At
-from .asked import Asked, Features, Reported, constrained, settle_all, tracked
+from ..selection.constraints import Constraint
+from ..selection.rules import At
 from .checkpoint import Keep
 from .defaults import defaults_of
-from .examples.plan import settle_examples
-from .kept import KEEPING, Keeping
+from .example_selection import settle_examples
 from .kept_rows import keeper_of
+from .metric_spec import Asked, Features, Reported, constrained, settle_all, tracked
+from .statistics_store import KEEPING, Keeping
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from .._redaction import excerpt
 from ..exceptions import NewerFormatError, RecordError
-from ..redaction import excerpt
-from ..search.atomic import writing
-from ..search.epoch_log import cut_torn_line
-from ..search.record import TRIAL_FILE
-from ..search.regular_files import STATISTICS_LIMIT, read_lines
-from ..search.strict_json import FORMAT, FORMAT_KEY, read_sealed, sealed, whole
-from .kept import KeptPart
+from ..records._files import STATISTICS_LIMIT, read_lines
+from ..records._json import FORMAT, FORMAT_KEY, read_sealed, sealed, whole
+from ..records.atomic import writing
+from ..records.epoch_log import cut_torn_line
+from ..records.trial_record import TRIAL_FILE
+from .statistics_store import KeptPart
 
 STATISTICS_FILE = "statistics.jsonl"
 

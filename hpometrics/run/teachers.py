@@ -7,7 +7,7 @@ from inspect import isclass
 from typing import Any
 
 from ..exceptions import RunError
-from ..metrics.report import Metrics
+from ..metrics.reports import Metrics
 
 Function = Callable[[Any, Any, Any, Metrics], object]
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._redaction import excerpt
 from ..exceptions import RecordError
-from ..redaction import excerpt
-from ..search.strict_json import whole
+from ..records._json import whole
 
 _TYPES = {
     str(dtype).removeprefix("torch."): dtype

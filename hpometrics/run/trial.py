@@ -14,19 +14,19 @@ from typing import Any, NoReturn
 
 import torch
 
+from .._redaction import excerpt, redacted
+from .._text import text_of
 from ..exceptions import DiskError, NewerFormatError, NoFiniteValueError, RecordError, RunError
-from ..logs.loggers import LoggerLike
-from ..messages import text_of
+from ..loggers.registry import LoggerLike
 from ..metrics.ranks import process
-from ..redaction import excerpt, redacted
-from ..search.atomic import writing
-from ..search.constraints import judged
-from ..search.epoch_log import Fsync, read_trial
-from ..search.exploits import Exploit
-from ..search.record import TrialRecord, TrialState, write_trial
-from ..search.reporter import Pause, Reporter
-from ..search.values import check_json
+from ..records.atomic import writing
+from ..records.epoch_log import Fsync, read_trial
+from ..records.exploits import Exploit
+from ..records.trial_record import TrialRecord, TrialState, write_trial
+from ..selection.constraints import judged
+from ..space.values import check_json
 from .conditions import conditions, machine, versions
+from .reporter import Pause, Reporter
 from .run import Run
 from .spec import RunSpec, Train
 

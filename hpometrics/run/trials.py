@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from ..exceptions import RunError
-from ..logs.loggers import LoggerLike, check_logger
+from ..loggers.registry import LoggerLike, check_logger
 from ..metrics.ranks import process
-from ..search.course import Course
-from ..search.epoch_log import Fsync, read_epochs, read_trial
-from ..search.exploits import Exploit
-from ..search.record import TrialRecord, TrialState, write_trial
-from ..search.reporter import HoldsLast, ListReporter, Reporter, last_report
-from ..search.seeds import derive_seed
-from ..search.space import Space
+from ..records.epoch_log import Fsync, read_epochs, read_trial
+from ..records.exploits import Exploit
+from ..records.trial_record import TrialRecord, TrialState, write_trial
+from ..selection.trial_attempts import Course
+from ..space.space import Space
+from .artifacts import CHECKPOINTS
 from .checkpoint import Checkpoints
-from .ranks import Ranks
+from .distributed import Ranks
+from .reporter import HoldsLast, ListReporter, Reporter, last_report
+from .seeds import derive_seed
 from .spec import RunSpec, Train, engine_facts
-from .traces import CHECKPOINTS
 from .trial import attempt, earlier_trial
 
 REPEATS = "repeats"

@@ -8,9 +8,9 @@ from csv import Error as CsvError
 from pathlib import Path
 
 from ..exceptions import RecordError
-from ..metrics.ranking.per_user import PerUser
-from ..search.atomic import atomic_write
-from ..search.regular_files import Limit, check_regular
+from ..metrics.retrieval.per_user import PerUser
+from ..records._files import Limit, check_regular
+from ..records.atomic import atomic_write
 from .picked_file import PickedFile
 
 PER_USER = "per_user"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from ..metrics.diagnostics import diagnostic
+from ..metrics.registry.diagnostics import diagnostic
 
 Numbers = Mapping[str, float]
 Told = tuple[Numbers, Mapping[str, str]]

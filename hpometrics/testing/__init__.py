@@ -6,7 +6,7 @@
 A law draws its own data and raises `LawBroken` with what was expected and what came.
 """
 
-from ..metrics.draws import OUTPUTS, Batch, Draw, cut, draw, rows_of, size_of
+from ..metrics.sample_data import OUTPUTS, Batch, Draw, cut, draw, rows_of, size_of
 from .contract import MetricLaws
 from .laws import (
     LAWS,

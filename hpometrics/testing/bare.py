@@ -9,24 +9,17 @@ import torch
 import torchmetrics
 from torch import Tensor
 
+from ..direction import Objective
 from ..exceptions import MetricInputError
-from ..metrics.catalogue.reference import ROWS, class_of
-from ..metrics.catalogue.reference.packing import Given
-from ..metrics.catalogue.reference.row import Row
-from ..metrics.draws import Batch, draw_of
-from ..metrics.features import (
-    BINARY,
-    CATEGORY,
-    LOGITS,
-    PREDICTIONS,
-    PROBABILITIES,
-    SET,
-    InputType,
-)
+from ..metrics.catalogue.torchmetrics import ROWS, class_of
+from ..metrics.catalogue.torchmetrics._packing import Given
+from ..metrics.catalogue.torchmetrics._row import Row
+from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES, SET, InputType
 from ..metrics.metric import Metric
-from ..metrics.names import MetricName
-from ..metrics.registry import MetricEntry, all_entries
-from ..objective import Objective
+from ..metrics.registry.entry import MetricEntry
+from ..metrics.registry.index import all_entries
+from ..metrics.registry.names import MetricName
+from ..metrics.sample_data import Batch, draw_of
 from .laws import (
     LAWS,
     LawBroken,

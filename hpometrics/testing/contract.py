@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+from .._text import did_you_mean
 from ..exceptions import MetricNameError
-from ..messages import did_you_mean
-from ..metrics.draws import Draw
+from ..metrics.sample_data import Draw
 from .laws import LAWS, LawBroken
 from .subjects import Subject, subjects_of
 

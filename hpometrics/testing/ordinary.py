@@ -7,18 +7,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from ..metrics.draws import OUTPUTS, Batch, draw
-from ..metrics.features import (
-    AUDIO,
-    IMAGE,
-    NUMBER,
-    RANKING,
-    TEXT,
-    TIMESERIES,
-    VECTOR,
-    OutputFeature,
-    Ranking,
-)
+from ..metrics.features import AUDIO, IMAGE, NUMBER, RANKING, TEXT, TIMESERIES, VECTOR, OutputFeature, Ranking
+from ..metrics.sample_data import OUTPUTS, Batch, draw
 
 _NOISE = 0.3
 

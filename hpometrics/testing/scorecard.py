@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import torch
 
-from ..metrics.registry import all_entries
+from ..metrics.registry.index import all_entries
 from .bare import BARE_LAWS, bare_subjects, check_stated_direction
 from .exemptions import EXEMPT
 from .laws import LAWS, check_device, check_direction

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..metrics.draws import OUTPUTS, Batch, Draw, draw, draw_of
-from ..metrics.facts import Param
 from ..metrics.features import FEATURES, OutputFeature
 from ..metrics.metric import Metric
-from ..metrics.names import MetricName, Scalar
-from ..metrics.registry import MetricEntry, all_entries, find_metric, get_metric
+from ..metrics.registry.entry import MetricEntry
+from ..metrics.registry.index import all_entries
+from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.names import MetricName, Scalar
+from ..metrics.registry.params import Param
+from ..metrics.registry.register import get_metric
+from ..metrics.sample_data import OUTPUTS, Batch, Draw, draw, draw_of
 from .exemptions import UNTRIED
 
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
-from ..metrics.draws import Batch
+from ..metrics.batch import Outputs
 from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES
-from ..metrics.outputs import Outputs
+from ..metrics.sample_data import Batch
 from .subjects import Subject
 
 _ROWS, _NOISE, _SEEDS = 12, 0.5, range(5)

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ..metrics.devices import on_host
+from ..metrics._device import on_host
 
 _READING = {
     "_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "cholesky", "linalg_eig", "linalg_matrix_exp",

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hpometrics.cli import main
-from hpometrics.importing import directions
-from hpometrics.importing.directions import known_direction
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.cli.cli import main
+from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.interop import directions
+from hpometrics.interop.directions import known_direction
 
 FILES = Path(__file__).parent.parent / "importing" / "files"
 

@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hpometrics import EngineParams
-from hpometrics.evaluation.adapters import as_engine
-from hpometrics.evaluation.cache import PrefixCache, StageCount
+from hpometrics.engines.adapters import as_engine
+from hpometrics.engines.cache import PrefixCache, StageCount
 from hpometrics.exceptions import EngineError
 
 X, Y = load_iris(return_X_y=True)

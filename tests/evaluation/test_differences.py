@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hpometrics import EngineParams
-from hpometrics.evaluation.differences import differences
+from hpometrics.engines.differences import differences
 
 
 def test_only_what_differs_is_said():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hpometrics import Engine, EngineParams
-from hpometrics.evaluation.cache import PrefixCache
-from hpometrics.evaluation.engine import Fold, Pairs
+from hpometrics.engines.cache import PrefixCache
+from hpometrics.engines.engine import Fold, Pairs
 from hpometrics.exceptions import EngineError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpometrics import evaluation
+from hpometrics import engines
 
 LIGHT = [
     "EngineParams",
@@ -21,23 +21,23 @@ LIGHT = [
 
 def test_the_names_are_one_list():
     """What is promised, what is loaded lazily and what a type checker sees."""
-    tree = ast.parse(Path(evaluation.__file__).read_text(encoding="utf8"))
+    tree = ast.parse(Path(engines.__file__).read_text(encoding="utf8"))
     checked = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name: node.module for node in checked.body for alias in node.names}
-    assert seen == evaluation._HOME_OF
-    assert evaluation.__all__ == sorted(seen)
+    assert seen == engines._HOME_OF
+    assert engines.__all__ == sorted(seen)
 
 
-@pytest.mark.parametrize("name", evaluation.__all__)
+@pytest.mark.parametrize("name", engines.__all__)
 def test_every_name_is_there(name):
     """Also `registered`, which loads the registry."""
-    assert getattr(evaluation, name) is not None
+    assert getattr(engines, name) is not None
 
 
 def test_an_unknown_name_is_an_attribute_error():
     """A misspelt name fails as in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'AvergeMetric'"):
-        _ = evaluation.AvergeMetric
+        _ = engines.AvergeMetric
 
 
 def test_engine_params_and_their_results_load_no_torch():

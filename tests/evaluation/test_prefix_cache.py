@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from hpometrics import Engine, EngineParams
-from hpometrics.evaluation.cache import PrefixCache, StageCount
+from hpometrics.engines.cache import PrefixCache, StageCount
 from hpometrics.exceptions import EngineError, EngineParamsError
 
 

@@ -8,11 +8,11 @@ import torch
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, Category, MetricCollection, Ranking, as_metric
+from hpometrics.engines.registered_metrics import TupleReader
 from hpometrics.evaluation import MetricEvaluator, registered
-from hpometrics.evaluation.registered_metric import TupleReader
 from hpometrics.exceptions import HpometricsError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import parse_feature
-from hpometrics.metrics.outputs import Outputs
 
 
 def drawn(seed, sizes=(40, 25)):

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
-from hpometrics.evaluation.folds import fold_columns, fold_rows, split
+from hpometrics.engines.folds import fold_columns, fold_rows, split
 from hpometrics.exceptions import EngineError
 
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2])
@@ -124,7 +124,7 @@ def test_rows_of_any_type_are_made_into_queries_and_answers():
 WITHOUT = """
 import sys
 sys.modules["sklearn"] = None
-from hpometrics.evaluation.folds import split
+from hpometrics.engines.folds import split
 assert len(split(6, 3)) == 3
 split(6, 3, seed=0)
 """

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hpometrics import EngineParams
-from hpometrics.evaluation.prefixes import Prefix, Prefixes
-from hpometrics.evaluation.shelf import Shelf
+from hpometrics.engines.prefixes import Prefix, Prefixes
+from hpometrics.engines.shelf import Shelf
 
 PREFIX = Prefix("data_source", "key")
 THREADS = 4

@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from hpometrics import EngineParams
-from hpometrics.evaluation.keys import structural_key
+from hpometrics.engines.keys import structural_key
 from hpometrics.exceptions import EngineParamsError
 
 

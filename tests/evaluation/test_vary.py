@@ -10,6 +10,7 @@ import pytest
 from sample_evaluations import DOCUMENTED, Accuracy, Classification, Guess, Precision, PrecisionAtK, guesses
 
 from hpometrics import MAXIMIZE, MINIMIZE, Category, Choice, Float, Int, ListObjective, OptunaObjective
+from hpometrics.engines.value_names import value_names
 from hpometrics.evaluation import (
     AverageMetric,
     Engine,
@@ -20,9 +21,8 @@ from hpometrics.evaluation import (
     OptionAverageMetric,
     registered,
 )
-from hpometrics.evaluation.value_names import value_names
 from hpometrics.exceptions import EngineError, EngineParamsError, MetricNameError, ObjectiveError, RunError
-from hpometrics.search.record import TrialState
+from hpometrics.records.trial_record import TrialState
 
 LAMBDA = "algorithms.naive.lambda"
 BASE = DOCUMENTED[0]

@@ -13,9 +13,10 @@ from ledger_engine import cost_of
 from patient import EPOCHS, TRIALS
 from studied import Studied
 
-from hpometrics.search.optuna_backend import close_storage, open_storage, study_records
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.backends.optuna.storage import close_storage, open_storage
+from hpometrics.backends.optuna.study import study_records
+from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.results.run_directory import RunDirectory
 
 SWEEP = """\
 engine: {{target: ledger_engine:train, output: binary}}

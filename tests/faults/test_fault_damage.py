@@ -15,13 +15,13 @@ from injured import Injured, InjuredInJournal
 from matrix import covering
 from patient import TRIALS, Patient
 
-from hpometrics.search.optuna_backend import study_records
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.sweep.job import make_job
-from hpometrics.sweep.mending import mend
-from hpometrics.sweep.plan import read_plan
-from hpometrics.sweep.studies import opened_study
-from hpometrics.sweep.trial_locks import TrialLocks
+from hpometrics.backends.optuna.study import study_records
+from hpometrics.config.plan import read_plan
+from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.runner.context import make_job
+from hpometrics.runner.mending import mend
+from hpometrics.runner.study import opened_study
+from hpometrics.runner.trial_locks import TrialLocks
 
 
 def half(path: Path) -> None:

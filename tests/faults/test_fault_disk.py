@@ -7,8 +7,8 @@ from bare_optuna import BareOptuna
 from injured import Injured
 
 from hpometrics.exceptions import DiskError
-from hpometrics.search.atomic import check_room
-from hpometrics.search.record import TrialState
+from hpometrics.records.atomic import check_room
+from hpometrics.records.trial_record import TrialState
 
 MIB = 1 << 20
 

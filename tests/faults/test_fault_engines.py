@@ -6,7 +6,7 @@ import pytest
 from bare_optuna import BareOptuna
 from injured import Injured
 
-from hpometrics.search.record import TrialState
+from hpometrics.records.trial_record import TrialState
 
 REASONS = {
     "exception": "ValueError: harmed",

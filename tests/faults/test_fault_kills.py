@@ -9,8 +9,8 @@ from bare_optuna import BareOptuna
 from injured import Injured, InjuredInJournal
 from matrix import EXHAUSTIVE
 
-from hpometrics.search.record import TrialState
-from hpometrics.sweep.support import PRUNERS
+from hpometrics.config.compatibility import PRUNERS
+from hpometrics.records.trial_record import TrialState
 
 JOURNAL = pytest.param(InjuredInJournal, marks=EXHAUSTIVE)
 BARE = pytest.param(BareOptuna, marks=pytest.mark.thorough)

@@ -7,7 +7,7 @@ import pytest
 from bare_ray import BareRay
 from injured import InjuredOnRay
 
-from hpometrics.search.record import TrialState
+from hpometrics.records.trial_record import TrialState
 
 pytestmark = [pytest.mark.ray, pytest.mark.thorough]
 TRIALS = 3

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from matrix import failures
 
-from hpometrics.guide.elsewhere import LIBRARIES, in_full, libraries_of, meant_here, page
-from hpometrics.metrics.lookup import find_metric
+from hpometrics.cli.other_libraries import LIBRARIES, in_full, libraries_of, meant_here, page
+from hpometrics.metrics.registry.lookup import find_metric
 
 ROOT = Path(__file__).parents[2]
 RANX = {

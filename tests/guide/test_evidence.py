@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hpometrics.guide.evidence import FAILED, observe
-from hpometrics.metrics.entry import MetricEntry
-from hpometrics.metrics.registry import find_metric
+from hpometrics.metrics.registry.entry import MetricEntry
+from hpometrics.metrics.registry.lookup import find_metric
 
 
 def seen(name: str, feature: str):

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 from matrix import covering
 
-from hpometrics.commands.metrics import metrics
+from hpometrics.cli.metric_pages import metric_json, metric_text
+from hpometrics.cli.metrics import metrics
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
-from hpometrics.guide.page import metric_json, metric_text
 from hpometrics.metrics.features import FEATURES
-from hpometrics.metrics.groups import group_names, members_of
-from hpometrics.metrics.lookup import find_metric
+from hpometrics.metrics.registry.groups import group_names, members_of
+from hpometrics.metrics.registry.lookup import find_metric
 
 
 @pytest.mark.parametrize("group", ["calibration", "rouge", "bleu_family", "default", "all", "words"])

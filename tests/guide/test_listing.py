@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from hpometrics.cli.listing import Filter, metrics_json, metrics_table
 from hpometrics.exceptions import MetricInputError, MetricNameError
-from hpometrics.guide.listing import Filter, metrics_json, metrics_table
-from hpometrics.metrics.registry import all_entries
+from hpometrics.metrics.registry.index import all_entries
 
 FILTERS = [
     Filter(),

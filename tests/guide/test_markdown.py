@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from matrix import failures
 
+from hpometrics.cli.metric_list import form
 from hpometrics.guide.markdown import built_in, page, table
-from hpometrics.guide.words import form
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,19 +9,21 @@ import pytest
 import yaml
 from matrix import failures
 
+from hpometrics.cli.metric_list import alike, evidence, form, takes
+from hpometrics.cli.metric_pages import metric_json, metric_text, usage
 from hpometrics.exceptions import MetricNameError, UnknownMetricError, pip_line
-from hpometrics.guide.page import metric_json, metric_text, usage
-from hpometrics.guide.words import alike, evidence, form, takes
-from hpometrics.metrics import store
 from hpometrics.metrics.features import NUMBER, PREDICTIONS
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
+from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric, register_metric
 
 
 @pytest.fixture
 def told(monkeypatch):
     """A metric with something to say in every part of its page; taken back afterwards."""
-    monkeypatch.setattr(store, "own", store.own.copy())
+    monkeypatch.setattr(index, "own", index.own.copy())
 
     @register_metric("told", [NUMBER], aliases=["said", "distance"])
     class Told(MeanMetric):

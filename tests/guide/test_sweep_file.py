@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpometrics.config.json_schema import json_schema
 from hpometrics.guide.sweep_file import page
-from hpometrics.sweep.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hpometrics.cli import main
-from hpometrics.importing.reading import read_foreign
-from hpometrics.sweep.loader import read_document
-from hpometrics.sweep.plan import read_plan
+from hpometrics.cli.cli import main
+from hpometrics.config.document import read_document
+from hpometrics.config.plan import read_plan
+from hpometrics.interop.importing import read_foreign
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.yaml"))
 PROGRAM = """\

@@ -15,7 +15,7 @@ from hpometrics.integrations.ignite import RunHandler
 from hpometrics.integrations.lightning import RunCallback as LightningCallback
 from hpometrics.integrations.transformers import RunCallback as TransformersCallback
 from hpometrics.run import Run
-from hpometrics.search.reporter import ListReporter
+from hpometrics.run.reporter import ListReporter
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 

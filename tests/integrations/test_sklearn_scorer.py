@@ -26,11 +26,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import MetricInputError, ObjectiveError, UnknownMetricError
 from hpometrics.integrations.sklearn import as_scorer, estimator_outputs
 from hpometrics.metrics.features import PREDICTIONS, Binary, Category, Clusters, Number, Set, Vector
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.run import Run
 
 IRIS, TUMOURS, DIABETES = (load(return_X_y=True) for load in (load_iris, load_breast_cancer, load_diabetes))

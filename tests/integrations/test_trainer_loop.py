@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RunError
 from hpometrics.integrations.trainer_loop import TrainerLoop
-from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported, Run
 
 LOSS = Reported("loss", MINIMIZE)

@@ -27,18 +27,18 @@ from small_fits import (
 )
 from torch import nn
 
+from hpometrics.backends.optuna.reporter import OptunaReporter
+from hpometrics.backends.ray.reporter import StoppedByTune
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RunError
 from hpometrics.integrations.transformers import RunCallback as TransformersCallback
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category
-from hpometrics.objective import MINIMIZE
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, Run, RunSpec
 from hpometrics.run.checkpoint import load_checkpoint
+from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
-from hpometrics.search.optuna_backend import OptunaReporter
-from hpometrics.search.ray_backend import StoppedByTune
-from hpometrics.search.record import TrialState
-from hpometrics.search.reporter import ListReporter
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning"),  # torch's, of Lightning

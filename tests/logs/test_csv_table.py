@@ -5,9 +5,9 @@ import math
 
 import pytest
 
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError
-from hpometrics.logs.loggers import check_logger
-from hpometrics.objective import MINIMIZE
+from hpometrics.loggers.registry import check_logger
 from hpometrics.run import Reported, Run
 
 LOSS = Reported("loss", MINIMIZE)

@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError, LoggerError, RunError
-from hpometrics.logs.loggers import make_loggers
-from hpometrics.objective import MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.loggers.registry import make_loggers
+from hpometrics.records.epoch_log import read_epochs
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, Run, RunSpec
+from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
-from hpometrics.search.epoch_log import read_epochs
-from hpometrics.search.record import TrialState
-from hpometrics.search.reporter import ListReporter
-from hpometrics.search.space import Float
+from hpometrics.space.dimensions import Float
 
 LOSS = Reported("loss", MINIMIZE)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas
 import pytest
 
-from hpometrics.logs.report import cell, nice_report, place_of, rows_of, splits_of
+from hpometrics.loggers.report import cell, nice_report, place_of, rows_of, splits_of
 from hpometrics.metrics.additive import AverageMetric
-from hpometrics.metrics.names import MetricName
+from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.tasks import aggregate_named_reports
 
 TABLES = Path(__file__).with_name("parlai_tables.txt").read_text(encoding="utf8").rstrip("\n").split("\n\n")

@@ -6,9 +6,9 @@ import sys
 import pytest
 from event_files import events_of, params_of, scalars_of
 
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import MissingExtraError
-from hpometrics.logs.tensorboard import Tags
-from hpometrics.objective import MINIMIZE
+from hpometrics.loggers.tensorboard import Tags
 from hpometrics.run import Reported, Run
 
 LOSS = Reported("loss", MINIMIZE)

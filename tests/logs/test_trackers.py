@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MissingExtraError
-from hpometrics.logs.loggers import check_logger
-from hpometrics.objective import MAXIMIZE
+from hpometrics.loggers.registry import check_logger
 from hpometrics.run import Reported, Run
 
 F1 = Reported("a/f1", MAXIMIZE)
@@ -44,7 +44,7 @@ def train(home: Path, logger: Mapping[str, Any], last: int | None = None) -> Non
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])
 def test_a_missing_tracker_is_named_with_its_extra(name, tmp_path, monkeypatch):
     """Before the first trial."""
-    monkeypatch.setattr("hpometrics.logs.loggers.find_spec", lambda package: None)
+    monkeypatch.setattr("hpometrics.loggers.registry.find_spec", lambda package: None)
     with pytest.raises(MissingExtraError, match=rf"pip install '{name}[\w-]*>="):
         check_logger(name, tmp_path)
 

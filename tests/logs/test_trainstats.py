@@ -8,11 +8,11 @@ from typing import Any
 import optuna
 import pytest
 
-from hpometrics.logs.logger import Standing
-from hpometrics.logs.trainstats import TrainStats
-from hpometrics.objective import MINIMIZE
+from hpometrics.direction import MINIMIZE
+from hpometrics.loggers.base import Standing
+from hpometrics.loggers.trainstats import TrainStats
+from hpometrics.records.trial_record import EpochRecord
 from hpometrics.run import Reported, Run
-from hpometrics.search.record import EpochRecord
 
 LOSS = Reported("loss", MINIMIZE)
 PARLAI = {

@@ -16,10 +16,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 from hpometrics.exceptions import HpometricsError
-from hpometrics.measure.command import Request, measure_file
-from hpometrics.measure.formats import open_source
-from hpometrics.measure.roles import read_roles
-from hpometrics.measure.source import PredictionsError, check_names, missing_column
+from hpometrics.scoring.command import Request, measure_file
+from hpometrics.scoring.formats import open_source
+from hpometrics.scoring.roles import read_roles
+from hpometrics.scoring.source import PredictionsError, check_names, missing_column
 
 
 def columns(path, texts=(), numbers=()):
@@ -142,8 +142,8 @@ def test_a_missing_column_lists_those_there_are(tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_memory_does_not_grow_with_the_file(suffix, tmp_path, monkeypatch):
     """A file is read in chunks: four times the rows take no more memory of Python and NumPy."""
-    monkeypatch.setattr("hpometrics.measure.text_files._BLOCK", 1 << 16)
-    monkeypatch.setattr("hpometrics.measure.text_files.ROWS", 1 << 9)
+    monkeypatch.setattr("hpometrics.scoring.text_files._BLOCK", 1 << 16)
+    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 1 << 9)
     row = "0.123456789,0.5\n" if suffix == ".csv" else '{"a": 0.123456789, "b": 0.5}\n'
     peaks = []
     for rows in (100, 10_000, 40_000):  # the first one pays for what is loaded

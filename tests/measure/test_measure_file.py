@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from hpometrics.exceptions import HpometricsError, MetricNameError, UnknownMetricError
-from hpometrics.measure import Request, measure_file, report
-from hpometrics.measure.source import PredictionsError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category
+from hpometrics.scoring import Request, measure_file, report
+from hpometrics.scoring.source import PredictionsError
 
 CLASSES = ("cat", "dog", "owl")
 NAMES = ("accuracy", "f1_macro", "roc_auc", "log_loss")
@@ -146,7 +146,7 @@ def test_a_column_is_not_labels_and_numbers_at_once(options, tmp_path):
 def test_a_file_is_read_in_chunks(drawn, tmp_path, monkeypatch):
     """A file of any size fits: each chunk is one update, and the values are those of the whole."""
     columns = {key: drawn[key].tolist() for key in ("target", "probabilities", "task")}
-    monkeypatch.setattr("hpometrics.measure.text_files.ROWS", 64)
+    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 64)
     updates = []
     monkeypatch.setattr(MetricCollection, "update", _counting(MetricCollection.update, updates))
     path = write(tmp_path / "x.jsonl", {key: columns[key] for key in ("target", "probabilities")})
@@ -467,7 +467,7 @@ def test_an_error_names_file_line_and_column(name, text, output, message, tmp_pa
 @pytest.mark.parametrize("tasks", [{}, {"task": list("aabababababa")}], ids=["", "tasks"])
 def test_what_metrics_refuse_is_found_in_the_file(suffix, place, tasks, tmp_path, monkeypatch):
     """The first row that they refuse has its line, in whatever chunk and task it is."""
-    monkeypatch.setattr("hpometrics.measure.text_files.ROWS", 5)
+    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 5)
     columns = {"target": [1.0] * 12, "prediction": [2.0] * 8 + [-7.0, 2.0, -9.0, 2.0], **tasks}
     with pytest.raises(PredictionsError, match=place + "rmsle and msle read .* above -1, got -7"):
         values(write(tmp_path / f"x{suffix}", columns), "number", ("mae", "rmsle"))
@@ -475,7 +475,7 @@ def test_what_metrics_refuse_is_found_in_the_file(suffix, place, tasks, tmp_path
 
 def test_what_only_all_rows_show_is_said_of_them(tmp_path, monkeypatch):
     """A row that is refused for those before it has no fault of its own: its batch is named."""
-    monkeypatch.setattr("hpometrics.measure.text_files.ROWS", 2)
+    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 2)
     rows = [{"target": 0, "logits": [0.1] * width} for width in (3, 3, 4, 4)]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(PredictionsError, match=r"x\.jsonl:3 or after: .*"):

@@ -8,14 +8,14 @@ import pytest
 import torch
 from sample_metrics import SAMPLES
 
-from hpometrics.metrics import registry as rooms, store
 from hpometrics.metrics.features import NUMBER
+from hpometrics.metrics.registry import index, register as rooms
 
 
 @pytest.fixture
 def registry(monkeypatch):
     """The registry, for a test to register in; afterwards it is as it was."""
-    monkeypatch.setattr(store, "own", store.own.copy())
+    monkeypatch.setattr(index, "own", index.own.copy())
     return rooms
 
 

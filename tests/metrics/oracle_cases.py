@@ -11,9 +11,9 @@ import scipy.special
 import scipy.stats
 import torch
 
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import InputType, parse_feature
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import OUTPUTS
 
 NAN = float("nan")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import PREDICTIONS
 from hpometrics.metrics.metric import MeanMetric, Metric
 from hpometrics.metrics.statistics.statistic import Statistic
-from hpometrics.objective import MAXIMIZE, MINIMIZE
 
 
 class Gap(MeanMetric):

@@ -12,10 +12,10 @@ from torch import Tensor
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef
 from torchmetrics.wrappers import LambdaInputTransformer
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.as_metric import as_metric
 from hpometrics.metrics.features import PREDICTIONS
 from hpometrics.metrics.metric import Metric
-from hpometrics.metrics.wrap import as_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
 
 
 def worst_error(preds: Tensor, target: Tensor) -> Tensor:

@@ -12,9 +12,9 @@ from matrix import covering
 from sample_values import DYADIC, FLOATS, INTS, TASKS, TYPES, Perplexity, drawn
 
 import hpometrics
-from hpometrics.logs.report import nice_report
+from hpometrics.loggers.report import nice_report
 from hpometrics.metrics.additive import Additive, AverageMetric, SumMetric, TimerMetric
-from hpometrics.metrics.report import Metrics
+from hpometrics.metrics.reports import Metrics
 from hpometrics.metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
 
 NUMBERS = {"dyadic": DYADIC, "ints": INTS}

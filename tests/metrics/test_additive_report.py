@@ -6,7 +6,7 @@ import pytest
 
 from hpometrics.exceptions import AdditionError, MetricInputError, MetricNameError
 from hpometrics.metrics.additive import AverageMetric, DistinctMetric, FixedMetric, SumMetric
-from hpometrics.metrics.report import Metrics
+from hpometrics.metrics.reports import Metrics
 
 
 class CountedDistinct(DistinctMetric):

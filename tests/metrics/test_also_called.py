@@ -15,11 +15,11 @@ import torchmetrics.functional
 from matrix import failures
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
-from hpometrics.metrics.also_called import ALSO_CALLED, CALLED_HERE
-from hpometrics.metrics.class_names import CLASS_NAMES
-from hpometrics.metrics.groups import group_names
-from hpometrics.metrics.lookup import find_metric
-from hpometrics.metrics.store import alias_names, metric_names
+from hpometrics.metrics.registry.aliases import ALSO_CALLED, CALLED_HERE
+from hpometrics.metrics.registry.groups import group_names
+from hpometrics.metrics.registry.index import alias_names, metric_names
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.torchmetrics_names import CLASS_NAMES
 
 MEANT = {
     "AUROC": "roc_auc", "CalibrationError": "ece",

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing.subjects import fed, value_of
 
 Batch = dict[str, Any]

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from hpometrics import MetricCollection, register_metric
+from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.features import PREDICTIONS, SEQUENCE, TEXT, Sequence
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.registry import all_entries
-from hpometrics.objective import MAXIMIZE
+from hpometrics.metrics.registry.index import all_entries
 from hpometrics.testing import LAWS, check_device, check_direction, subjects_of
 
 OUTPUT = Sequence(7, ignore_index=-100)

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError
-from hpometrics.metrics.checks import value_checks
+from hpometrics.metrics._checks import value_checks
+from hpometrics.metrics._validation import Gate
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import (
     Binary,
@@ -21,8 +23,6 @@ from hpometrics.metrics.features import (
     Vector,
     parse_feature,
 )
-from hpometrics.metrics.gate import Gate
-from hpometrics.metrics.outputs import Outputs
 from hpometrics.testing import OUTPUTS, cut, draw
 
 NAN, INF = torch.nan, torch.inf

@@ -13,17 +13,17 @@ from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics.batches import batch_of
-from hpometrics.metrics.catalogue.reference import ROWS
-from hpometrics.metrics.catalogue.reference.packing import Given, given_by
-from hpometrics.metrics.catalogue.reference.row import Row, pair, target_first
-from hpometrics.metrics.catalogue.reference.texts import single
-from hpometrics.metrics.class_names import CLASS_NAMES
+from hpometrics.metrics.catalogue.torchmetrics import ROWS
+from hpometrics.metrics.catalogue.torchmetrics._packing import Given, given_by
+from hpometrics.metrics.catalogue.torchmetrics._row import Row, pair, target_first
+from hpometrics.metrics.catalogue.torchmetrics.texts import single
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.draws import OUTPUTS, draw_of
 from hpometrics.metrics.features import LOGITS, Binary, Category, parse_feature
-from hpometrics.metrics.lookup import find_metric
-from hpometrics.metrics.names import MetricName
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.names import MetricName
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.metrics.registry.torchmetrics_names import CLASS_NAMES
+from hpometrics.metrics.sample_data import OUTPUTS, draw_of
 
 MODULES = "audio classification clustering image nominal regression retrieval segmentation shape text"
 WRITTEN = {

@@ -7,6 +7,7 @@ import torch
 from sample_collections import EVERY_ORDER, KINDS, PREDS, TARGET, collection, company_of, fed, values
 from sample_metrics import Gap, GapSums, OwnGap, ScaledGap, SharedGap
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import (
     HpometricsError,
     MetricInputError,
@@ -16,8 +17,7 @@ from hpometrics.exceptions import (
 )
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import BINARY, Binary, Category, Number, Sequence
-from hpometrics.metrics.registry import get_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import cut, draw
 
 pytestmark = pytest.mark.usefixtures("samples")

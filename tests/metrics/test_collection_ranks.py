@@ -12,7 +12,7 @@ from sample_metrics import SAMPLES
 
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import NUMBER, Binary
-from hpometrics.metrics.registry import get_metric, register_metric
+from hpometrics.metrics.registry.register import get_metric, register_metric
 from hpometrics.testing import cut, draw
 
 pytestmark = pytest.mark.usefixtures("samples")

@@ -15,7 +15,7 @@ from sample_metrics import OwnGap, ReducedGap, ScaledGap
 from hpometrics.exceptions import HpometricsError, StateError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import NUMBER, Binary, Category, Number, Ranking, Vector
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 pytestmark = pytest.mark.usefixtures("samples")
 

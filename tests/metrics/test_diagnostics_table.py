@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, Run, RunSpec
+from hpometrics.cli.diagnostics import diagnostic_text, diagnostics_table
+from hpometrics.config.fields import Metric
+from hpometrics.config.metric_section import read_measures
 from hpometrics.exceptions import NoFiniteValueError, ObjectiveError, UnknownMetricError
-from hpometrics.guide.diagnostics import diagnostic_text, diagnostics_table
-from hpometrics.metrics.diagnostics import DIAGNOSTICS, diagnostic
-from hpometrics.metrics.registry import find_metric
-from hpometrics.sweep.forms import Metric
-from hpometrics.sweep.measures import read_measures
+from hpometrics.metrics.registry.diagnostics import DIAGNOSTICS, diagnostic
+from hpometrics.metrics.registry.lookup import find_metric
 
 
 @pytest.mark.parametrize("name", DIAGNOSTICS)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpometrics.metrics.docstring import Docstring
+from hpometrics.metrics.registry.docstring import Docstring
 
 TEXT = """One sentence.
 

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-from hpometrics.metrics import store
 from hpometrics.metrics.features import CATEGORY, NUMBER, Number
-from hpometrics.metrics.registry import all_entries, find_metric, get_metric, metric_names
+from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.index import all_entries, metric_names
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 pytestmark = pytest.mark.usefixtures("registry")
 
@@ -24,12 +26,12 @@ def plug_in(tmp_path, monkeypatch, registry, body: str) -> None:
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "plugged_metrics", raising=False)
-    store.load_plugins.cache_clear()
+    index.load_plugins.cache_clear()
 
 
 PLUGIN = """
 from hpometrics.metrics.features import NUMBER
-from hpometrics.metrics.registry import register_metric
+from hpometrics.metrics.registry.register import register_metric
 from sample_metrics import Gap
 
 @register_metric("plugged_gap", [NUMBER], aliases=["plugged"])

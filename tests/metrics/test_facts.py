@@ -4,11 +4,11 @@ from typing import Literal
 
 import pytest
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import RegistrationError
-from hpometrics.metrics.facts import UNSTATED, facts_of
 from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry.facts import UNSTATED, facts_of
 
 
 class ByAttributes(MeanMetric):

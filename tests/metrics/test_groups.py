@@ -8,12 +8,13 @@ from sample_metrics import Gap
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.entry import MetricEntry
 from hpometrics.metrics.features import BOXES, IMAGE, NUMBER, Number, parse_feature
-from hpometrics.metrics.groups import DEFAULT, expand, group_named, group_names, members_of
-from hpometrics.metrics.names import MetricName
-from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
-from hpometrics.metrics.store import needs_of, observed_of
+from hpometrics.metrics.registry.entry import MetricEntry
+from hpometrics.metrics.registry.groups import DEFAULT, expand, group_named, group_names, members_of
+from hpometrics.metrics.registry.index import all_entries, needs_of, observed_of
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.names import MetricName
+from hpometrics.metrics.registry.register import get_metric, register_metric
 from hpometrics.testing import ORDINARY, ordinary
 
 FEATURES = sorted({entry.feature_type for entry in all_entries()})

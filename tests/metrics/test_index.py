@@ -12,15 +12,17 @@ from matrix import covering, entries, failures, traits
 
 from hpometrics.guide.evidence import FAILED, observe
 from hpometrics.guide.index import build_index
-from hpometrics.metrics import store
-from hpometrics.metrics.registry import INDEX, Observed, find_metric, observed_of
+from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.entry import Observed
+from hpometrics.metrics.registry.index import INDEX, observed_of
+from hpometrics.metrics.registry.lookup import find_metric
 
 is_built_in = attrgetter("is_built_in")
 BUILT_IN = list(filter(is_built_in, entries()))
 WITHOUT_TORCH = """
 import sys
-from hpometrics.metrics.registry import all_entries, find_metric, metric_names
-from hpometrics.metrics.groups import expand
+from hpometrics.metrics.registry.register import all_entries, find_metric, metric_names
+from hpometrics.metrics.registry.groups import expand
 assert find_metric("f1_macro", "category").objective == "maximize"
 assert len(all_entries()) > 40 and "roc_auc" in metric_names("binary")
 assert "mae" in map(str, expand(["all"], "number"))
@@ -59,13 +61,13 @@ def test_every_direction_has_its_evidence(entries):
 
 def test_an_entry_is_made_when_it_is_asked_for(monkeypatch):
     """A lookup makes those of its metric, not all; none is made twice."""
-    made, read = [], store._read_row
-    monkeypatch.setattr(store, "_read_row", lambda row, of: made.append((row["name"], of)) or read(row, of))
-    entries = store._Entries(json.loads(INDEX.read_text(encoding="utf8")))
+    made, read = [], index._read_row
+    monkeypatch.setattr(index, "_read_row", lambda row, of: made.append((row["name"], of)) or read(row, of))
+    entries = index._Entries(json.loads(INDEX.read_text(encoding="utf8")))
     assert entries["mae", "number"] is entries["mae", "number"]
     assert ("mae", "text") not in entries and entries.get(("mae", "text")) is None
     assert made == [("mae", "number")]
-    assert dict(entries) == dict(store.index())
+    assert dict(entries) == dict(index.index())
 
 
 def test_the_registry_is_read_without_torch():

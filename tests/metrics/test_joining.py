@@ -11,8 +11,8 @@ import torch
 
 from hpometrics import MAXIMIZE, ListMetric, MetricCollection, MetricInputError, Ranking, get_metric
 from hpometrics.metrics import joining
-from hpometrics.metrics.catalogue.ranked_gain import RankingNDCG
-from hpometrics.metrics.ranking.relevance import DenseRelevance
+from hpometrics.metrics.catalogue.retrieval.gain import RankingNDCG
+from hpometrics.metrics.retrieval.relevance import DenseRelevance
 from hpometrics.metrics.statistics.user_means import UserMeans
 
 ITEMS, ROWS = 30, 60

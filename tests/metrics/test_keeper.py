@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from hpometrics import MAXIMIZE, PROBABILITIES, Metric, MetricCollection
-from hpometrics.metrics.catalogue.calibration import BinaryBrier
+from hpometrics.metrics._state import Keeper
+from hpometrics.metrics.catalogue.classification.calibration import BinaryBrier
 from hpometrics.metrics.features import Binary
-from hpometrics.metrics.keeper import Keeper
 from hpometrics.metrics.metric import MeanMetric
 
 

@@ -10,7 +10,9 @@ import torch
 from matrix import covering, entries, failures, traits
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import MetricInputError, UnknownMetricError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import (
     BINARY,
     CATEGORY,
@@ -21,9 +23,7 @@ from hpometrics.metrics.features import (
     parse_feature,
 )
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.registry import all_entries
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry.index import all_entries
 from hpometrics.run.checkpoint import random_states, set_random_states
 from hpometrics.testing import (
     LAWS,

@@ -10,11 +10,13 @@ from typing import Literal
 import pytest
 from sample_metrics import Gap, Reversed
 
+from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MetricNameError, ObjectiveError, RegistrationError, UnknownMetricError
-from hpometrics.metrics import lookup
 from hpometrics.metrics.features import CATEGORY, NUMBER, VECTOR, Binary, Category, Number, Set
-from hpometrics.metrics.registry import all_entries, find_metric, get_metric, register_metric
-from hpometrics.objective import MAXIMIZE
+from hpometrics.metrics.registry import lookup
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric, register_metric
 
 pytestmark = pytest.mark.usefixtures("registry")
 

@@ -9,12 +9,12 @@ import torch
 import torchmetrics
 from sample_metrics import Gap, GapSums, OwnGap, ScaledGap, SharedGap, WeightedGap
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import MetricInputError, NonFiniteError, RegistrationError, StateError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import LOGITS, NUMBER, PREDICTIONS, Category, Number
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
-from hpometrics.metrics.registry import get_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.run import Run
 
 KINDS = [Gap, OwnGap, SharedGap]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.names import SPLITS, MetricName, parse_import_path
+from hpometrics.metrics.registry.names import SPLITS, MetricName, parse_import_path
 
 WORDS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 TASKS = st.text(string.ascii_letters + string.digits + "_-.'é", min_size=1, max_size=8)

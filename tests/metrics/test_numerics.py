@@ -14,9 +14,9 @@ from matrix import failures
 from sklearn.metrics import r2_score, roc_auc_score
 from torch import Tensor
 
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import OutputFeature, parse_feature
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 MANY = 2**24
 """Up to here float32 counts every whole number; a step of 1 beyond is lost."""

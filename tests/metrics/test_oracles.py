@@ -10,8 +10,8 @@ from oracle_cases import Case, expected, make_case, measured
 from oracles import ORACLES
 
 from hpometrics.metrics.features import parse_feature
-from hpometrics.metrics.lookup import find_metric
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import OUTPUTS
 
 DRAWS = [(5, 3, True), (300, 1, True), (41, 2, False), (300, 0, False)]

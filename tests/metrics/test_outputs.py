@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics._derive import derivable, widen
+from hpometrics.metrics.batch import Outputs, as_tensor
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.derivations import derivable, widen
 from hpometrics.metrics.features import (
     LOGITS,
     PREDICTIONS,
@@ -25,7 +26,6 @@ from hpometrics.metrics.features import (
     Text,
     Vector,
 )
-from hpometrics.metrics.outputs import Outputs, as_tensor
 
 CLASSES = [Category(3), Sequence(3), Text(3)]
 YES_NO = [Binary(), Set(3)]

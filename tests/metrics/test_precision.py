@@ -9,7 +9,7 @@ import torch
 from oracle_cases import Case, expected, make_case
 from oracles import ORACLES
 
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def spread(size: float, offset: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

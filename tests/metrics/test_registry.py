@@ -12,8 +12,8 @@ from matrix import failures
 from sample_metrics import SAMPLES, Gap, OwnGap, Reversed, ScaledGap, SharedGap
 
 import hpometrics
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import MetricInputError, MetricNameError, RegistrationError
-from hpometrics.metrics import store
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import (
     BINARY,
@@ -26,27 +26,22 @@ from hpometrics.metrics.features import (
     VECTOR,
     Number,
 )
-from hpometrics.metrics.groups import DEFAULT, members_of
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.names import MetricName
-from hpometrics.metrics.registry import (
-    alias_names,
-    all_entries,
-    find_metric,
-    get_metric,
-    metric_names,
-    register_metric,
-)
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.groups import DEFAULT, members_of
+from hpometrics.metrics.registry.index import alias_names, all_entries, metric_names
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.names import MetricName
+from hpometrics.metrics.registry.register import get_metric, register_metric
 
 OVERRIDING = """
 from hpometrics.metrics import store
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES
-from hpometrics.metrics.groups import DEFAULT
+from hpometrics.metrics.registry.groups import DEFAULT
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.lookup import possible_meanings
-from hpometrics.metrics.registry import all_entries, find_metric, register_metric
+from hpometrics.metrics.registry.lookup import possible_meanings
+from hpometrics.metrics.registry.register import all_entries, find_metric, register_metric
 from hpometrics.testing import OUTPUTS
 from hpometrics.testing.subjects import is_here
 
@@ -236,7 +231,7 @@ def test_a_taken_name_is_replaced_only_on_request():
 
 def test_the_line_of_the_ludwig_guide_runs():
     """A class of one's own takes the name of a built-in one, said once; with `override=True` not at all."""
-    with pytest.warns(store.ReplacedWarning) as said:
+    with pytest.warns(index.ReplacedWarning) as said:
 
         @register_metric(hpometrics.TOKEN_ACCURACY, [SEQUENCE, TEXT])
         class TokenAccuracyMetric(Gap):
@@ -251,7 +246,7 @@ def test_the_line_of_the_ludwig_guide_runs():
     )
     assert type(get_metric("token_accuracy", "sequence")) is TokenAccuracyMetric
     register_metric("accuracy", [BINARY], override=True)(Gap)
-    with pytest.warns(store.ReplacedWarning, match="rmse of number will be measured by .*Gap"):
+    with pytest.warns(index.ReplacedWarning, match="rmse of number will be measured by .*Gap"):
         register_metric(hpometrics.ROOT_MEAN_SQUARED_ERROR, [NUMBER])(Gap)
     assert type(get_metric("root_mean_squared_error", "number")) is Gap
 
@@ -272,11 +267,11 @@ def test_an_override_leaves_every_other_name_as_it_was(monkeypatch):
     for entry in catalogue:
         neighbors[entry.path.partition(":")[0]].append(entry)
     groups = {kind: members_of("default", kind) for kind in DEFAULT}
-    plain = store.own
+    plain = index.own
     for entry in catalogue:
         kind = entry.feature_type
         near = [one for one in neighbors[entry.path.partition(":")[0]] if one is not entry]
-        monkeypatch.setattr(store, "own", plain.copy())
+        monkeypatch.setattr(index, "own", plain.copy())
         register_metric(entry.name, [kind], override=True)(Gap)
         for other in near:
             assert find_metric(other.example, other.feature_type).entries == (other,)

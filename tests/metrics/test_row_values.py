@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hpometrics.metrics.aggregation import weighed_rows
 from hpometrics.metrics.features import Binary, Category, Number, Ranking, Sequence, Vector
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.metrics.row_values import is_mean_of_rows, measured_rows
-from hpometrics.metrics.weighing import weighed_rows
 
 ROWS = torch.zeros(3)
 """A target of three rows."""

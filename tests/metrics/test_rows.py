@@ -10,19 +10,10 @@ import torch
 from torch import nan
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import (
-    Binary,
-    Category,
-    Clusters,
-    Mask,
-    Number,
-    Ranking,
-    Sequence,
-    Text,
-)
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.features import Binary, Category, Clusters, Mask, Number, Ranking, Sequence, Text
+from hpometrics.metrics.registry.register import get_metric
 
 LOGITS = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 4.0]], dtype=torch.float64)
 TARGET = torch.tensor([0, 1, 1, -1])

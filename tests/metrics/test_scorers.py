@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 BINARY, CATEGORY, SET, NUMBER, CLUSTERS = (
     "binary",

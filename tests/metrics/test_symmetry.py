@@ -9,7 +9,7 @@ from matrix import covering, entries
 from sample_metrics import Gap
 
 from hpometrics.metrics.features import BINARY, CATEGORY, NUMBER, SET, Set
-from hpometrics.metrics.registry import all_entries
+from hpometrics.metrics.registry.index import all_entries
 from hpometrics.testing import exchanged, is_kept, renamed, subjects_of
 from hpometrics.testing.subjects import Subject, is_here
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError, StateError
+from hpometrics.metrics._validation import Gate
 from hpometrics.metrics.features import Binary, Category
-from hpometrics.metrics.gate import Gate
-from hpometrics.metrics.names import MetricName
-from hpometrics.metrics.task_collections import TaskCollection
+from hpometrics.metrics.multitask import TaskCollection
+from hpometrics.metrics.registry.names import MetricName
 
 TARGET = torch.tensor([1, 0, 1, 0])
 DECIDED = {"predictions": torch.tensor([1, 0, 0, 0]), "target": TARGET}

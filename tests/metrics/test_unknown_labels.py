@@ -14,12 +14,12 @@ from matrix import covering
 from torch import Tensor
 
 from hpometrics import MetricCollection
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.features import PROBABILITIES, Binary, Set
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.registry import get_metric
-from hpometrics.metrics.store import observed_of
-from hpometrics.objective import MINIMIZE
+from hpometrics.metrics.registry.index import observed_of
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import (
     all_subjects,
     check_company,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hpometrics import Category, MetricCollection
-from hpometrics.metrics.devices import number, runs_ahead, sent
+from hpometrics.metrics._device import number, runs_ahead, sent
 from hpometrics.metrics.statistics.tally import tally
 from hpometrics.testing import away, waits_of
 

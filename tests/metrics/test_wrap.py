@@ -19,10 +19,10 @@ from sklearn.metrics import (
 from torchmetrics.classification import BinaryConfusionMatrix, MulticlassAccuracy
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import MetricInputError, ObjectiveError, RegistrationError
+from hpometrics.metrics.as_metric import as_metric
 from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES, Binary, Category
-from hpometrics.metrics.wrap import as_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
 
 # It keeps all rows, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Metric `Spearman:UserWarning")

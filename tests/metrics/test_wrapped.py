@@ -18,11 +18,11 @@ from torchmetrics.retrieval import RetrievalMRR
 from torchmetrics.text import ROUGEScore
 from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MinMaxMetric, MultioutputWrapper, Running
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import MetricInputError, RegistrationError, StateError
+from hpometrics.metrics.as_metric import as_metric
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES, Binary, Number, Text
-from hpometrics.metrics.wrap import as_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
 
 # It keeps all rows, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Metric `Spearman:UserWarning")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RecordError, RunError
-from hpometrics.objective import MINIMIZE
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import Checkpoints, load_checkpoint, random_states
 

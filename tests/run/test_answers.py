@@ -14,7 +14,7 @@ from hpometrics.metrics.features import Binary, Category, Number, Ranking, Set
 from hpometrics.metrics.statistics.confusion import Confusion
 from hpometrics.metrics.statistics.item_counts import ItemCounts
 from hpometrics.run import Run
-from hpometrics.run.answers import Answers
+from hpometrics.run.rescoring import Answers
 from hpometrics.run.statistics_log import STATISTICS_FILE
 
 EPOCHS = 3

@@ -11,11 +11,14 @@ import pytest
 import torch
 from forked import Forked
 
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.ray.reporter import HandedOn, TuneReporter
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RecordError, RunError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category
-from hpometrics.objective import MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.records.epoch_log import read_epochs, read_trial
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, Run, RunSpec
 from hpometrics.run.checkpoint import (
     Checkpoints,
@@ -26,11 +29,8 @@ from hpometrics.run.checkpoint import (
     seed_all,
     set_random_states,
 )
+from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
-from hpometrics.search.epoch_log import read_epochs, read_trial
-from hpometrics.search.ray_reporter import HandedOn, TuneReporter
-from hpometrics.search.record import TrialState
-from hpometrics.search.reporter import ListReporter
 
 LOSS = Reported("loss", MINIMIZE)
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from hpometrics.exceptions import RunError
+from hpometrics.records.epoch_log import EPOCHS_FILE
+from hpometrics.records.trial_record import EpochRecord
 from hpometrics.run import Reported, Run, RunSpec
-from hpometrics.search.epoch_log import EPOCHS_FILE
-from hpometrics.search.record import EpochRecord
-from hpometrics.search.reporter import ListReporter
+from hpometrics.run.reporter import ListReporter
 
 LOSS = Reported("loss", "minimize")
 

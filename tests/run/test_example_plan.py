@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import RunError
 from hpometrics.metrics.features import Binary, Category, Number, Sequence, Text
-from hpometrics.metrics.registry import get_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.run import Reported, RunSpec
-from hpometrics.run.examples.plan import ExamplePlan, has_row_values
+from hpometrics.run.example_selection import ExamplePlan, has_row_values
 
 
 def plan_of(asked, metric="log_loss", output=None, **facts):

@@ -8,7 +8,7 @@ import sys
 
 from matrix import EXHAUSTIVE
 
-from hpometrics.ray_objective import train_shared
+from hpometrics.backends.ray.trainable import train_shared
 
 
 def printed(code: str) -> str:
@@ -21,7 +21,7 @@ def printed(code: str) -> str:
 def test_what_tune_calls_is_loaded_before_what_measures():
     """Workers would start one after the other if each first loaded torch."""
     code = """
-import sys, ray.tune, hpometrics.run.ray_trial
+import sys, ray.tune, hpometrics.backends.ray.trainable
 print({"torch", "torchmetrics", "optuna", "sqlalchemy", "hpometrics.run.trials"} & set(sys.modules))
 """
     assert printed(code) == "set()"
@@ -29,7 +29,7 @@ print({"torch", "torchmetrics", "optuna", "sqlalchemy", "hpometrics.run.trials"}
 
 def test_the_function_of_a_tuner_is_found_by_its_name():
     """By value it would take with it all that measures, which the trials bring by Ray's object store."""
-    assert train_shared.__module__ == "hpometrics.run.ray_trial"
+    assert train_shared.__module__ == "hpometrics.backends.ray.trainable"
     assert len(pickle.dumps(train_shared)) < 100
 
 
@@ -41,7 +41,7 @@ import sys
 from hpometrics import Reported
 from hpometrics.run.spec import RunSpec
 from hpometrics.run.trial import run_trial
-from hpometrics.search.ray_reporter import TuneReporter
+from hpometrics.backends.ray.reporter import TuneReporter
 from importlib.metadata import version
 spec = RunSpec(metric=Reported("loss", "minimize"))
 def versions(number):

@@ -12,8 +12,8 @@ from sklearn.metrics import matthews_corrcoef
 from hpometrics.exceptions import NotKeptError
 from hpometrics.metrics.features import Binary, Category, Number, Set, Text
 from hpometrics.run import Run, redrawing
-from hpometrics.run.answers import Answers
 from hpometrics.run.redrawing import DRAWS, Redrawn, span_of
+from hpometrics.run.rescoring import Answers
 from hpometrics.run.statistics_log import read_kept
 
 ROWS = 200

@@ -8,17 +8,17 @@ import optuna
 import pytest
 import torch
 
+from hpometrics.backends.local import ListObjective
+from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.exceptions import RecordError
-from hpometrics.list_objective import ListObjective
-from hpometrics.optuna_objective import OptunaObjective
+from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.repeats import deviation, mean
+from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.run import Reported, RunSpec
+from hpometrics.run.reporter import ListReporter
+from hpometrics.run.seeds import derive_seed
 from hpometrics.run.trials import Trials
-from hpometrics.search.epoch_log import read_trial
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.search.repeats import deviation, mean
-from hpometrics.search.reporter import ListReporter
-from hpometrics.search.seeds import derive_seed
-from hpometrics.search.space import Float
+from hpometrics.space.dimensions import Float
 
 LOSS = Reported("loss", "minimize")
 Train = Callable[..., None]

@@ -9,6 +9,7 @@ import optuna
 import pytest
 import torch
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import (
     MetricInputError,
     MetricNameError,
@@ -19,15 +20,14 @@ from hpometrics.exceptions import (
     UnknownMetricError,
 )
 from hpometrics.metrics.additive import AverageMetric
-from hpometrics.metrics.catalogue.tables import ConfusionMatrix
+from hpometrics.metrics.catalogue.classification.confusion_matrix import ConfusionMatrix
 from hpometrics.metrics.features import Binary, Category
-from hpometrics.metrics.registry import get_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.records.epoch_log import read_epochs, read_trial
+from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, Run, RunSpec, conditions, engine, engine_facts
+from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
-from hpometrics.search.epoch_log import read_epochs, read_trial
-from hpometrics.search.record import TrialState
-from hpometrics.search.reporter import ListReporter
 
 NAN = math.nan
 LOSS = Reported("loss", MINIMIZE)
@@ -644,7 +644,7 @@ def test_a_stop_that_a_framework_swallowed_is_still_a_stop():
         except optuna.TrialPruned:
             pass
 
-    from hpometrics.search.optuna_backend import OptunaReporter
+    from hpometrics.backends.optuna.reporter import OptunaReporter
 
     record = run_trial(train, {}, RunSpec(LOSS), OptunaReporter(study.ask()))
     assert record.state is TrialState.PRUNED

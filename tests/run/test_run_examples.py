@@ -11,15 +11,15 @@ import pytest
 import torch
 from forked import Forked
 
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import MetricInputError, RecordError, RunError
 from hpometrics.metrics.features import PREDICTIONS, Binary, Category, Number, Ranking, Sequence, Text
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.registry import get_metric
-from hpometrics.objective import MINIMIZE
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.run import Run, RunSpec
-from hpometrics.run.examples.files import read_examples
+from hpometrics.run.files import read_examples
+from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
-from hpometrics.search.reporter import ListReporter
 
 TARGET = torch.tensor([0, 1, 2, 0])
 SURE = torch.tensor([[0.5, 0.25, 0.25], [0.05, 0.9, 0.05], [0.5, 0.25, 0.25], [0.125, 0.75, 0.125]]).double()

@@ -16,9 +16,9 @@ from ranks import join, on_ranks
 from hpometrics import Float, OptunaObjective, RankError, Reported, Run, SumMetric, Teacher
 from hpometrics.exceptions import LoggerError, RunError
 from hpometrics.metrics.features import Binary
+from hpometrics.records.epoch_log import read_epochs
 from hpometrics.run.checkpoint import load_checkpoint, random_of_ranks
-from hpometrics.search.epoch_log import read_epochs
-from hpometrics.search.reporter import ListReporter
+from hpometrics.run.reporter import ListReporter
 
 RANKS = (0, 1, 2)
 LOSS = Reported("loss", "minimize")

@@ -10,13 +10,7 @@ import pytest
 import torch
 from ranks import on_ranks
 
-from hpometrics import (
-    AverageMetric,
-    DistinctMetric,
-    GlobalAverageMetric,
-    GlobalTimerMetric,
-    SumMetric,
-)
+from hpometrics import AverageMetric, DistinctMetric, GlobalAverageMetric, GlobalTimerMetric, SumMetric
 from hpometrics.exceptions import HpometricsError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Binary, Number, Sequence

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hpometrics import AverageMetric
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import (
     HpometricsError,
     MetricInputError,
@@ -19,9 +20,8 @@ from hpometrics.exceptions import (
 )
 from hpometrics.metrics.combined import Combined
 from hpometrics.metrics.features import Binary, Category, Number, Text
-from hpometrics.objective import MAXIMIZE, MINIMIZE
 from hpometrics.run import Run, RunSpec
-from hpometrics.search.reporter import ListReporter
+from hpometrics.run.reporter import ListReporter
 
 ONE, FOUR = torch.tensor([1]), torch.tensor([1, 0, 1, 0])
 BOTH = {"intent": Category(2), "price": Number()}

@@ -11,8 +11,8 @@ from ranks import on_ranks
 from hpometrics import Binary, Category, Run, Sequence
 from hpometrics.exceptions import MetricInputError, RunError
 from hpometrics.run.laps import Laps
-from hpometrics.run.recorded import reading, together
-from hpometrics.run.tallies import Tallies
+from hpometrics.run.logged_values import reading, together
+from hpometrics.run.throughput import Tallies
 
 RANKS = 3
 

@@ -12,8 +12,8 @@ from hpometrics import Reported, Run
 from hpometrics.exceptions import RunError
 from hpometrics.run.gradients import total_norm
 from hpometrics.run.laps import Laps
+from hpometrics.run.monitor import Watch
 from hpometrics.run.resources import Resources
-from hpometrics.run.watch import Watch
 
 LOSS = Reported("loss", "minimize")
 

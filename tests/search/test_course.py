@@ -5,9 +5,9 @@ import math
 import pytest
 
 from hpometrics.exceptions import RecordError, RunError
-from hpometrics.search.constraints import Constraint
-from hpometrics.search.course import Course
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.selection.constraints import Constraint
+from hpometrics.selection.trial_attempts import Course
 
 
 def run(

@@ -20,11 +20,12 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from hpometrics import MINIMIZE
+from hpometrics.backends.optuna import database
+from hpometrics.backends.optuna.database import PATIENCE, REPEATED, ReconnectingStorage, is_lost, locked
+from hpometrics.backends.optuna.study import open_study
+from hpometrics.backends.optuna.study_lock import TurnLostError, at_once, repeats_turn
+from hpometrics.backends.optuna.trial_queue import claim, reserve
 from hpometrics.exceptions import DiskError
-from hpometrics.search import database
-from hpometrics.search.database import PATIENCE, REPEATED, ReconnectingStorage, is_lost, locked
-from hpometrics.search.optuna_backend import claim, open_study, reserve
-from hpometrics.search.study_lock import TurnLostError, at_once, repeats_turn
 
 LR = FloatDistribution(0.0, 1.0)
 WHEN = pytest.mark.parametrize("when", ["before", "after"])

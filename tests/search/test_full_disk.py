@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from hpometrics import Binary, ListObjective, Reported
+from hpometrics.backends.optuna.storage import storing
 from hpometrics.exceptions import DiskError
-from hpometrics.search.atomic import atomic_write, check_room
-from hpometrics.search.epoch_log import EpochLog, read_trial
-from hpometrics.search.optuna_backend import storing
-from hpometrics.search.record import EpochRecord, TrialState
+from hpometrics.records.atomic import atomic_write, check_room
+from hpometrics.records.epoch_log import EpochLog, read_trial
+from hpometrics.records.trial_record import EpochRecord, TrialState
 
 
 def refuse(descriptor):

@@ -6,10 +6,10 @@ import optuna
 import pytest
 from hypothesis import given, strategies as st
 
+from hpometrics.backends.optuna.long_attributes import get_attribute, put_attribute
+from hpometrics.backends.optuna.study import REASON, study_records, tell
 from hpometrics.exceptions import RecordError
-from hpometrics.search.long_attributes import get_attribute, put_attribute
-from hpometrics.search.optuna_study import REASON, study_records, tell
-from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.records.trial_record import TrialRecord, TrialState
 
 COLUMN = 65_535
 """Bytes that a text column of MySQL holds."""

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.search.one_se import simplest_within_error, standard_error
-from hpometrics.search.picking import best_by
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.search.repeats import Repeat
-from hpometrics.search.selection import pick_trial
+from hpometrics.records.repeats import Repeat
+from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.selection.one_standard_error import simplest_within_error, standard_error
+from hpometrics.selection.picking import best_by
+from hpometrics.selection.selection import pick_trial
 
 
 def trial(

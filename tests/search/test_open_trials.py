@@ -4,18 +4,13 @@ import pytest
 import sqlalchemy
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.objective import MINIMIZE
-from hpometrics.search.open_trials import OpenTrial, open_trials
-from hpometrics.search.optuna_backend import (
-    claim,
-    close_storage,
-    make_sampler,
-    open_storage,
-    open_study,
-    reserve,
-    tell,
-)
-from hpometrics.search.record import TrialRecord, TrialState
+from hpometrics.backends.optuna.open_trials import OpenTrial, open_trials
+from hpometrics.backends.optuna.samplers import make_sampler
+from hpometrics.backends.optuna.storage import close_storage, open_storage
+from hpometrics.backends.optuna.study import open_study, tell
+from hpometrics.backends.optuna.trial_queue import claim, reserve
+from hpometrics.direction import MINIMIZE
+from hpometrics.records.trial_record import TrialRecord, TrialState
 
 
 @pytest.fixture(params=("memory", "study.db", "study.journal"))

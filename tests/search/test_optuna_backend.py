@@ -12,26 +12,19 @@ import pytest
 from forked import Forked
 from optuna.trial import TrialState as OptunaState
 
+from hpometrics.backends.optuna.open_trials import open_trials
+from hpometrics.backends.optuna.reporter import OptunaReporter
+from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
+from hpometrics.backends.optuna.storage import close_storage, open_storage
+from hpometrics.backends.optuna.study import open_study, study_records, tell
+from hpometrics.backends.optuna.trial_queue import claim, reclaim, reserve
+from hpometrics.direction import MAXIMIZE, MINIMIZE, Objective
 from hpometrics.exceptions import ObjectiveError, RecordError, RunError
-from hpometrics.objective import MAXIMIZE, MINIMIZE, Objective
-from hpometrics.search.open_trials import open_trials
-from hpometrics.search.optuna_backend import (
-    OptunaReporter,
-    claim,
-    close_storage,
-    derive_seed,
-    make_pruner,
-    make_sampler,
-    open_storage,
-    open_study,
-    reclaim,
-    reserve,
-    study_records,
-    tell,
-)
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.search.reporter import ListReporter, Report, as_reporter
-from hpometrics.search.space import Choice, Float, Int, Space
+from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.run.reporter import ListReporter, Report, as_reporter
+from hpometrics.run.seeds import derive_seed
+from hpometrics.space.dimensions import Choice, Float, Int
+from hpometrics.space.space import Space
 
 SPACE = Space({"lr": Float(1e-4, 1e-1, log=True), "width": Int(1, 64), "optimizer": Choice(["sgd", "adam"])})
 
@@ -237,7 +230,7 @@ def test_what_turns_out_to_be_another_s_is_given_up(monkeypatch):
     trial = claim(study, take, release=released.append)
     (left,) = open_trials(study)[1]
     study.tell(trial, 0.5)
-    monkeypatch.setattr("hpometrics.search.slots.open_trials", lambda study: (1, [left]))
+    monkeypatch.setattr("hpometrics.backends.optuna.trial_queue.open_trials", lambda study: (1, [left]))
     assert reclaim(study, take, released.append) is None
     assert (taken, released) == ([0, 0, 0, 0], [0, 0, 0])
 
@@ -370,7 +363,7 @@ def test_the_search_room_is_light():
         "import sys, importlib\n"
         f"for name in '{light}'.split(): importlib.import_module(f'hpometrics.search.{{name}}')\n"
         "print([m for m in ('optuna', 'torch', 'ray') if m in sys.modules])\n"
-        "import hpometrics.search.optuna_backend\n"
+        "import hpometrics.backends.optuna.reporter\n"
         "print([m for m in ('torch', 'ray') if m in sys.modules])\n"
     )
     root = Path(__file__).parents[2]

@@ -6,13 +6,13 @@ import random
 import optuna
 import pytest
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.search.pareto import front_of, knee_of
-from hpometrics.search.picking import best_by, pareto_front, ranked_by, read_pick
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.search.rules import At
-from hpometrics.search.selection import Picker
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.selection.pareto import front_of, knee_of
+from hpometrics.selection.picking import best_by, pareto_front, ranked_by, read_pick
+from hpometrics.selection.rules import At
+from hpometrics.selection.selection import Picker
 
 NAN, INF = math.nan, math.inf
 UP_DOWN = {"auc": MAXIMIZE, "cost": MINIMIZE}

@@ -6,11 +6,11 @@ import sys
 import optuna
 import pytest
 
+from hpometrics._imports import Kind, import_target
+from hpometrics.backends.optuna.samplers import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler
+from hpometrics.backends.plugins import check_spec
 from hpometrics.exceptions import ConfigError, MetricNameError, MissingExtraError
-from hpometrics.metrics.registry import get_metric
-from hpometrics.search.optuna_backend import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler
-from hpometrics.search.plugins import check_spec
-from hpometrics.target import Kind, import_target
+from hpometrics.metrics.registry.register import get_metric
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

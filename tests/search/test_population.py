@@ -9,15 +9,17 @@ import optuna
 import pytest
 from ray.tune.experiment import Trial
 
+from hpometrics.backends.optuna.trial_queue import claim, reserve
+from hpometrics.backends.ray.pbt import Population
+from hpometrics.backends.ray.schedulers import make_scheduler
+from hpometrics.backends.ray.searcher import StudySearcher
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.search.exploits import Exploit
-from hpometrics.search.mutation import draws, mutable
-from hpometrics.search.optuna_backend import claim, reserve
-from hpometrics.search.population import Population
-from hpometrics.search.ray_backend import StudySearcher, make_scheduler
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
-from hpometrics.search.space import Choice, Float, Int, Space
+from hpometrics.records.exploits import Exploit
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.space.dimensions import Choice, Float, Int
+from hpometrics.space.mutation import draws, mutable
+from hpometrics.space.space import Space
 
 SPACE = Space(
     {

@@ -10,10 +10,10 @@ import pytest
 from forked import Forked
 
 from hpometrics.exceptions import RecordError
-from hpometrics.search.atomic import atomic_write
-from hpometrics.search.epoch_log import EpochLog, read_epochs, read_trial
-from hpometrics.search.readings import numbers_of
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.records.atomic import atomic_write
+from hpometrics.records.epoch_log import EpochLog, read_epochs, read_trial
+from hpometrics.records.readings import numbers_of
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
 
 
 def strict(text: str) -> object:

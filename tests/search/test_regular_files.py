@@ -8,9 +8,9 @@ import socket
 import pytest
 
 from hpometrics.exceptions import RecordError
-from hpometrics.search.epoch_log import EPOCHS_FILE, EpochLog, read_epochs
-from hpometrics.search.record import EpochRecord
-from hpometrics.search.regular_files import RECORD_LIMIT, Limit, read_lines, read_whole
+from hpometrics.records._files import RECORD_LIMIT, Limit, read_lines, read_whole
+from hpometrics.records.epoch_log import EPOCHS_FILE, EpochLog, read_epochs
+from hpometrics.records.trial_record import EpochRecord
 
 SMALL = Limit("a sample", 8, 4, "write less")
 

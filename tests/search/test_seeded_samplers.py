@@ -8,8 +8,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.samplers import CmaEsSampler, RandomSampler, TPESampler
 
-from hpometrics.search.optuna_backend import SeededSampler, make_sampler
-from hpometrics.search.optuna_samplers import is_plain, restart
+from hpometrics.backends.optuna.samplers import SeededSampler, is_plain, make_sampler, restart
 
 SPACE = {name: FloatDistribution(0.0, 1.0) for name in ("a", "b")}
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.search.picking import best_by
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.search.rules import At
-from hpometrics.search.selection import Picker, pick_epoch, pick_trial, ranked
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.selection.picking import best_by
+from hpometrics.selection.rules import At
+from hpometrics.selection.selection import Picker, pick_epoch, pick_trial, ranked
 
 NAN, INF = math.nan, math.inf
 

@@ -9,22 +9,13 @@ from optuna.distributions import FloatDistribution
 from optuna.storages import JournalStorage
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.objective import MINIMIZE
-from hpometrics.search.begun_trials import as_begun, draw_first
-from hpometrics.search.optuna_backend import (
-    claim,
-    close_storage,
-    make_pruner,
-    make_sampler,
-    open_storage,
-    open_study,
-    reclaim,
-    reclaim_or_claim,
-    reserve,
-    tell,
-)
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.search.slots import HeldTrials
+from hpometrics.backends.optuna.begun_trials import as_begun, draw_first
+from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
+from hpometrics.backends.optuna.storage import close_storage, open_storage
+from hpometrics.backends.optuna.study import open_study, tell
+from hpometrics.backends.optuna.trial_queue import HeldTrials, claim, reclaim, reclaim_or_claim, reserve
+from hpometrics.direction import MINIMIZE
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 
 LR = FloatDistribution(0.0, 1.0)
 PLACES = ("memory", "study.db", "study.journal")

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hpometrics.exceptions import SpaceError
-from hpometrics.search.space import Choice, Float, Int, Space, Value
+from hpometrics.space.dimensions import Choice, Float, Int, Value
+from hpometrics.space.space import Space
 
 SMALL, LARGE = {"depth": 2, "width": 64}, {"depth": 6, "width": 256}
 

@@ -10,14 +10,22 @@ import pytest
 from forked import Forked
 from sqlalchemy import text
 
+from hpometrics.backends.optuna import drivers
+from hpometrics.backends.optuna.drivers import check_driver, grpc_address
+from hpometrics.backends.optuna.restore import is_sound
+from hpometrics.backends.optuna.storage import (
+    _TABLES,
+    JournalLock,
+    close_storage,
+    exclusive,
+    foreign_part,
+    open_storage,
+    storing,
+)
+from hpometrics.backends.optuna.study import open_study
+from hpometrics.backends.optuna.trial_queue import claim, reserve, with_point
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError, DiskError, MissingExtraError, RecordError
-from hpometrics.objective import MINIMIZE
-from hpometrics.search import drivers
-from hpometrics.search.drivers import check_driver, grpc_address
-from hpometrics.search.optuna_backend import claim, close_storage, open_storage, open_study, reserve, storing
-from hpometrics.search.optuna_restore import is_sound
-from hpometrics.search.slots import with_point
-from hpometrics.search.storages import _TABLES, JournalLock, exclusive, foreign_part
 
 
 def study_in(path):

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from hpometrics.exceptions import RecordError
-from hpometrics.search.epoch_log import EPOCHS_FILE, read_epochs, read_trial
-from hpometrics.search.record import TRIAL_FILE, EpochRecord, TrialRecord
-from hpometrics.search.strict_json import read_json, real, sealed, whole
+from hpometrics.records._json import read_json, real, sealed, whole
+from hpometrics.records.epoch_log import EPOCHS_FILE, read_epochs, read_trial
+from hpometrics.records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord
 
 EPOCH = EpochRecord(0, {"loss": 0.5, "auc": math.nan}, {"auc": "one class"}, 0.25).to_line()
 

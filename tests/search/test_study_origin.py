@@ -7,12 +7,13 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 
+from hpometrics.backends.optuna.compatibility import check_origin
+from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RecordError
-from hpometrics.objective import MINIMIZE
-from hpometrics.optuna_objective import OptunaObjective
 from hpometrics.run import Reported
-from hpometrics.search.space import Choice, Float, Int, Space
-from hpometrics.search.study_origin import check_origin
+from hpometrics.space.dimensions import Choice, Float, Int
+from hpometrics.space.space import Space
 
 SPACE = Space({"lr": Float(0, 1), "depth": Int(1, 8, log=True), "kind": Choice(["a", "b"])})
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hpometrics.exceptions import RecordError
-from hpometrics.search.verdict import Side, Span, Verdict
+from hpometrics.selection.significance import Side, Span, Verdict
 
 WINNER = Side(3, 5, 0.75, Span(0.75, 0.5, 1.0))
 RUNNER_UP = Side(0, 2, 0.5, Span(0.5, 0.25, 0.75))

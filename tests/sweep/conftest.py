@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from matrix import EXHAUSTIVE
 
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
 
 ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_stages.py")]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sample_sweeps import SWEEP, plan_of
 
-from hpometrics.search.epoch_log import EpochLog
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
-from hpometrics.sweep.resolved import resolve
+from hpometrics.records.epoch_log import EpochLog
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.results.manifest import resolve
 
 BUNDLES = ({"depth": 1, "width": 8}, {"depth": 3, "width": 32})
 

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.cli import main
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.cli.cli import main
+from hpometrics.results.run_directory import RunDirectory
 
 
 def bounded(*constraints: str) -> str:

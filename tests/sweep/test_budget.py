@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, problems_of
 
-from hpometrics.cli import main
-from hpometrics.objective import MAXIMIZE
-from hpometrics.search.one_se import simplest_within_error
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.search.seeds import derive_seed
-from hpometrics.search.selection import pick_trial
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.loader import read_document
+from hpometrics.cli.cli import main
+from hpometrics.config.document import read_document
+from hpometrics.direction import MAXIMIZE
+from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.run.seeds import derive_seed
+from hpometrics.selection.one_standard_error import simplest_within_error
+from hpometrics.selection.selection import pick_trial
 
 
 def records(folder, name="sweep"):

@@ -6,10 +6,10 @@ import sys
 import pytest
 from click.testing import CliRunner, Result
 
-from hpometrics.cli import main
-from hpometrics.metrics.ranking.comparison import compare_all, compare_strata
-from hpometrics.metrics.ranking.per_user import PerUser
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.cli.cli import main
+from hpometrics.metrics.retrieval.comparison import compare_all, compare_strata
+from hpometrics.metrics.retrieval.per_user import PerUser
+from hpometrics.results.run_directory import RunDirectory
 
 POINTS = "[{lr: 0.1}, {lr: 3.0}, {lr: 0.1001}, {lr: 1.0, first: 20}, {lr: 1.0, first: 40}]"
 SWEEP = (

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.sweep.loader import parse_document
-from hpometrics.sweep.plan import make_plan
-from hpometrics.sweep.problems import Path, SweepFileError
-from hpometrics.sweep.resolved import resolve
-from hpometrics.sweep.writer import dump_yaml
+from hpometrics.config.document import parse_document
+from hpometrics.config.plan import make_plan
+from hpometrics.config.problems import Path, SweepFileError
+from hpometrics.config.yaml_writer import dump_yaml
+from hpometrics.results.manifest import resolve
 
 FULL = """\
 version: 1

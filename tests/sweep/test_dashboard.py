@@ -9,8 +9,8 @@ import pytest
 from sample_records import written
 
 from hpometrics.exceptions import ConfigError, MissingExtraError
-from hpometrics.sweep import dashboard
-from hpometrics.sweep.dashboard import serve_dashboard
+from hpometrics.runner import dashboard
+from hpometrics.runner.dashboard import serve_dashboard
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.exceptions import ConfigError
-from hpometrics.search.record import TrialRecord, write_trial
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.resolved import resolve
+from hpometrics.records.trial_record import TrialRecord, write_trial
+from hpometrics.results.manifest import resolve
+from hpometrics.results.run_directory import RunDirectory
 
 RESOLVED = resolve(plan_of(SWEEP))
 

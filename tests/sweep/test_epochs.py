@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 from sample_sweeps import SWEEP, problems_of
 
-from hpometrics.cli import main
-from hpometrics.search.epoch_log import EpochLog
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.cli.cli import main
+from hpometrics.records.epoch_log import EpochLog
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
 
 LOGGED = f"{SWEEP}results: {{loggers: [csv, table, tensorboard]}}\n"
 

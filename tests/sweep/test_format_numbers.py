@@ -23,22 +23,22 @@ import torch
 from click.testing import CliRunner, Result
 
 from hpometrics import Choice, Int, OptunaObjective
-from hpometrics.cli import main
-from hpometrics.evaluation.instance import EvaluationInstance
+from hpometrics.backends.optuna.shared_record import OWNER, shared_record
+from hpometrics.backends.optuna.study import PANEL, study_records, write_panel, write_result
+from hpometrics.cli.cli import main
+from hpometrics.engines.records import EvaluationInstance
 from hpometrics.exceptions import NewerFormatError
-from hpometrics.search.epoch_log import EpochLog, read_epochs
-from hpometrics.search.optuna_study import PANEL, study_records, write_panel, write_result
-from hpometrics.search.record import (
+from hpometrics.records._json import FORMAT, digest_of, sealed
+from hpometrics.records.epoch_log import EpochLog, read_epochs
+from hpometrics.records.trial_record import (
     TRIAL_FILE,
     EpochRecord,
     TrialState,
     _digest as digest_of_trial,
     is_as_written,
 )
-from hpometrics.search.shared_record import OWNER, shared_record
-from hpometrics.search.strict_json import FORMAT, digest_of, sealed
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.resolved import parse_resolved, read_resolved
+from hpometrics.results.manifest import parse_resolved, read_resolved
+from hpometrics.results.run_directory import RunDirectory
 
 FORMAT_0 = Path(__file__).with_name("format_0")
 ENGINE = "engine_of_format_0"

@@ -14,9 +14,9 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import plan_of, problems_of
 
-from hpometrics.cli import main
-from hpometrics.search.pareto import front_of
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.cli.cli import main
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.selection.pareto import front_of
 
 OBJECTIVES = "optimize: [roc_auc, {metric: cost, direction: minimize}]"
 SWEEP = f"""\

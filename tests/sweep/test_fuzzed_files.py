@@ -14,12 +14,12 @@ from hypothesis import given, settings, strategies as st
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP
 
+from hpometrics.config.document import _SIMPLE, MAX_DEPTH, _Builder, parse_document
+from hpometrics.config.plan import make_plan
+from hpometrics.config.problems import SweepFileError
+from hpometrics.config.yaml_writer import dump_yaml
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.names import MetricName
-from hpometrics.sweep.loader import _SIMPLE, MAX_DEPTH, _Builder, parse_document
-from hpometrics.sweep.plan import make_plan
-from hpometrics.sweep.problems import SweepFileError
-from hpometrics.sweep.writer import dump_yaml
+from hpometrics.metrics.registry.names import MetricName
 
 CORPUS = Path(__file__).with_name("corpus")
 FILES = {path.name: path.read_text() for path in sorted(CORPUS.glob("*.yaml"))}

@@ -7,11 +7,11 @@ import os
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
+from hpometrics.config import gpus
+from hpometrics.config.gpus import VISIBLE, check_gpus, gpu_shares, seeing
 from hpometrics.exceptions import ConfigError
-from hpometrics.sweep import gpus
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.gpus import VISIBLE, check_gpus, gpu_shares, seeing
-from hpometrics.sweep.overview import overview
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.results.summary import overview
 
 EIGHT = [str(gpu) for gpu in range(8)]
 

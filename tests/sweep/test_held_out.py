@@ -11,17 +11,17 @@ import pytest
 from sample_records import trial, written
 from sample_sweeps import SWEEP, changed, plan_of
 
-from hpometrics.objective import Objective
-from hpometrics.search.picking import best_by
-from hpometrics.sweep.best import best_text
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.exports import trials_csv
-from hpometrics.sweep.held_out import held_out
-from hpometrics.sweep.listing import trials_text
-from hpometrics.sweep.loader import read_document
-from hpometrics.sweep.report.writing import write_report
-from hpometrics.sweep.resolved import resolve
-from hpometrics.sweep.table import optimal, result_table
+from hpometrics.config.document import read_document
+from hpometrics.direction import Objective
+from hpometrics.results.best import best_text
+from hpometrics.results.export import trials_csv
+from hpometrics.results.held_out import held_out
+from hpometrics.results.leaderboard import optimal, result_table
+from hpometrics.results.listing import trials_text
+from hpometrics.results.manifest import resolve
+from hpometrics.results.report.writing import write_report
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.selection.picking import best_by
 
 TRACKED = changed("track: [accuracy]", 'track: [accuracy, "test:roc_auc"]')
 

@@ -27,8 +27,8 @@ from sample_records import FOUR, written
 from sample_sweeps import SWEEP, changed
 
 from hpometrics.exceptions import RecordError
+from hpometrics.records._json import sealed
 from hpometrics.run.checkpoint import load_checkpoint
-from hpometrics.search.strict_json import sealed
 
 ODD = """\
 import math

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from hpometrics.sweep.interrupts import Interrupt, exit_code, raising_interrupts
+from hpometrics.runner.signals import Interrupt, exit_code, raising_interrupts
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -12,7 +12,7 @@ from intruders import EACH, ON_LINUX, SECRET, bounded, put
 from reading_commands import HOME, READERS, assert_refused, call
 from sample_sweeps import SWEEP
 
-from hpometrics.search.storages import foreign_part
+from hpometrics.backends.optuna.storage import foreign_part
 
 EVERY_READER: dict[str, list[str]] = {
     **READERS,

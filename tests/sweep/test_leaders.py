@@ -15,9 +15,9 @@ from sample_records import FOUR, trial, written
 from sample_sweeps import SWEEP, changed
 from test_front import SWEEP as SEVERAL
 
-from hpometrics.cli import main
-from hpometrics.search.record import TrialState
-from hpometrics.sweep.loader import parse_value
+from hpometrics.cli.cli import main
+from hpometrics.config.document import parse_value
+from hpometrics.records.trial_record import TrialState
 
 INFEASIBLE = replace(trial(5, [0.99], TrialState.INFEASIBLE, lr=0.5), reason="accuracy 0.89 > 0.75")
 BOUND = changed("track: [accuracy]", 'track: [accuracy], constraints: ["accuracy <= 0.75"]')
@@ -162,7 +162,7 @@ def test_json_said_twice_is_no_contradiction(run):
 def test_the_record_is_enough(run, options):
     """Neither torch nor a host is loaded, nor the model of the file."""
     code = (
-        "import sys; from hpometrics.cli import main; main(sys.argv[1:], standalone_mode=False)\n"
+        "import sys; from hpometrics.cli.cli import main; main(sys.argv[1:], standalone_mode=False)\n"
         "print(sorted({'torch', 'optuna', 'ray', 'pydantic', 'numpy'} & set(sys.modules)))"
     )
     ran = subprocess.run(

@@ -5,13 +5,14 @@ from contextlib import contextmanager
 import optuna
 import pytest
 
-from hpometrics.objective import MINIMIZE
-from hpometrics.search.optuna_backend import claim, open_storage, open_study, reserve
-from hpometrics.search.optuna_study import REASON
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.search.shared_record import BEAT, OWNER
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.leases import TrialLeases
+from hpometrics.backends.optuna.shared_record import BEAT, OWNER
+from hpometrics.backends.optuna.storage import open_storage
+from hpometrics.backends.optuna.study import REASON, open_study
+from hpometrics.backends.optuna.trial_queue import claim, reserve
+from hpometrics.direction import MINIMIZE
+from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.leases import TrialLeases
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_who_takes_a_trial_has_the_study_for_itself(tmp_path, monkeypatch, lease
         trial.set_user_attr(OWNER, ["another", "elsewhere"])
         yield
 
-    monkeypatch.setattr("hpometrics.sweep.leases.exclusive", late)
+    monkeypatch.setattr("hpometrics.runner.leases.exclusive", late)
     assert not there.take_orphan(0)
     assert there.held == []
 

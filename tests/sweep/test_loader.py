@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from hpometrics.sweep import loader
-from hpometrics.sweep.loader import MAX_BYTES, parse_document, parse_value, read_document
-from hpometrics.sweep.problems import SweepFileError
-from hpometrics.sweep.scalars import read_plain
-from hpometrics.sweep.writer import dump_yaml
+from hpometrics.config import document as loader
+from hpometrics.config.document import MAX_BYTES, parse_document, parse_value, read_document
+from hpometrics.config.problems import SweepFileError
+from hpometrics.config.scalars import read_plain
+from hpometrics.config.yaml_writer import dump_yaml
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), max_size=20)
 NUMBERS = st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)

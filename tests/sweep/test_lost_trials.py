@@ -13,8 +13,8 @@ import pytest
 from reading_commands import HOME
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.search.record import TrialRecord
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.records.trial_record import TrialRecord
+from hpometrics.results.run_directory import RunDirectory
 
 JOURNAL = f"{SWEEP}backend: {{optuna: {{storage: journal}}}}\n"
 OTHER = "was not that of the trials"

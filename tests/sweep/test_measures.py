@@ -4,11 +4,11 @@ import pytest
 from forked import hpometrics
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
+from hpometrics.config.document import parse_document
+from hpometrics.config.plan import make_plan
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.metrics.features import Binary, Mask
-from hpometrics.metrics.groups import members_of
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.sweep.loader import parse_document
-from hpometrics.sweep.plan import make_plan
+from hpometrics.metrics.registry.groups import members_of
 
 UNSAID = changed(", output: binary", "", changed("[accuracy]", "[default]"))
 

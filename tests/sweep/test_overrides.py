@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from sample_sweeps import SWEEP
 
-from hpometrics.sweep.loader import Document, parse_document
-from hpometrics.sweep.overrides import override, set_workers
-from hpometrics.sweep.plan import make_plan
-from hpometrics.sweep.problems import SweepFileError
+from hpometrics.config.document import Document, parse_document
+from hpometrics.config.overrides import override, set_workers
+from hpometrics.config.plan import make_plan
+from hpometrics.config.problems import SweepFileError
 
 
 def overridden(*assignments: str) -> Document:

@@ -6,9 +6,9 @@ import tempfile
 import pytest
 from sample_sweeps import SWEEP
 
+from hpometrics.backends.ray.session import session_arguments
 from hpometrics.exceptions import ConfigError
-from hpometrics.search.owners import check_own
-from hpometrics.search.ray_session import session_arguments
+from hpometrics.records.owners import check_own
 
 STRANGER = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")

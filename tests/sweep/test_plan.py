@@ -5,15 +5,15 @@ import sys
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
+from hpometrics.backends.optuna.samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
+from hpometrics.config.compatibility import PRUNERS, SAMPLERS
+from hpometrics.config.document import parse_document
+from hpometrics.config.plan import make_plan
+from hpometrics.config.problems import SweepFileError
+from hpometrics.config.space_section import arranged
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.metrics.features import Binary, Category, Image, Ranking
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.search.optuna_samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
-from hpometrics.sweep.loader import parse_document
-from hpometrics.sweep.overview import overview
-from hpometrics.sweep.plan import make_plan
-from hpometrics.sweep.problems import SweepFileError
-from hpometrics.sweep.searched import arranged
-from hpometrics.sweep.support import PRUNERS, SAMPLERS
+from hpometrics.results.summary import overview
 
 
 def test_a_plan_has_everything_settled():
@@ -134,7 +134,7 @@ def test_names_of_plug_ins_are_those_of_the_hosts():
 @pytest.mark.ray
 def test_names_of_schedulers_are_those_of_ray():
     """The same for Ray."""
-    from hpometrics.search.ray_backend import SCHEDULERS
+    from hpometrics.backends.ray.schedulers import SCHEDULERS
 
     assert {name for name, backends in PRUNERS.items() if "ray" in backends} == set(SCHEDULERS)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.sweep.loader import parse_document
-from hpometrics.sweep.plan import Plan, make_plan, read_plan
-from hpometrics.sweep.resolved import resolved_config
-from hpometrics.sweep.writer import dump_yaml
+from hpometrics.config.document import parse_document
+from hpometrics.config.plan import Plan, make_plan, read_plan
+from hpometrics.config.yaml_writer import dump_yaml
+from hpometrics.results.manifest import resolved_config
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 LISTED = SWEEP.replace("search: {sampler: random, seed: 3}", "backend: {list: [{lr: 0.1, size: small}]}")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from sample_sweeps import plan_of, problems_of
 
-from hpometrics.search.record import TrialState
-from hpometrics.sweep import printed
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.records.trial_record import TrialState
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner import printed
 
 PROGRAM = Path(__file__).with_name("toy_program.py")
 

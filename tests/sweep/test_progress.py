@@ -5,10 +5,10 @@ import io
 import pytest
 from sample_sweeps import SWEEP, plan_of
 
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.progress import Progress
-from hpometrics.sweep.resolved import resolve
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.results.manifest import resolve
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.live import Progress
 
 RESOLVED = resolve(plan_of(SWEEP))
 

@@ -22,9 +22,9 @@ from loaded_python import loaded_python
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.search.record import TrialState
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.overview import overview
+from hpometrics.records.trial_record import TrialState
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.results.summary import overview
 
 LOOKS_OFTEN = json.dumps({"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000})
 """A head that finds within seconds that a node is gone."""

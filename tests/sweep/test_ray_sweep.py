@@ -8,13 +8,15 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, plan_of
 
-from hpometrics.search.deaths import MOST_DEATHS
-from hpometrics.search.epoch_log import read_trial
-from hpometrics.search.optuna_backend import claim, study_records
-from hpometrics.search.record import TrialRecord, TrialState, write_trial
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.job import make_job
-from hpometrics.sweep.studies import TrialLocks, opened_study, reserve_slots
+from hpometrics.backends.optuna.study import study_records
+from hpometrics.backends.optuna.trial_queue import claim
+from hpometrics.records.deaths import MOST_DEATHS
+from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.context import make_job
+from hpometrics.runner.study import opened_study, reserve_slots
+from hpometrics.runner.trial_locks import TrialLocks
 
 pytestmark = pytest.mark.ray
 
@@ -121,8 +123,8 @@ def test_a_claimed_trial_without_a_record_is_lost(folder, loss, rounds, reason):
 
     The record, the study and the lock all say what it is.
     """
-    from hpometrics.search.deaths import Loss
-    from hpometrics.sweep.on_ray import settle_lost
+    from hpometrics.records.deaths import Loss
+    from hpometrics.runner.ray_sweep import settle_lost
 
     job = make_job(plan_of(SWEEP))
     locks = TrialLocks(job.directory, job.plan.trials)
@@ -145,7 +147,7 @@ def test_a_claimed_trial_without_a_record_is_lost(folder, loss, rounds, reason):
 
 def test_the_end_that_a_worker_has_written_stays(tmp_path):
     """It says more than the study, also if it comes while the others are written; another end replaces it."""
-    from hpometrics.sweep.on_ray import _write_end
+    from hpometrics.runner.ray_sweep import _write_end
 
     told = TrialRecord(0, {"lr": 0.5}, TrialState.COMPLETE, value=0.5, epoch=0)
     write_trial(tmp_path, replace(told, targets="2 rows aa"))

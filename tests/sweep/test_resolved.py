@@ -4,7 +4,7 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.exceptions import RecordError
-from hpometrics.sweep.resolved import Resolved, changes, read_resolved, resolve
+from hpometrics.results.manifest import Resolved, changes, read_resolved, resolve
 
 BEFORE = resolve(plan_of(SWEEP))
 

@@ -6,8 +6,8 @@ import pytest
 from forked import hpometrics
 from sample_sweeps import changed
 
-from hpometrics.search.record import TrialState
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.records.trial_record import TrialState
+from hpometrics.results.run_directory import RunDirectory
 
 LEARN = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "epochs: 6")
 

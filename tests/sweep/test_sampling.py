@@ -5,8 +5,8 @@ import json
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.sampling import sample
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.sample import sample
 
 TPE = changed("{sampler: random, seed: 3}", "{sampler: {tpe: {n_startup_trials: 2}}, seed: 3}")
 

@@ -6,9 +6,9 @@ import jsonschema
 import pytest
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.metrics.registry import all_entries
-from hpometrics.sweep.loader import parse_document, read_document
-from hpometrics.sweep.schema import json_schema
+from hpometrics.config.document import parse_document, read_document
+from hpometrics.config.json_schema import json_schema
+from hpometrics.metrics.registry.index import all_entries
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 SCHEMA = json_schema()

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from sample_sweeps import changed, problems_of
 
-from hpometrics.cli import main
-from hpometrics.redaction import HIDDEN
+from hpometrics._redaction import HIDDEN
+from hpometrics.cli.cli import main
 
 TOKEN = "hf-0123456789.secret"
 ENGINE = """\
@@ -49,7 +49,7 @@ budget: {trials: 2}
 @pytest.fixture
 def secretive(folder, monkeypatch) -> Path:
     """A folder with an engine that wants a token, which is in the environment."""
-    monkeypatch.setattr("hpometrics.redaction._revealed", set())
+    monkeypatch.setattr("hpometrics._redaction._revealed", set())
     monkeypatch.setenv("HUB_TOKEN", TOKEN)
     monkeypatch.delitem(sys.modules, "secretive", raising=False)
     (folder / "secretive.py").write_text(ENGINE)

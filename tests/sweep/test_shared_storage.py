@@ -19,10 +19,10 @@ from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, WORKERS, changed, problems_of
 from servers import SERVERS
 
-from hpometrics.cli import main
-from hpometrics.search.record import TrialState
-from hpometrics.search.storages import close_storage, open_storage
-from hpometrics.sweep.directory import RunDirectory
+from hpometrics.backends.optuna.storage import close_storage, open_storage
+from hpometrics.cli.cli import main
+from hpometrics.records.trial_record import TrialState
+from hpometrics.results.run_directory import RunDirectory
 
 
 class Proxy:

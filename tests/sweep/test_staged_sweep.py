@@ -10,11 +10,11 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
+from hpometrics.config.document import read_document
 from hpometrics.evaluation import EngineParams
-from hpometrics.search.record import TrialState
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.loader import read_document
+from hpometrics.records.trial_record import TrialState
+from hpometrics.results.run_directory import RunDirectory
 
 STAGED = """\
 engine: {target: toy_stages:Guesser, output: number, params: {data_source.scale: 2.0}}

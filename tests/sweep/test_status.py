@@ -6,8 +6,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 from sample_records import FOUR, trial, written
 
-from hpometrics.cli import main
-from hpometrics.search.record import TrialState
+from hpometrics.cli.cli import main
+from hpometrics.records.trial_record import TrialState
 
 
 def status(directory: Path, *arguments: str) -> Result:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from sample_sweeps import changed, plan_of
 
-from hpometrics.search.picking import best_by
-from hpometrics.search.record import EpochRecord, TrialRecord, TrialState
-from hpometrics.sweep.exports import best_facts, best_yaml, trials_csv
-from hpometrics.sweep.loader import parse_document
-from hpometrics.sweep.printing import duration, exact, number
-from hpometrics.sweep.resolved import resolve
-from hpometrics.sweep.table import optimal, result_table
+from hpometrics.config.document import parse_document
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.results.export import best_facts, best_yaml, trials_csv
+from hpometrics.results.formatting import duration, exact, number
+from hpometrics.results.leaderboard import optimal, result_table
+from hpometrics.results.manifest import resolve
+from hpometrics.selection.picking import best_by
 
 RESOLVED = resolve(plan_of(changed("output: binary", "params: {batch: 64}")))
 

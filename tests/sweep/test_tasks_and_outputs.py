@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from sample_sweeps import changed, plan_of, problems_of
 
-from hpometrics.metrics.diagnostics import DIAGNOSTICS
+from hpometrics.config.document import parse_document, read_document
+from hpometrics.config.metric_section import Measure
+from hpometrics.config.overrides import override
+from hpometrics.config.plan import Plan, make_plan
+from hpometrics.config.problems import SweepFileError
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.metrics.features import Category, Number, Sequence
-from hpometrics.objective import MAXIMIZE, MINIMIZE
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.loader import parse_document, read_document
-from hpometrics.sweep.measures import Measure
-from hpometrics.sweep.overrides import override
-from hpometrics.sweep.plan import Plan, make_plan
-from hpometrics.sweep.problems import SweepFileError
-from hpometrics.sweep.resolved import Resolved, changes, read_resolved, resolve
+from hpometrics.metrics.registry.diagnostics import DIAGNOSTICS
+from hpometrics.results.manifest import Resolved, changes, read_resolved, resolve
+from hpometrics.results.run_directory import RunDirectory
 
 BOTH = """\
 engine: {target: toy_engine:talk, output: {intent: category, reply: sequence(vocab_size=9)}}

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.run.examples.files import read_examples
+from hpometrics.config.json_schema import json_schema
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.run.files import read_examples
 from hpometrics.run.spec import engine
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.engine import ImportedEngine
-from hpometrics.sweep.job import spec_facts
-from hpometrics.sweep.schema import json_schema
+from hpometrics.runner.context import spec_facts
+from hpometrics.runner.engine import ImportedEngine
 
 LOSS = changed("optimize: roc_auc", "optimize: log_loss")
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 from sample_records import written
 
-from hpometrics.cli import main
-from hpometrics.commands.results import STATES
-from hpometrics.search.record import TrialState
+from hpometrics.cli.cli import main
+from hpometrics.cli.results import STATES
+from hpometrics.records.trial_record import TrialState
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from sample_records import trial, written
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
+from hpometrics.config.document import read_document
 from hpometrics.exceptions import RecordError
-from hpometrics.search.verdict import Side, Span, Verdict
-from hpometrics.sweep.best import best_text
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.loader import read_document
-from hpometrics.sweep.report.writing import write_report
-from hpometrics.sweep.verdicts import kept_verdict, rows_lines
+from hpometrics.results.best import best_text
+from hpometrics.results.report.writing import write_report
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.results.significance import kept_verdict, rows_lines
+from hpometrics.selection.significance import Side, Span, Verdict
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
 SIDES = Side(1, 2, 0.8, Span(0.8, 0.7, 0.9)), Side(0, 1, 0.7, Span(0.7, 0.6, 0.8))

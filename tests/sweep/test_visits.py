@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.search.storages import open_storage
+from hpometrics.backends.optuna.storage import open_storage
 
 TRIALS, EPOCHS = 4, 3
 

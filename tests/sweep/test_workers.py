@@ -14,11 +14,11 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, WORKERS, changed, plan_of, problems_of
 
-from hpometrics.cli import main
-from hpometrics.search.record import TrialRecord, TrialState
-from hpometrics.sweep import crew
-from hpometrics.sweep.directory import RunDirectory
-from hpometrics.sweep.job import make_job
+from hpometrics.cli.cli import main
+from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner import processes
+from hpometrics.runner.context import make_job
 
 MANY = changed("trials: 4", "trials: 12")
 LEARN = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "epochs: 6")
@@ -121,8 +121,8 @@ def test_workers_are_sent_home_by_ctrl_c_while_a_run_waits_for_them(folder, monk
             return super().wait(timeout)
 
     training = Worker([sys.executable, "-c", "import signal; signal.pause()"], stdout=PIPE, text=True)
-    monkeypatch.setattr(crew, "_started", lambda command, environment: training)
-    with pytest.raises(KeyboardInterrupt), crew.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
+    monkeypatch.setattr(processes, "_started", lambda command, environment: training)
+    with pytest.raises(KeyboardInterrupt), processes.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.returncode == -signal.SIGTERM
 
@@ -141,8 +141,8 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_leave(folder, monkeypatch):
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
     training = Worker([sys.executable, "-c", deaf], stdout=PIPE, text=True)
     training.stdout.readline()
-    monkeypatch.setattr(crew, "_started", lambda command, environment: training)
-    with pytest.raises(KeyboardInterrupt), crew.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
+    monkeypatch.setattr(processes, "_started", lambda command, environment: training)
+    with pytest.raises(KeyboardInterrupt), processes.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.wait() == -signal.SIGKILL
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..features import OutputFeature
-from .law_batches import Batch, uniform
+from ._data import Batch, uniform
 
 _ITEMS, _FIRST, _SEEN, _USERS = 20, 6, 3, 1000
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..devices import on_host
+from .._device import on_host
 from .scores import Scores
 
 Values = npt.NDArray[np.floating[Any]]

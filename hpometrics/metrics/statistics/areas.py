@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..devices import on_host
+from .._device import on_host
 from .apart import Apart, Stretch, Values, can_be_apart
-from .ascending import Ascending, Counted, Weighed, ascending_columns, ascending_pooled, is_sorted
 from .scores import Scores
+from .sorted_scores import Ascending, Counted, Weighed, ascending_columns, ascending_pooled, is_sorted
 
 _AT_ONCE = 1 << 12  # positives that are looked up at a time
 _NAN = float("nan")

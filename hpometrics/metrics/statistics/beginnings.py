@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from .numbered import FIRST, Ints
+from .token_ids import FIRST, Ints
 
 _BITS = 63  # of a number that is not negative
 _BLOCK = 1 << 14  # tokens that are counted at once, so that their keys stay in the cache

@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from ..derivations import exponential
-from ..devices import on_host
+from .._derive import exponential
+from .._device import on_host
+from ..batch import Outputs
 from ..features import BINARY, SET
-from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 from .tally import tally
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
+from ..batch import Outputs
 from .confusion import Counts
 from .statistic import Reduction, Statistic, refuse_other_width
 from .tally import tally

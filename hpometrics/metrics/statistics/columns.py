@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..devices import number, on_host
-from ..outputs import Outputs
+from .._device import number, on_host
+from ..batch import Outputs
 
 PREDS, TARGET, ERROR = range(3)
 _LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum has lost nothing that matters, and can grow on

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
+from ..batch import Outputs
 from .calibration import confidence_of
 from .scores import Scores
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..checks import MOST_CLASSES
-from ..devices import on_host
+from .._checks import MOST_CLASSES
+from .._device import on_host
+from ..batch import Outputs
 from ..features import BINARY, SET, OutputFeature
-from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 from .tally import tally
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..devices import on_host
-from ..outputs import Outputs
+from .._device import on_host
+from ..batch import Outputs
 from .statistic import Reduction, Statistic
 
 _SPAN = 1 << 16  # labels that lie this close together are counted without sorting them

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from ...exceptions import MetricInputError
-from ..outputs import Outputs
-from ..ranking.batch import RankingBatch
+from ..batch import Outputs
+from ..retrieval.ranking_batch import RankingBatch
 from .statistic import Reduction, Statistic
 
 Measure = TypeVar("Measure", bound=Callable[..., Any])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
+from ..batch import Outputs
 from .totals import RowTotals
 
 _CELLS = 1 << 24  # of one table of positions by positions

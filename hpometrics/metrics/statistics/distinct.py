@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
+from ..batch import Outputs
 from .statistic import Reduction, Statistic
-from .words import ngrams, predicted_words
+from .text_counts import ngrams, predicted_words
 
 
 class DistinctNgrams(Statistic):

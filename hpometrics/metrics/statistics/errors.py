@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..devices import on_host
-from ..outputs import Outputs
+from .._device import on_host
+from ..batch import Outputs
 from .columns import (
     ERROR,
     PREDS,

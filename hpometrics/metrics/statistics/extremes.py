@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
+from ..batch import Outputs
 from .columns import ERROR, TARGET, check_width, columns
 from .statistic import Reduction, Statistic
 

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
-from ..ranking.batch import RankingBatch
-from ..ranking.reading import known_users
+from ..batch import Outputs
+from ..retrieval.ranking_batch import RankingBatch
+from ..retrieval.reading import known_users
 from .cutoffs import AtCutoffs, rankings_in
 from .placed import placed_sums, weighed
 from .statistic import Reduction

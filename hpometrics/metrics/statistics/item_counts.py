@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..outputs import Outputs
-from ..ranking.lists import Lists
+from ..batch import Outputs
+from ..retrieval.lists import Lists
 from .cutoffs import AtCutoffs, rankings_in
 from .placed import placed_between, weighed
 from .statistic import Reduction

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
-from ..ranking.lists import Lists
+from ..batch import Outputs
+from ..retrieval.lists import Lists
 from .cutoffs import FormulaMeans, rankings_in
 from .placed import placed_sums, weighed
 

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ..outputs import Outputs
-from ..ranking.batch import RankingBatch
+from ..batch import Outputs
+from ..retrieval.ranking_batch import RankingBatch
 from .cutoffs import rankings_in
 from .statistic import Reduction, Statistic
 from .tally import tally

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, StateError
-from ..outputs import Outputs
+from ..batch import Outputs
 from .statistic import Reduction, Statistic
 
 Taken = dict[str, Tensor]

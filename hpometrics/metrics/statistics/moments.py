@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..devices import on_host
-from ..outputs import Outputs
+from .._device import on_host
+from ..batch import Outputs
 from .columns import (
     ERROR,
     PREDS,

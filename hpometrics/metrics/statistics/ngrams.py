@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...exceptions import MetricInputError
 from .beginnings import Pairs, fits, shared_up_to
-from .numbered import Ints, Numbered, Texts, bits_of, numbered
+from .token_ids import Ints, Numbered, Texts, bits_of, numbered
 
 _BITS = 62
 _ORDER_BITS = 5  # of a key, to tell orders apart that are counted at once

@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ..devices import on_host, sent
+from .._device import on_host, sent
 from .tally import tally
 
 

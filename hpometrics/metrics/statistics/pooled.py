@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import StateError
-from ..outputs import Outputs
+from ..batch import Outputs
 from .columns import WHOLE, check_width, columns, difference
 from .statistic import Reduction, Statistic
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..devices import on_host
-from .ascending import Ascending, Counted, ascending_column, ascending_pooled
+from .._device import on_host
 from .scores import Scores
+from .sorted_scores import Ascending, Counted, ascending_column, ascending_pooled
 
 _KEPT = 64  # up to so many columns each is kept for all metrics; more would outgrow the store
 

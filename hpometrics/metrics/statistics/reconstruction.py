@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..devices import on_host
-from ..outputs import Outputs, as_tensor
+from .._device import on_host
+from ..batch import Outputs, as_tensor
 from .columns import ERROR, check_width
 from .errors import ErrorSum
 

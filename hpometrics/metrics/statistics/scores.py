@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, StateError
+from ..batch import Outputs
 from ..features import CATEGORY, LOGITS
-from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 
 Stored = tuple[Tensor, Tensor, Tensor | None]

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._redaction import excerpt
 from ...exceptions import MetricInputError
-from ...redaction import excerpt
-from ..devices import sent
-from ..outputs import Outputs
+from .._device import sent
+from ..batch import Outputs
 from .totals import RowTotals
 
 Slots = dict[str, Any]

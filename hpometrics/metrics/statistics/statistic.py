@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, StateError
-from ..derivations import class_dim
-from ..outputs import Outputs
+from .._derive import class_dim
+from ..batch import Outputs
 
 T = TypeVar("T")
 Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides merge_state

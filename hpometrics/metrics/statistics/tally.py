@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..devices import on_host
+from .._device import on_host
 
 
 def tally(codes: Tensor, weight: Tensor | None, size: int) -> Tensor:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ..batch import Outputs
 from ..features import BINARY
-from ..outputs import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ..outputs import Outputs
+from ..batch import Outputs
 from .statistic import Reduction, Statistic
 
 

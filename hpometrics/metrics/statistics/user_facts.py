@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..batch import Outputs
 from ..features import OutputFeature, Ranking
-from ..outputs import Outputs
 from .cutoffs import rankings_in
 from .kept import Kept, Taken
 

@@ -10,10 +10,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from ..devices import on_host
-from ..outputs import Outputs
-from ..ranking.batch import RankingBatch
-from ..weighing import RowValues
+from .._device import on_host
+from ..aggregation import RowValues
+from ..batch import Outputs
+from ..retrieval.ranking_batch import RankingBatch
 from .cutoffs import FormulaMeans, rankings_in
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..batch import Outputs
 from ..features import OutputFeature, Ranking
-from ..outputs import Outputs
 from .cutoffs import rankings_in
 from .kept import Kept, Taken
 from .statistic import Reduction, Statistic

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ...metrics.draws import Batch, rows_of, size_of
+from ...metrics._validation import NonFinite
 from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE, SET
-from ...metrics.gate import NonFinite
 from ...metrics.metric import Metric
+from ...metrics.sample_data import Batch, rows_of, size_of
 from ..subjects import Subject, fed, value_of
 from .forms import MODEL_OUTPUTS, with_value
 from .verdict import LawBroken, require_same, require_undefined

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...metrics.draws import Batch
+from ...metrics.sample_data import Batch
 
 MODEL_OUTPUTS = ("logits", "probabilities", "predictions")
 

@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...exceptions import MetricInputError
 from ...metrics.batches import batch_of
-from ...metrics.draws import cut
 from ...metrics.features import RANKING
+from ...metrics.sample_data import cut
 from ..subjects import Subject, fed, value_of
 from ..waits import away, waits_of
 from .forms import MODEL_OUTPUTS, cast, has_floats, over_tensors, spoiled

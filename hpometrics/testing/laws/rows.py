@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ...metrics._derive import class_dim
+from ...metrics.batch import Outputs
 from ...metrics.batches import batch_of
-from ...metrics.derivations import class_dim
-from ...metrics.draws import Batch, cut, rows_of, size_of
 from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
-from ...metrics.outputs import Outputs
+from ...metrics.sample_data import Batch, cut, rows_of, size_of
 from ..subjects import Subject, value_of
 from .verdict import LawBroken, require_same
 

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from ...metrics.collection import MetricCollection
-from ...metrics.draws import Batch, Draw, cut, rows_of
 from ...metrics.features import OutputFeature
 from ...metrics.metric import Metric
-from ...metrics.names import MetricName
-from ...metrics.registry import all_entries
+from ...metrics.registry.index import all_entries
+from ...metrics.registry.names import MetricName
+from ...metrics.sample_data import Batch, Draw, cut, rows_of
 from ..subjects import Subject, fed, subjects_of, value_of
 from .verdict import LawBroken, require_same, require_undefined
 

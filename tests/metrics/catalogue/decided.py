@@ -11,7 +11,7 @@ import sklearn.metrics as sk
 import torch
 
 from hpometrics.metrics.features import Binary, Category, OutputFeature, Set
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SHAPES = [(300, 4, 0), (41, 7, 1), (9, 5, 2), (1, 3, 3), (250, 1000, 4)]
 """Rows, classes and seed: many rows, few, one; more classes than rows, most of which never occur."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 ODD = [
     "the",

@@ -12,7 +12,7 @@ from matrix import covering
 
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import OutputFeature, Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 KINDS = ("random", "ties", "graded", "masked", "short", "equal")
 CASES = [(kind, seed) for kind in KINDS for seed in range(2)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpometrics.metrics.features import Number, OutputFeature, Timeseries, Vector
 from hpometrics.metrics.metric import Metric
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SHAPES = [(1000,), (37,), (2,), (300, 1), (41, 4)]
 """Many rows and few, one column and several."""

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from hpometrics.metrics.features import Number, Vector
 from hpometrics.metrics.metric import Metric
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def by_column(measure):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.special
 import torch
 
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SEEDS = [(120, 0, False), (120, 1, True), (13, 3, True)]
 """Rows, seed, whether many scores tie."""

@@ -9,7 +9,7 @@ import torch
 import torchmetrics.functional.classification as tm
 from decided import SHAPES, Decided, decided, measured, quietly, same
 
-from hpometrics.metrics.catalogue.agreement import CohenKappa, MatthewsCorrelation
+from hpometrics.metrics.catalogue.classification.agreement import CohenKappa, MatthewsCorrelation
 from hpometrics.metrics.features import Category
 
 TWO_SIDED = [shape for shape in SHAPES if shape[0] > 2]

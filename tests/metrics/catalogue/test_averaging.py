@@ -9,11 +9,13 @@ import torch
 from matrix import covering
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from hpometrics.metrics.catalogue.averaging import BinaryRatio, Ratio, SetRatio
-from hpometrics.metrics.catalogue.ratios import F1
+from hpometrics.metrics.catalogue.classification._base import BinaryRatio, Ratio, SetRatio
+from hpometrics.metrics.catalogue.classification.ratios import F1
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category, Sequence, Set
-from hpometrics.metrics.registry import all_entries, find_metric, get_metric
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.metrics.statistics.class_totals import ClassTotals
 from hpometrics.testing import LAWS, OUTPUTS, Subject, check_company, check_device
 

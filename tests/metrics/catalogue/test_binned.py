@@ -9,7 +9,7 @@ from matrix import covering, pairs
 from scored import SEEDS, Epoch, epoch, measured
 
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 PAIRS = {"roc_auc_binned": "roc_auc", "average_precision_binned": "average_precision"}
 AVERAGES = ("micro", "macro", "weighted", "none")

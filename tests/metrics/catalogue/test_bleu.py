@@ -13,8 +13,8 @@ from torchmetrics.text import SacreBLEUScore
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
-from hpometrics.metrics.statistics.words import normalised
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.metrics.statistics.text_counts import normalised
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torchmetrics.functional.classification as tm
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Binary, Category, Set
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 NORMS = {"ece": "l1", "rms_calibration_error": "l2", "mce": "max"}
 OUTPUTS = {"binary": Binary(), "category": Category(4), "set": Set(3)}

@@ -7,7 +7,7 @@ from drawn_texts import value
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 CANDIDATES = [["Yes.", "no", "maybe"], ["no", "The cat!", "a cat"], ["no", "yes", "so"], ["x"]]
 REFERENCES = [["yes"], ["cat", "dog"], ["never"], ["y", "x"]]

@@ -12,7 +12,7 @@ from torchmetrics.text import CHRFScore
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 WORDS = "the cat sat on a mat, and then it slept there. dogs!".split()
 

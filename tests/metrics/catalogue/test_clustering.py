@@ -11,10 +11,10 @@ from matrix import covering, pairs
 from sklearn.metrics.cluster import contingency_matrix
 
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.catalogue.assignment import best_assignment
+from hpometrics.metrics.catalogue.clustering.assignment import best_assignment
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Clusters
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 METHODS = ("arithmetic", "geometric", "min", "max")
 SIZES = [(2, 2, 2), (9, 1, 3), (40, 4, 3), (333, 12, 7), (60, 60, 60)]

@@ -16,7 +16,8 @@ from real_outputs import draw, fed, value, weights
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Number, Vector
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SCIPY = {
     "pearson": lambda p, t: scipy.stats.pearsonr(p, t).statistic,

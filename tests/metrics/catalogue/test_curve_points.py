@@ -10,7 +10,8 @@ from matrix import covering, pairs
 from scored import SEEDS, epoch, measured
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 CURVES = {
     "roc_curve": sk.roc_curve,

@@ -14,7 +14,8 @@ from matrix import covering, pairs
 from scored import SEEDS, epoch, measured, over_columns
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 AVERAGES = ("micro", "macro", "weighted", "none")
 FEATURES = ("binary", "category", "set")

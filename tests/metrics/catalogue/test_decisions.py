@@ -14,7 +14,8 @@ from matrix import covering, pairs
 
 from hpometrics.integrations.tabnet import AUC, Accuracy, BalancedAccuracy, LogLoss, tabnet_metric
 from hpometrics.metrics.features import Binary, Category, Set
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SCORES = {
     "accuracy": (sk.accuracy_score, ("binary", "category", "set")),

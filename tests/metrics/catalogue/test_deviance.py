@@ -13,7 +13,8 @@ from real_outputs import SHAPES, draw, fed, value, weights
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Number
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 POWERS = [-1.5, 0.0, 1.0, 1.5, 2.0, 2.7, 3.0]
 

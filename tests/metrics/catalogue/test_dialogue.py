@@ -7,7 +7,7 @@ from drawn_texts import value
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SAID = [{"area": "north"}, {"area": "north", "stars": 4}, {}, {"area": "south"}, {"stars": 3}]
 RIGHT = [{"area": "north"}, {"area": "north", "stars": 5}, {}, {}, {"stars": 3, "area": "east"}]

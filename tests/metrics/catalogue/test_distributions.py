@@ -12,7 +12,8 @@ from real_outputs import SHAPES, draw, fed, value, weights
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Number, Vector
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def distributions(rows=60, width=5, seed=0):

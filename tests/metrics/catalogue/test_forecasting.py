@@ -9,7 +9,7 @@ from real_outputs import fed, value, weights
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Timeseries
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def series(rows=40, steps=6, past=15, seed=0):

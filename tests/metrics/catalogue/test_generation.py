@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Sequence
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.metrics.statistics.edits import edit_distance
 
 PAD, END, UNK = -100, 0, 1

@@ -16,12 +16,12 @@ from torchmetrics.text import Perplexity
 
 from hpometrics import MAXIMIZE, MINIMIZE, PREDICTIONS, Number, OptunaObjective
 from hpometrics.exceptions import MetricInputError, StateError
-from hpometrics.metrics.catalogue.reference import ROWS, Reference
-from hpometrics.metrics.catalogue.reference.draws import draw_of
-from hpometrics.metrics.catalogue.reference.packing import Given
+from hpometrics.metrics.batch import Outputs
+from hpometrics.metrics.catalogue.torchmetrics import ROWS, Reference
+from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
+from hpometrics.metrics.catalogue.torchmetrics._packing import Given
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
-from hpometrics.metrics.outputs import Outputs
 from hpometrics.testing import OUTPUTS, draw
 
 REQUIRED = {float: 0.5, int: 2, "p": 3.0, "beta": 2.0, "threshold": 0.1, "things": 2}

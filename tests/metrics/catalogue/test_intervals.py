@@ -9,7 +9,7 @@ from real_outputs import draw, fed, value, weights
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError
 from hpometrics.metrics.features import Number
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def ends(preds, seed=0):

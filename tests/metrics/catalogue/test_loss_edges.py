@@ -13,7 +13,8 @@ from real_outputs import fed
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Binary, Category, Number, Sequence, Vector, parse_feature
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 LUDWIG = {
     "binary": "binary_weighted_cross_entropy loss",

@@ -9,7 +9,9 @@ from loss_draws import CASES, ROWS, Draw
 from real_outputs import fed
 
 from hpometrics.metrics.features import Mask
-from hpometrics.metrics.registry import all_entries, find_metric, get_metric
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -7,7 +7,7 @@ import torch
 from scored import SEEDS, epoch, measured
 
 from hpometrics.exceptions import MetricInputError
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 @pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)

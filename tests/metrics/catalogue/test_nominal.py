@@ -9,7 +9,7 @@ from torchmetrics import nominal
 
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category, Clusters
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def labels(size, classes, seed):

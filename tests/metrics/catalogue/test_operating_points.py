@@ -10,7 +10,8 @@ from matrix import covering, pairs
 from scored import SEEDS, epoch, measured, over_columns
 
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 LEVELS = (0.0, 0.3, 0.5, 0.9, 1.0)
 

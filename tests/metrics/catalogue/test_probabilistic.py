@@ -12,7 +12,8 @@ from real_outputs import draw, value, weights
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Number
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def ensemble(preds, size, seed=0):

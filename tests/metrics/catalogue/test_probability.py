@@ -9,7 +9,8 @@ import sklearn.metrics as sk
 import torch
 from scored import SEEDS, epoch, measured
 
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 @pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)

@@ -7,8 +7,8 @@ from grouped_rankings import USERS, grouped, measured
 
 from hpometrics import MINIMIZE, MetricCollection, Ranking, find_metric, get_metric
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.ranking_metric import ListMetric
-from hpometrics.metrics.registry import register_metric
+from hpometrics.metrics.registry.register import register_metric
+from hpometrics.metrics.retrieval.base import ListMetric
 
 
 def parts(case, k: int) -> np.ndarray:

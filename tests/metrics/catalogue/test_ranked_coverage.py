@@ -12,7 +12,7 @@ from listed import CASES, CUTOFFS, ITEMS, batch_of, mean, measured, same
 from hpometrics import MetricCollection
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def counts_of(rankings, k) -> list[int]:

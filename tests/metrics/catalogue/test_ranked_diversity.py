@@ -10,10 +10,10 @@ import pytest
 import torch
 from listed import CASES, CUTOFFS, mean, measured, same
 
-import hpometrics.metrics.catalogue.ranked_diversity as diversity
+import hpometrics.metrics.catalogue.retrieval.ranked_diversity as diversity
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def subtopic_recall(rankings, user, k) -> float:

@@ -12,7 +12,7 @@ from ranked_cases import EVERY_CASE, Case, agree, by_user, make_case, together
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def each(case: Case):

@@ -12,7 +12,7 @@ from ranked_cases import Case, make_case
 from hpometrics import MetricCollection, Ranking
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.metric import Metric
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 KINDS = ["random", "ties", "graded", "masked"]
 NAMES = ["bpref", "infap", "judged@3", "judged@10"]

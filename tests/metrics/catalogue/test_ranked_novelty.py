@@ -10,7 +10,7 @@ from listed import CASES, CUTOFFS, ITEMS, TRAINED, mean, measured, same
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def unknown(rankings, item) -> float:

@@ -11,7 +11,7 @@ from listed import CASES, CUTOFFS, ITEMS, mean, measured, same
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def tail_of(rankings, ratio) -> set[int]:

@@ -10,11 +10,11 @@ import torch
 from ranked_cases import EVERY_CASE, Case, agree, by_user, make_case, together
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
-from hpometrics.metrics.catalogue.ranked_readers import ReaderMetric
+from hpometrics.metrics.catalogue.retrieval.cwl import ReaderMetric
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.lookup import find_metric
-from hpometrics.metrics.ranking.batch import RankingBatch
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
 
 GOES_ON = {
     "sdcg(max_rel=4)": lambda i, g, had: math.log2(i + 1) / math.log2(i + 2),

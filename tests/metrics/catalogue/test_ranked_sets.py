@@ -11,7 +11,7 @@ from test_ranked_trec import judged, measured, retrieved
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SETS = {
     "set_precision": "SetP",

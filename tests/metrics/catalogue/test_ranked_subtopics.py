@@ -14,7 +14,7 @@ from ranked_cases import Case, make_case
 
 from hpometrics import MetricCollection, Ranking
 from hpometrics.exceptions import MetricInputError
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 FEATURES = torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [1, 1, 1]])
 SCORES = torch.tensor([[3.0, 5.0, 1.0, 2.0, 4.0]])  # items 1, 4, 0, 3, 2, of which item 4 is not relevant

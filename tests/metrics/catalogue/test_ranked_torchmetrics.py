@@ -13,7 +13,7 @@ import torchmetrics.functional.retrieval as tm
 from ranked_cases import CASES, Case, agree, make_case, together
 from torchmetrics.retrieval import RetrievalRecallAtFixedPrecision
 
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 RANKED = {
     "precision@3": (tm.retrieval_precision, {"top_k": 3}),

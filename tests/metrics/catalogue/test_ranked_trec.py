@@ -14,7 +14,7 @@ from matrix import covering
 from ranked_cases import CASES, EVERY_CASE, Case, agree, by_user, make_case
 
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 def name_of(item: int) -> str:

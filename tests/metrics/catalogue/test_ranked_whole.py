@@ -8,8 +8,8 @@ import torch
 from ranked_cases import EVERY_CASE, by_user, make_case, together
 
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.ranking.batch import RankingBatch
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
 
 WHOLE = ("mrr", "map", "map(norm=n)", "ndcg", "dcg(gain=exp)", "rbp", "err", "map(norm=hits)")
 

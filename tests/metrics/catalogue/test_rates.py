@@ -10,9 +10,9 @@ import sklearn.metrics as sk
 from decided import SHAPES, Decided, decided, measured, quietly, same
 from matrix import covering, pairs
 
+from hpometrics.direction import MINIMIZE
 from hpometrics.metrics.features import Binary, Category
-from hpometrics.metrics.registry import find_metric
-from hpometrics.objective import MINIMIZE
+from hpometrics.metrics.registry.lookup import find_metric
 
 NAMES = (
     "precision recall f1 jaccard fowlkes_mallows specificity negative_predictive_value false_positive_rate "

@@ -13,9 +13,10 @@ from decided import SHAPES, Decided, decided, measured, quietly, same
 from matrix import covering, pairs
 
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.catalogue.ratios import F1, FBeta, Jaccard, Precision, Recall
+from hpometrics.metrics.catalogue.classification.ratios import F1, FBeta, Jaccard, Precision, Recall
 from hpometrics.metrics.features import Binary, Category, Sequence, Set
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SCORES = {
     "precision": sk.precision_score,

@@ -8,7 +8,8 @@ from real_outputs import fed, value
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Vector
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 PREDS = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 TARGET = torch.tensor([[1.0, 1.0], [2.0, 4.0], [6.0, 7.0]])

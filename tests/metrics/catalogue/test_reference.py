@@ -20,16 +20,16 @@ from scipy.ndimage import binary_erosion
 from scipy.spatial.distance import cdist
 
 from hpometrics.exceptions import MetricInputError, MissingExtraError, StateError
-from hpometrics.metrics import store
-from hpometrics.metrics.catalogue import reference
-from hpometrics.metrics.catalogue.reference import FACADES, ROWS, UNLISTED, Reference, class_of
-from hpometrics.metrics.catalogue.reference.draws import draw_of
-from hpometrics.metrics.catalogue.reference.packing import Given
-from hpometrics.metrics.catalogue.reference.picture_range import check_range
+from hpometrics.metrics.batch import Outputs
+from hpometrics.metrics.catalogue import torchmetrics as reference
+from hpometrics.metrics.catalogue.torchmetrics import FACADES, ROWS, UNLISTED, Reference, class_of
+from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
+from hpometrics.metrics.catalogue.torchmetrics._packing import Given
+from hpometrics.metrics.catalogue.torchmetrics.picture_range import check_range
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES, Image, Mask
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.metrics.statistics.kept import Kept
 from hpometrics.testing import OUTPUTS, draw, subjects_of
 from hpometrics.testing.exemptions import UNTRIED
@@ -37,7 +37,7 @@ from hpometrics.testing.subjects import is_here
 
 pytestmark = pytest.mark.usefixtures("streams")
 
-OWN = [entry for entry in store.all_entries() if entry.path.startswith(f"{reference.__name__}:")]
+OWN = [entry for entry in index.all_entries() if entry.path.startswith(f"{reference.__name__}:")]
 
 OTHER_BASES = {"metric.Metric", "metric.CompositionalMetric"}
 """What makes metrics, and is none."""
@@ -80,7 +80,7 @@ def test_rows_are_registered_or_have_a_native_metric():
     """By name and feature; what is registered here says so in its path."""
     own = {(entry.name, entry.feature_type) for entry in OWN}
     for row, feature in [(one, kind) for one in ROWS for kind in one.features]:
-        named = {*store.index(), *store.index_aliases()}
+        named = {*index.index(), *index.index_aliases()}
         assert (row.name, feature) in own or (row.name, feature) in named
     assert len(own) > 50
 
@@ -95,7 +95,7 @@ def test_an_entry_is_complete(entry):
 
 def made(name: str, feature: str) -> Reference:
     """Build a metric of the reference catalogue for the output that the laws use."""
-    entry = store.index()[name, feature]
+    entry = index.index()[name, feature]
     metric = get_metric(entry.example, OUTPUTS.get(feature) or FEATURES[feature]())
     assert isinstance(metric, Reference)
     return metric
@@ -215,19 +215,19 @@ def test_a_user_without_relevant_items_is_left_out():
 
 def test_a_missing_package_is_named_when_the_metric_is_built(monkeypatch):
     """The entry is listed all the same."""
-    monkeypatch.setattr("hpometrics.metrics.catalogue.reference.row.find_spec", lambda name: None)
+    monkeypatch.setattr("hpometrics.metrics.catalogue.torchmetrics._row.find_spec", lambda name: None)
     with pytest.raises(
         MissingExtraError,
         match=r"map needs torchvision and faster_coco_eval, .*: pip install 'faster-coco-eval>=",
     ):
         get_metric("map", "boxes")
-    assert store.index()["map", "boxes"].requires == "detection"
+    assert index.index()["map", "boxes"].requires == "detection"
 
 
 def test_components_have_names_of_their_own():
     """`map_50` is a component of `map`, and another one is refused."""
-    assert store.index_aliases()["map_50", "boxes"] == "map(component=map_50)"
-    chosen = {param.name: param.choices for param in store.index()["map", "boxes"].params}
+    assert index.index_aliases()["map_50", "boxes"] == "map(component=map_50)"
+    chosen = {param.name: param.choices for param in index.index()["map", "boxes"].params}
     assert {"map", "map_50", "mar_100"} <= set(chosen["component"])
 
 

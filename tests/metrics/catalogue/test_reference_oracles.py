@@ -8,11 +8,11 @@ import pytest
 import torch
 from matrix import covering
 
-from hpometrics.metrics import store
-from hpometrics.metrics.catalogue import reference
-from hpometrics.metrics.catalogue.reference import ROWS, class_of
-from hpometrics.metrics.catalogue.reference.row import Row
-from hpometrics.metrics.catalogue.reference.texts import several
+from hpometrics.metrics.catalogue import torchmetrics
+from hpometrics.metrics.catalogue.torchmetrics import ROWS, class_of
+from hpometrics.metrics.catalogue.torchmetrics._row import Row
+from hpometrics.metrics.catalogue.torchmetrics.texts import several
+from hpometrics.metrics.registry import index
 from hpometrics.testing import Subject, draw, subjects_of
 
 PERCENT = {"bleu": 100.0, "chrf": 100.0, "squad_f1": 0.01, "squad_em": 0.01}
@@ -58,8 +58,8 @@ def pairs() -> list[tuple[Row, Subject]]:
     found = []
     for row in ROWS:
         for feature in row.features:
-            entry = store.index().get((row.name, feature))
-            if entry is None or entry.path.startswith(reference.__name__):
+            entry = index.index().get((row.name, feature))
+            if entry is None or entry.path.startswith(torchmetrics.__name__):
                 continue
             found += [(row, subject) for subject in subjects_of(entry) if fits(row, subject, feature)]
     return found

@@ -16,10 +16,12 @@ from real_references import NAMES, REFERENCES, SHARES, draw, measured
 from sklearn.metrics import mean_squared_error, mean_squared_log_error
 from torch.nn import functional
 
+from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Number, Timeseries
-from hpometrics.metrics.registry import all_entries, find_metric, get_metric
-from hpometrics.objective import MAXIMIZE, MINIMIZE
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from real_references import REFERENCES, SHARES, draw, measured
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Number
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(1e6, 1.0), (1e6, 1e-4), (0.0, 1e-4), (4096.0, 1e-2)])

@@ -11,8 +11,9 @@ from matrix import covering
 
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.names import MetricName
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.names import MetricName
+from hpometrics.metrics.registry.register import get_metric
 
 KEYS = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL", "rouge_lsum": "rougeLsum"}
 

@@ -12,7 +12,7 @@ import torchmetrics.segmentation as tm
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Mask
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SHAPES = [(1, 1, 1), (3, 4, 5), (7, 9, 2), (2, 33, 17)]
 

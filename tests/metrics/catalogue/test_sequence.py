@@ -12,7 +12,8 @@ from torch import Tensor
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Sequence, Text
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 NAMES = ["token_accuracy", "token_accuracy(average=sequence)", "sequence_accuracy", "perplexity"]
 PAD = -100

@@ -12,7 +12,7 @@ import torchmetrics.functional.classification as tm
 from decided import SHAPES, decided, measured, quietly, same
 from matrix import covering, pairs
 
-from hpometrics.metrics.registry import find_metric
+from hpometrics.metrics.registry.lookup import find_metric
 
 NORMALS = {"none": None, "target": "true", "predictions": "pred", "all": "all"}
 

@@ -14,7 +14,8 @@ from torchmetrics.text import SQuAD
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 PUNCTUATION = re.compile(r"[!\"#$%&()*+,-./:;<=>?@\[\]\\^`{|}~_']")
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -130,11 +131,11 @@ def test_texts_beside_token_ids():
 
 def test_words_are_cut_once_per_batch(monkeypatch):
     """Nine metrics of normalised texts share one normalisation of predictions and one of references."""
-    from hpometrics.metrics.statistics import words
+    from hpometrics.metrics.statistics import text_counts
 
     calls = []
-    original = words.closed
-    monkeypatch.setattr(words, "closed", lambda texts: calls.append(len(texts)) or original(texts))
+    original = text_counts.closed
+    monkeypatch.setattr(text_counts, "closed", lambda texts: calls.append(len(texts)) or original(texts))
     names = [
         "accuracy",
         "f1",

@@ -10,9 +10,10 @@ from matrix import covering, pairs
 from scored import SEEDS, epoch, measured, over_columns
 
 from hpometrics.exceptions import MetricNameError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Binary
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.registry import find_metric, get_metric
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import get_metric
 
 SCORES = {
     "f1": lambda t, p, w: sk.f1_score(t, p, sample_weight=w, zero_division=0),

@@ -10,8 +10,8 @@ import torch
 from drawn_texts import SHAPES, draw_texts, value
 
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.registry import get_metric
-from hpometrics.metrics.statistics.words import normalised_words
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.metrics.statistics.text_counts import normalised_words
 
 
 def ngrams(text: str, n: int) -> list[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpometrics.exceptions import UnknownMetricError
-from hpometrics.metrics.lookup import find_metric
+from hpometrics.metrics.registry.lookup import find_metric
 
 WARPREC = {
     "accuracy": "AUC F1 GAUC HitRate LAUC LogLoss MAP MAR MRR nDCG nDCGRendle2020 Precision Recall",

@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from hpometrics.metrics.ranking.areas import right_pairs
-from hpometrics.metrics.ranking.interactions import Interactions
+from hpometrics.metrics.retrieval.interactions import Interactions
+from hpometrics.metrics.retrieval.row_areas import right_pairs
 
 
 def counted(scores, relevant):

@@ -8,9 +8,9 @@ import torch
 from scipy import sparse as scipy_sparse
 
 from hpometrics import MetricCollection, MetricInputError, NonFiniteError, Ranking
-from hpometrics.metrics.ranking import batch as batch_module
-from hpometrics.metrics.ranking.batch import RankingBatch
-from hpometrics.metrics.ranking.interactions import Interactions
+from hpometrics.metrics.retrieval import ranking_batch as batch_module
+from hpometrics.metrics.retrieval.interactions import Interactions
+from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
 
 NAMES = [f"{name}@{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 10)]
 torch.manual_seed(0)

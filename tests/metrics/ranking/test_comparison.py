@@ -9,9 +9,9 @@ import scipy.stats
 import torch
 
 from hpometrics.exceptions import MetricInputError
-from hpometrics.metrics.ranking.comparison import compare, compare_all, compare_strata, holm
-from hpometrics.metrics.ranking.per_user import PerUser
-from hpometrics.metrics.ranking.strata import Stratum, groups_by_popularity, strata
+from hpometrics.metrics.retrieval.comparison import compare, compare_all, compare_strata, holm
+from hpometrics.metrics.retrieval.per_user import PerUser
+from hpometrics.metrics.retrieval.strata import Stratum, groups_by_popularity, strata
 
 USERS = 200
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hpometrics import MAXIMIZE, MetricCollection, Ranking, UserAverageTopKMetric
-from hpometrics.metrics.ranking.candidates import Candidates, sample_candidates
+from hpometrics.metrics.retrieval.candidates import Candidates, sample_candidates
 
 INF = torch.inf
 NAMES = ["precision@2", "ndcg@3"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpometrics import MetricInputError
-from hpometrics.metrics.ranking.interactions import Interactions
+from hpometrics.metrics.retrieval.interactions import Interactions
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
 

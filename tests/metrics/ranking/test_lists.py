@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from hpometrics import Ranking, get_metric
-from hpometrics.metrics.catalogue.ranked_gain import gains
-from hpometrics.metrics.ranking.batch import RankingBatch
+from hpometrics.metrics.catalogue.retrieval.gain import gains
+from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
 
 torch.manual_seed(0)
 SCORES = torch.randn(40, 30)

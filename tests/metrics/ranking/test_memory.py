@@ -16,9 +16,9 @@ from matrix import covering
 
 from hpometrics import MetricCollection, Ranking
 from hpometrics.metrics.features import RANKING
-from hpometrics.metrics.ranking.lists import Lists
-from hpometrics.metrics.ranking.relevance import DenseRelevance
-from hpometrics.metrics.registry import all_entries
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.retrieval.lists import Lists
+from hpometrics.metrics.retrieval.relevance import DenseRelevance
 from hpometrics.testing import subjects_of
 
 OUTPUT = Ranking(num_items=4, user_groups=[0, 0, 1, 1])

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chisquare
 
 from hpometrics import MetricCollection, MetricInputError, Ranking
-from hpometrics.metrics.ranking.candidates import sample_candidates
+from hpometrics.metrics.retrieval.candidates import sample_candidates
 
 ITEMS, NEGATIVES = 60, 12
 RANDOM = np.random.default_rng(0)

@@ -13,16 +13,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpometrics import MetricCollection, Ranking
 from hpometrics.metrics.features import RANKING
-from hpometrics.metrics.ranking import scoring as scoring_module
-from hpometrics.metrics.ranking.areas import ranks_of
-from hpometrics.metrics.ranking.batch import RankingBatch
-from hpometrics.metrics.ranking.checks import finite_rows, ranking_checks
-from hpometrics.metrics.ranking.factors import FactorScores
-from hpometrics.metrics.ranking.interactions import Interactions
-from hpometrics.metrics.ranking.padded import Padded
-from hpometrics.metrics.ranking.reading import _of_entries
-from hpometrics.metrics.registry import all_entries
-from hpometrics.metrics.store import observed_of
+from hpometrics.metrics.registry.index import all_entries, observed_of
+from hpometrics.metrics.retrieval import scoring as scoring_module
+from hpometrics.metrics.retrieval.checks import finite_rows, ranking_checks
+from hpometrics.metrics.retrieval.factors import FactorScores
+from hpometrics.metrics.retrieval.interactions import Interactions
+from hpometrics.metrics.retrieval.padded import Padded
+from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
+from hpometrics.metrics.retrieval.reading import _of_entries
+from hpometrics.metrics.retrieval.row_areas import ranks_of
 from hpometrics.testing import OUTPUTS, away, draw, subjects_of, waits_of
 
 ENTRIES = [entry for entry in all_entries(RANKING) if "reference" not in entry.path]

@@ -26,7 +26,7 @@ from hpometrics import (
     register_metric,
 )
 from hpometrics.exceptions import MetricInputError
-from hpometrics.metrics.ranking import batch as batch_module
+from hpometrics.metrics.retrieval import ranking_batch as batch_module
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6]])
 TARGET = torch.tensor([[1, 0, 2, 0], [0, 0, 1, 0]])

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from hpometrics import MetricCollection, Ranking, get_metric
+from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MetricInputError, StateError
-from hpometrics.metrics.ranking.per_user import PerUser
-from hpometrics.metrics.ranking.strata import groups_by_popularity
-from hpometrics.metrics.ranking_metric import UserAverageTopKMetric
+from hpometrics.metrics.retrieval.base import UserAverageTopKMetric
+from hpometrics.metrics.retrieval.per_user import PerUser
+from hpometrics.metrics.retrieval.strata import groups_by_popularity
 from hpometrics.metrics.statistics.user_values import UserValues
-from hpometrics.objective import MAXIMIZE
 
 NAMES = ["precision@2", "precision@5", "ndcg@5", "mae(average=user)", "f_score@5"]
 USERS, ITEMS = 40, 12

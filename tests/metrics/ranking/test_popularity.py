@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-import hpometrics.metrics.ranking.popularity as popular
+import hpometrics.metrics.retrieval.popularity as popular
 from hpometrics import MetricCollection
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking
-from hpometrics.metrics.ranking.side import SideData
+from hpometrics.metrics.retrieval.side_data import SideData
 
 
 def side(**given) -> SideData:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hpometrics.metrics.ranking import relevance
-from hpometrics.metrics.ranking.interactions import Interactions
-from hpometrics.metrics.ranking.relevance import DenseRelevance, SparseRelevance
+from hpometrics.metrics.retrieval import relevance
+from hpometrics.metrics.retrieval.interactions import Interactions
+from hpometrics.metrics.retrieval.relevance import DenseRelevance, SparseRelevance
 
 torch.manual_seed(0)
 GRADES = torch.randint(0, 4, (30, 25)).float() * (torch.rand(30, 25) < 0.4)

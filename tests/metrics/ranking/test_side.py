@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from hpometrics import MetricInputError, Ranking
-from hpometrics.metrics.ranking.side import SideData
+from hpometrics.metrics.retrieval.side_data import SideData
 
 GIVEN = {
     "seen": [[0, 2], [2]],

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hpometrics.metrics.ranking.topk import top_k
+from hpometrics.metrics.retrieval.topk import top_k
 
 
 def sorted_fully(scores, k):

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from hpometrics import Binary, Category, MetricCollection, Set
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.statistics import apart, ascending
+from hpometrics.metrics.batch import Outputs
+from hpometrics.metrics.statistics import apart, sorted_scores
 from hpometrics.metrics.statistics.apart import Apart, can_be_apart
 from hpometrics.metrics.statistics.areas import curves_of, pooled_curve
 from hpometrics.metrics.statistics.scores import Scores
@@ -25,7 +25,7 @@ ROUNDED = {"distinct": 4096.0, "ties": 4.0, "few values": 0.5, "one value": 0.0}
 @pytest.fixture
 def in_stretches(monkeypatch):
     """Keep no column sorted, and cut those of more than 32 rows."""
-    monkeypatch.setattr(ascending, "_LITTLE", 0)
+    monkeypatch.setattr(sorted_scores, "_LITTLE", 0)
     monkeypatch.setattr(apart, "_STRETCH", 32)
     monkeypatch.setattr(apart, "_LOOK", (100, 100))
 
@@ -47,7 +47,7 @@ def stored(output, shape, steps=4096.0, dtypes=(torch.float32,) * 3):
 def whole(scores):
     """The areas of columns that are sorted whole and kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ascending, "_LITTLE", 1 << 30)
+        patch.setattr(sorted_scores, "_LITTLE", 1 << 30)
         scores.to("cpu")  # forgets what was derived
         return [*curves_of(scores).__dict__.values()]
 

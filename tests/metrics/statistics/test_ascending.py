@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from hpometrics import Binary, Category, MetricCollection, Set
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.statistics import ascending
+from hpometrics.metrics.batch import Outputs
+from hpometrics.metrics.statistics import sorted_scores as ascending
 from hpometrics.metrics.statistics.areas import curves_of
 from hpometrics.metrics.statistics.ranked import ranked_column
 from hpometrics.metrics.statistics.scores import Scores

@@ -10,7 +10,7 @@ import pytest
 
 from hpometrics.metrics.statistics import beginnings
 from hpometrics.metrics.statistics.beginnings import Pairs, fits, shared_up_to
-from hpometrics.metrics.statistics.numbered import FIRST
+from hpometrics.metrics.statistics.token_ids import FIRST
 
 Text = list[int]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Sequence
-from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.statistics.class_totals import ClassTotals
 from hpometrics.metrics.statistics.confusion import Confusion
 

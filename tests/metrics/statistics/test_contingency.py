@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Clusters
-from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.statistics.contingency import Contingency, table_of_matrix
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Vector
-from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.statistics.deviance import Dispersion, deviance
 
 

@@ -10,8 +10,8 @@ import torch
 from torchmetrics.functional.text.eed import _eed_function, _preprocess_en
 
 from hpometrics.metrics.features import Text
-from hpometrics.metrics.names import MetricName
-from hpometrics.metrics.registry import get_metric
+from hpometrics.metrics.registry.names import MetricName
+from hpometrics.metrics.registry.register import get_metric
 from hpometrics.metrics.statistics.edits import aligned, common_length, edit_distance, extended_edits
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from hpometrics.exceptions import MetricInputError, StateError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Number, Vector
-from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.statistics import moments as moments_module
 from hpometrics.metrics.statistics.columns import ERROR, PREDS, TARGET
 from hpometrics.metrics.statistics.errors import Errors

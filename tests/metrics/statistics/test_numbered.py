@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from hpometrics.metrics.statistics import numbered
-from hpometrics.metrics.statistics.numbered import FIRST, numbered_bytes, numbered_running
+from hpometrics.metrics.statistics import token_ids
+from hpometrics.metrics.statistics.token_ids import FIRST, numbered_bytes, numbered_running
 
 
 def first_places(ids: np.ndarray) -> list[int]:
@@ -22,8 +22,8 @@ def first_places(ids: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("seed", range(4))
 def test_bytes_give_what_words_give(seed, bits, dense, monkeypatch):
     """Equal words have equal numbers, other words others, those above eight letters too; some stay free."""
-    monkeypatch.setattr(numbered, "_TABLE_BITS", bits)
-    monkeypatch.setattr(numbered, "_DENSE", dense)
+    monkeypatch.setattr(token_ids, "_TABLE_BITS", bits)
+    monkeypatch.setattr(token_ids, "_DENSE", dense)
     rng = random.Random(seed)
     words = ["".join(rng.choices("xyz", k=rng.randint(1, 12))) for _ in range(60)] + [
         "a",

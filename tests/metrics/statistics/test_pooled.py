@@ -8,8 +8,8 @@ import torch
 from sklearn.utils.stats import _weighted_percentile
 
 from hpometrics.exceptions import MetricInputError, StateError
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Vector
-from hpometrics.metrics.outputs import Outputs
 from hpometrics.metrics.statistics.pooled import Pooled, quantile
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Binary, Category
-from hpometrics.metrics.outputs import Outputs
-from hpometrics.metrics.statistics.ascending import ascending
 from hpometrics.metrics.statistics.cuts import probability_between
 from hpometrics.metrics.statistics.histograms import average_precision_of, roc_auc_of
 from hpometrics.metrics.statistics.ranked import ranked, ranked_column, ranked_pooled
 from hpometrics.metrics.statistics.scores import Scores
+from hpometrics.metrics.statistics.sorted_scores import ascending
 
 
 def test_by_hand():

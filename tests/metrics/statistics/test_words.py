@@ -7,7 +7,7 @@ import builtins
 import pytest
 
 from hpometrics.exceptions import MissingExtraError
-from hpometrics.metrics.statistics.words import all_normalised, is_plain, normalised, stemmed_words
+from hpometrics.metrics.statistics.text_counts import all_normalised, is_plain, normalised, stemmed_words
 
 RULES = {
     "The cat, a dog; AN owl!": "cat dog owl",

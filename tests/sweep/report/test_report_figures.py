@@ -7,11 +7,11 @@ import pytest
 from sample_records import FOUR, many, trial
 from sample_sweeps import SWEEP, changed, plan_of
 
-from hpometrics.search.record import EpochRecord, TrialState
-from hpometrics.sweep.report.curves import curves_figure
-from hpometrics.sweep.report.figures import figures_of
-from hpometrics.sweep.report.study import space_of, study_of
-from hpometrics.sweep.resolved import resolve
+from hpometrics.records.trial_record import EpochRecord, TrialState
+from hpometrics.results.manifest import resolve
+from hpometrics.results.report.curves import curves_figure
+from hpometrics.results.report.figures import figures_of
+from hpometrics.results.report.study import space_of, study_of
 
 RESOLVED = resolve(plan_of(SWEEP))
 
@@ -165,7 +165,7 @@ def test_many_curves_are_thinned_to_the_best_and_the_latest(pruned):
 
 def test_many_dots_are_thinned(monkeypatch):
     """The first and the last are there, each with the color of its own number; captions say so."""
-    monkeypatch.setattr("hpometrics.sweep.report.figure._MOST_DOTS", 4)
+    monkeypatch.setattr("hpometrics.results.report.figure._MOST_DOTS", 4)
     drawn = figures(many(10))
     history = {trace["name"]: list(trace["x"]) for trace in drawn["history"].drawings[0]["data"]}
     assert history["roc_auc"] == history["Best Value"] == [0, 3, 6, 9]
@@ -178,7 +178,7 @@ def test_many_dots_are_thinned(monkeypatch):
 
 def test_a_contour_has_a_grid_of_a_limited_size(monkeypatch):
     """Its grid has a row and a column for each of its trials: unlimited it grows with their square."""
-    monkeypatch.setattr("hpometrics.sweep.report.figures._MOST_CROSSED", 5)
+    monkeypatch.setattr("hpometrics.results.report.figures._MOST_CROSSED", 5)
     resolved = resolve(plan_of(changed("metrics:", "  drop: {float: [0.0, 1.0]}\nmetrics:")))
     records = many(60)
     for record in records:

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from sample_records import FOUR, many, trial, written
 from sample_sweeps import SWEEP, changed, problems_of
 
-from hpometrics.cli import main
+from hpometrics.cli.cli import main
 from hpometrics.exceptions import MissingExtraError
-from hpometrics.search.record import TrialState
-from hpometrics.sweep.report import writing
-from hpometrics.sweep.report.writing import write_report
+from hpometrics.records.trial_record import TrialState
+from hpometrics.results.report import writing
+from hpometrics.results.report.writing import write_report
 
 HTML = f"{SWEEP}results: {{report: html}}\n"
 

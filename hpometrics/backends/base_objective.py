@@ -1,0 +1,107 @@
+"""Outcome: what every objective has, whatever carries it out: trials, directions, the best, the front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..direction import Objective
+from ..exceptions import ObjectiveError
+from ..loggers.registry import LoggerLike
+from ..records.epoch_log import Fsync
+from ..records.trial_record import TrialRecord
+from ..run.spec import Train
+from ..run.trials import as_space, make_trials
+from ..selection.picking import best_by, pareto_front
+from ..selection.rules import Pick
+from ..selection.selection import Best
+from ..space.space import Space
+
+
+class Outcome:
+    """The trials of a search, and what they come to.
+
+    Args:
+        train: `train(params, run)`.
+        space: a `Space` or the mapping that makes one.
+        directory, seed, fsync, loggers, repeats, retries: see `Trials`.
+        facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+    """
+
+    def __init__(
+        self,
+        train: Train,
+        space: Space | Mapping[str, Any],
+        *,
+        directory: Path | str | None = None,
+        seed: int | None = None,
+        fsync: Fsync = "epoch",
+        loggers: Sequence[LoggerLike] = (),
+        repeats: int = 1,
+        retries: int = 0,
+        **facts: Any,
+    ) -> None:
+        self.space = as_space(space)
+        self.trials = make_trials(
+            train, directory, seed, fsync, loggers, facts, self._values(), repeats, retries
+        )
+
+    @property
+    def optimised(self) -> Mapping[str, Objective]:
+        """The direction of each metric that is optimised, by name."""
+        return self.trials.spec.optimised
+
+    @property
+    def directions(self) -> list[Objective]:
+        """The direction of each metric that is optimised, in their order."""
+        return list(self.optimised.values())
+
+    @property
+    def direction(self) -> Objective:
+        """The metric's own; the hosts take it as it is.
+
+        Raises:
+            ObjectiveError: there are several metrics, so that `directions` has theirs.
+        """
+        if len(self.optimised) > 1:
+            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimised.items())
+            raise ObjectiveError(f"several objectives have no one direction: {told}; ask for directions")
+        return self.trials.spec.objective
+
+    def records(self, of: Any) -> list[TrialRecord]:
+        """Return the record of every trial.
+
+        Args:
+            of: what carrying them out has left.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says where the records of {of!r} are")
+
+    def best(self, of: Any = None, pick: Pick | str = "best") -> Best:
+        """Return the best trial.
+
+        Args:
+            of: see `records`.
+            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`. Of several
+                objectives `knee`, or the number of a trial of the front; see `knee_of`.
+
+        Raises:
+            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
+            ConfigError: there are several objectives, and it is not said how to pick; or no such way.
+        """
+        return best_by(self.records(of), self.optimised, pick)
+
+    def front(self, of: Any = None) -> list[Best]:
+        """Return the feasible trials that no other one dominates, best first by the first objective.
+
+        Args:
+            of: see `records`.
+
+        Raises:
+            NoFiniteValueError: none is complete.
+        """
+        return [Best.of(record, self.optimised) for record in pareto_front(self.records(of), self.optimised)]
+
+    def _values(self) -> Mapping[str, Sequence[Any]]:
+        """Each param that a trial may be given, with the values that it can have."""
+        return self.space.params

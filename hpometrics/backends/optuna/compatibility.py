@@ -1,0 +1,91 @@
+"""The origin of a study: the space that its trials were drawn from, and whether they are of the metric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from ...exceptions import RecordError, SpaceError
+from ...space.space import Space
+from .study import PREFIX, RESULT, panel_of
+
+SPACE = f"{PREFIX}space"
+
+
+def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, extend: bool = False) -> None:
+    """Refuse a study whose trials are of another space or metric; note on a new one which space it has.
+
+    Args:
+        study: new, stored, or made by hand.
+        metrics: the canonical names of what is optimised.
+        space: where its next trials are drawn from.
+        extend: accept a changed space and note it.
+
+    Raises:
+        RecordError: the metrics differ, or the space; each difference is told.
+    """
+    name = study.study_name
+    if study.metric_names is not None and list(study.metric_names) != list(metrics):
+        told, asked = ", ".join(study.metric_names), ", ".join(metrics)
+        raise RecordError(f"the study {name!r} is of {told}, not of {asked}; create another one for it")
+    before: Mapping[str, Any] | None = study.user_attrs.get(SPACE)
+    now = json.loads(json.dumps(space.to_json(), allow_nan=False))
+    if before is None:
+        _check_unmarked(study, metrics, space)
+    elif before != now and not extend:
+        lines = "\n".join(_differences(before, now))
+        raise RecordError(
+            f"the study {name!r} was made with another space:\n{lines}\n"
+            "create another study, or give it the space that it has"
+        )
+    if before != now:
+        study.set_user_attr(SPACE, now)
+
+
+def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -> None:
+    """Refuse trials that another objective left, unless they fit and the user says what their values are."""
+    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    unmarked = [trial for trial in finished if RESULT not in trial.user_attrs]
+    for trial in unmarked:
+        _check_drawn(trial, study, space)
+    foreign = [trial for trial in unmarked if _metrics_of_run(trial) != list(metrics)]
+    if foreign and study.metric_names is None:
+        raise RecordError(
+            f"the study {study.study_name!r} has {len(foreign)} finished trials that do not say which metric "
+            f"their values are of; if they are, study.set_metric_names({list(metrics)}) says so, "
+            "if not, create another study"
+        )
+
+
+def _metrics_of_run(trial: FrozenTrial) -> list[str] | None:
+    """What the run in a user's own objective optimized; None of a trial without one."""
+    panel = panel_of(trial)
+    return None if panel is None else list(panel["metrics"])
+
+
+def _check_drawn(trial: FrozenTrial, study: optuna.Study, space: Space) -> None:
+    try:
+        space.decode(trial.params)
+    except SpaceError as err:
+        raise RecordError(
+            f"trial {trial.number} of the study {study.study_name!r} is of another space: {err}; "
+            "create another study"
+        ) from None
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*before, *now]):
+        if before.get(name) != now.get(name):
+            yield f"  space.{name}: {_shown(before.get(name))} -> {_shown(now.get(name))}"
+
+
+def _shown(dimension: Mapping[str, Any] | None) -> str:
+    """Print a dimension as it is written in Python; `log=false` and the like go without saying."""
+    if dimension is None:
+        return "(not there)"
+    facts = {name: fact for name, fact in dimension.items() if name != "kind" and fact is not False}
+    return f"{dimension['kind']}({', '.join(f'{name}={json.dumps(fact)}' for name, fact in facts.items())})"

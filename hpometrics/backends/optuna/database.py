@@ -1,0 +1,271 @@
+"""ReconnectingStorage: a database storage that repeats calls whose connection dropped."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import wraps
+from typing import Any, TypeVar
+from uuid import uuid4
+from zlib import crc32
+
+from optuna.exceptions import DuplicatedStudyError, StorageInternalError
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from ...exceptions import DiskError
+from .study_lock import TurnLostError, repeated, thread
+
+PATIENCE = 60.0
+"""Seconds for which a call is repeated while the database does not answer."""
+
+_FIRST, _LONGEST = 0.1, 5.0  # seconds between two tries; each pause is twice the one before
+_STATES = ("08", "57P", "40001", "40P01")
+"""Prefixes of PostgreSQL's codes for a lost connection, a stopping server, a transaction to repeat."""
+_NUMBERS = {1040, 1053, 1205, 1213, 2002, 2003, 2006, 2013, 2055}
+"""The codes of MySQL and its client for the same."""
+
+_MYSQL = ("SELECT GET_LOCK(:key, 3600)", "SELECT RELEASE_LOCK(:key)")
+_LOCKS = {
+    "postgresql": ("SELECT pg_advisory_lock(:key)", "SELECT pg_advisory_unlock(:key)"),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+}
+
+_MARK = "hpometrics:made_by"
+
+T = TypeVar("T")
+_log = logging.getLogger("hpometrics")
+
+
+class ReconnectingStorage(RDBStorage):
+    """A database that a process goes on with when its connection was dropped, or its server was away.
+
+    A call that a lost connection has ended is repeated with growing pauses, for `PATIENCE` seconds at most.
+    All that Optuna writes may be written twice, but for a new trial and the end of one. A new trial has a
+    mark, and the end of one is looked up, before they are written again. That a trial was begun cannot be
+    told from others having begun it: it counts as not begun, and goes on as one whose worker died. Who held
+    the lock of the study, and has lost it with its connection, begins again (`repeats_turn`).
+
+    Raises:
+        DiskError: in any call, the database did not answer for that long.
+    """
+
+    def repeated(self, call: Callable[[], T], again: Callable[[], T] | None = None) -> T:
+        """Repeat a call until it succeeds.
+
+        Args:
+            call: asks or writes something; it has no effect, or all of it.
+            again: the call to repeat, where it is another.
+
+        Raises:
+            TurnLostError: this thread had locked a study, and has the lock no more.
+            DiskError: the database did not answer for `PATIENCE` seconds.
+        """
+        if thread.calls:
+            return call()
+        thread.calls = True
+        try:
+            return self._repeated(call, again or call)
+        finally:
+            thread.calls = False
+
+    def _repeated(self, call: Callable[[], T], again: Callable[[], T]) -> T:
+        since, pause = None, _FIRST
+        while True:
+            try:
+                result = call() if since is None else again()
+            except TurnLostError:
+                raise
+            except (StorageInternalError, SQLAlchemyError) as error:
+                if not (thread.waits and is_lost(error)):
+                    raise
+                if thread.lock is not None and not _is_held(thread.lock):
+                    raise TurnLostError(str(error)) from error
+                if since is None:
+                    since = time.monotonic()
+                    _log.warning(
+                        "the study does not answer: %s; trying again for up to %g s", _cause(error), PATIENCE
+                    )
+                if time.monotonic() + pause - since > PATIENCE:
+                    raise DiskError(
+                        f"the study did not answer for {PATIENCE:g} s: {_cause(error)}; "
+                        "what is recorded stands"
+                    ) from error
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST)
+                continue
+            if since is not None:
+                _log.warning("the study answers again, after %.1f s", time.monotonic() - since)
+            return result
+
+    def create_new_study(self, *args: Any, **kwargs: Any) -> int:
+        """Create a study; when the call is repeated, a study of this name counts as created by it."""
+        made = super().create_new_study
+        name = kwargs.get("study_name", args[1] if len(args) > 1 else None)
+
+        def again() -> int:
+            try:
+                return made(*args, **kwargs)
+            except DuplicatedStudyError:
+                return self.get_study_id_from_name(str(name))
+
+        return self.repeated(lambda: made(*args, **kwargs), again)
+
+    def delete_study(self, study_id: int) -> None:
+        """Delete a study; when the call is repeated, a missing study counts as deleted by it."""
+        delete = super().delete_study
+
+        def again() -> None:
+            with suppress(KeyError):
+                delete(study_id)
+
+        self.repeated(lambda: delete(study_id), again)
+
+    def _create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> Any:
+        """Create a trial with a mark, by which a repeated call finds it."""
+        make = super()._create_new_trial
+        outer, thread.making = thread.making, [uuid4().hex]
+        try:
+            return self.repeated(lambda: make(study_id, template_trial))
+        finally:
+            thread.making = outer
+
+    def _get_prepared_new_trial(self, study_id: int, template_trial: Any, session: Any) -> Any:
+        """Create the rows of a trial, in a transaction that Optuna itself may repeat."""
+        from optuna.storages._rdb.models import TrialModel, TrialSystemAttributeModel as Mark
+
+        mark, *tries = thread.making
+        thread.making.append(mark)
+        if tries:
+            if thread.lock is not None and not _is_held(thread.lock):
+                raise TurnLostError("the lock of the study was lost")
+            marked = session.query(TrialModel).join(Mark).filter(TrialModel.study_id == study_id)
+            made = marked.filter(Mark.key == _MARK, Mark.value_json == json.dumps(mark)).one_or_none()
+            if made is not None:
+                return made
+        made = super()._get_prepared_new_trial(study_id, template_trial, session)
+        session.add(Mark(trial_id=made.trial_id, key=_MARK, value_json=json.dumps(mark)))
+        return made
+
+    def set_trial_state_values(
+        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
+    ) -> bool:
+        """Begin or end a trial; a repeated call first reads what the lost one has done."""
+        written = super().set_trial_state_values
+
+        def again() -> bool:
+            known = self.get_trial(trial_id)
+            if known.state is state and known.state is TrialState.RUNNING:
+                return False  # by this call, or by another process
+            ended = None if values is None else [float(value) for value in values]
+            if known.state is state and known.state.is_finished() and known.values == ended:
+                return True
+            return written(trial_id, state, values)
+
+        return self.repeated(lambda: written(trial_id, state, values), again)
+
+
+def _repeating(name: str) -> Callable[..., Any]:
+    method = getattr(RDBStorage, name)
+
+    @wraps(method)
+    def repeating(self: ReconnectingStorage, *args: Any, **kwargs: Any) -> Any:
+        return self.repeated(lambda: method(self, *args, **kwargs))
+
+    return repeating
+
+
+_REPEATED = (
+    *("set_study_user_attr", "set_study_system_attr", "get_study_id_from_name"),
+    *("get_study_name_from_id", "get_study_directions", "get_study_user_attrs", "get_study_system_attrs"),
+    *("get_all_studies", "get_trial_user_attrs", "get_trial_system_attrs", "set_trial_param"),
+    *("_set_trial_param", "get_trial_param", "set_trial_intermediate_value", "set_trial_user_attr"),
+    *("set_trial_system_attr", "get_trial_id_from_study_id_trial_number", "get_trial", "get_all_trials"),
+    *("_get_trials", "get_best_trial", "_get_best_trial_id"),
+)
+REPEATED = tuple(name for name in _REPEATED if hasattr(RDBStorage, name))  # Optuna 4 lacks some
+"""The calls that may be made twice with the effect of one."""
+
+for _name in REPEATED:
+    setattr(ReconnectingStorage, _name, _repeating(_name))
+
+
+@contextmanager
+def locked(storage: RDBStorage, study: str) -> Iterator[None]:
+    """Lock a study in a database; the next call of this thread raises if the lock was lost.
+
+    The lock belongs to a connection, and another one waits for it, even of the same thread. So a thread that
+    has locked the study already goes on under that lock.
+    """
+    kind = storage.engine.dialect.name
+    take, give = map(text, _LOCKS[kind])
+    key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
+    if thread.locked == (storage.engine, key):
+        yield
+        return
+
+    def taken() -> Connection:
+        connection = storage.engine.connect()
+        try:
+            connection.execute(take, {"key": key})
+        except BaseException:
+            connection.invalidate()  # the lock may yet be given to it
+            connection.close()
+            raise
+        return connection
+
+    connection = repeated(storage, taken)
+    outer = thread.lock, thread.locked
+    thread.lock, thread.locked = connection, (storage.engine, key)
+    try:
+        yield
+    finally:
+        thread.lock, thread.locked = outer
+        try:
+            connection.execute(give, {"key": key})
+            connection.close()
+        except SQLAlchemyError:  # the lock has ended with its connection, or ends now
+            with suppress(SQLAlchemyError):
+                connection.invalidate()
+                connection.close()
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Return whether an error means a lost connection or a transaction that must be repeated."""
+    while error is not None:
+        if isinstance(error, DBAPIError):
+            if error.connection_invalidated:
+                return True
+            inner = error.orig
+            state = getattr(inner, "sqlstate", None) or getattr(inner, "pgcode", None)
+            number = next(iter(getattr(inner, "args", ())), None)
+            if isinstance(state, str):
+                return state.startswith(_STATES)
+            if isinstance(number, int):
+                return number in _NUMBERS
+            return type(inner).__name__ in ("OperationalError", "InterfaceError")  # of the client itself
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _is_held(connection: Connection) -> bool:
+    """Check whether the connection that holds a lock is alive; the lock ends with it."""
+    if connection.closed or connection.invalidated:
+        return False
+    try:
+        connection.execute(text("SELECT 1"))
+    except SQLAlchemyError:
+        return False
+    return True
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(getattr(error, "orig", error)).strip().partition("\n")[0]

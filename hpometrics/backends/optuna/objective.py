@@ -1,0 +1,255 @@
+"""OptunaObjective: a callable for `study.optimize` whose direction is the metric's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from threading import Lock, get_ident
+from typing import Any
+
+import optuna
+from optuna.study import MaxTrialsCallback
+from optuna.trial import BaseTrial, TrialState as OptunaState
+
+from ...direction import Objective
+from ...exceptions import NoFiniteValueError, ObjectiveError, RecordError, RunError
+from ...records.trial_record import TrialRecord, TrialState
+from ...run.distributed import Ranks
+from ...run.reporter import ListReporter
+from ...run.spec import Train
+from ...space.space import Space
+from ..base_objective import Outcome
+from ..several import check_several
+from .compatibility import check_origin
+from .reporter import OptunaReporter
+from .samplers import make_pruner, make_sampler, own_pruner
+from .study import check_study, finish, study_records, write_panel, write_result
+from .trial_queue import HeldTrials, reclaim
+
+_BEGUN = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
+_FIRST_LOCK = Lock()
+
+
+class OptunaObjective(Outcome):
+    """Draws params, trains, reports every epoch and returns the value of the picked one.
+
+    Of several objectives nothing is reported, as Optuna prunes by one value alone; the values of the picked
+    epoch are returned. See `Outcome` for the arguments.
+    """
+
+    _study: optuna.Study | None = None
+
+    def __init__(self, train: Train, space: Space | Mapping[str, Any], **facts: Any) -> None:
+        super().__init__(train, space, **facts)
+        self._locks: HeldTrials | None = None  # once there is a trial to lock
+        self._at_work: dict[int, int] = {}  # the trial of each thread
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_locks": None, "_at_work": {}}  # a copy works on no trial
+
+    def create_study(self, **arguments: Any) -> optuna.Study:
+        """Create a study in the direction of each metric.
+
+        Args:
+            arguments: those of `optuna.create_study`; `sampler` and `pruner` may be names (see
+                `make_sampler` and `make_pruner`). A sampler made here has this objective's seed.
+
+        Raises:
+            ObjectiveError: `direction` or `directions` says otherwise.
+            ConfigError: a sampler or pruner that knows one objective is to search for several.
+        """
+        self._check_directions(arguments)
+        sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)
+        check_several(self.optimised, sampler, pruner)
+        sampler = make_sampler(
+            "tpe" if sampler is None else sampler, self.trials.seed, bool(self.trials.spec.constraints)
+        )
+        if pruner is None and len(self.optimised) > 1:
+            pruner = "none"
+        if pruner is not None:
+            pruner = make_pruner(pruner, self.trials.spec.epochs)
+        told = {name: value for name, value in arguments.items() if name not in ("direction", "directions")}
+        directions: Any = [direction.value for direction in self.directions]
+        study = optuna.create_study(**told, directions=directions, sampler=sampler, pruner=pruner)
+        self._check(study)
+        return study
+
+    def __call__(self, trial: BaseTrial) -> float | tuple[float, ...]:
+        """Run one trial and return its value; a run without a finite value returns nan, which Optuna fails.
+
+        Of several objectives these are the values in their order.
+
+        Raises:
+            optuna.TrialPruned: the pruner stopped it.
+            Exception: what `train` raised, after it is recorded.
+        """
+        study = getattr(trial, "study", None)
+        if study is not None and study is not self._study:
+            self._check(study)
+        params = self.space.suggest(trial)
+        live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
+        if live:
+            self._lock(trial.number)
+        try:
+            record, error = self.trials.run(params, OptunaReporter(trial, keeps_panel=False), keep=live)
+        finally:
+            if live and self._locks is not None:
+                self._locks.rest(trial.number)
+        write_result(trial, record)
+        if record.epoch is not None:
+            write_panel(trial, list(self.optimised), record.epoch, record.picked_values)
+        if error is not None and not isinstance(error, NoFiniteValueError):
+            raise error
+        scores = record.scores(self.optimised)
+        whole = scores if error is None else (math.nan,) * len(scores)
+        return whole if len(whole) > 1 else whole[0]
+
+    def optimize(
+        self, study: optuna.Study | None = None, n_trials: int | None = None, **arguments: Any
+    ) -> None:
+        """Run trials until the study has `n_trials` in all, as `hpometrics run` does; called again, go on.
+
+        Trials of earlier processes count, whether a storage or the `directory` has them. With a directory, a
+        trial whose process died goes on first, under its own number and from its last checkpoint.
+
+        In a process group every rank calls it, once the group is there; `train` gets the same params on all
+        of them, and a trial that is stopped ends on all at the same epoch. What `train` raises on one rank
+        ends its process: there is nobody left whom the others could wait for.
+
+        Args:
+            study: on the first rank; the others pass none.
+            n_trials: the total; several processes that share a storage may each run one more. None runs until
+                `timeout` or `study.stop()`.
+            arguments: further arguments of `study.optimize`; in a process group not `catch` and `n_jobs`.
+
+        Raises:
+            RunError: the first rank has no study, or an argument, or a retry, would let ranks go apart.
+            RankError: another rank has failed.
+        """
+        ranks = Ranks()
+        if not ranks.alone:
+            self._check_alike(arguments)
+        if not ranks.leads:
+            while (told := ranks.from_first(_nothing)) is not None:
+                self._follow(*told)
+            return
+        if study is None:
+            raise RunError("the first rank optimizes a study; objective.create_study() makes one")
+        if study is not self._study:
+            self._check(study)  # before a trial is asked for
+
+        def led(trial: optuna.Trial) -> float | tuple[float, ...]:
+            ranks.from_first(lambda: (trial.number, self.space.suggest(trial)))
+            try:
+                return self(trial)
+            except KeyboardInterrupt as err:
+                raise _Interrupted from err
+
+        try:
+            for orphan in iter(lambda: reclaim(study, self._take), None):
+                finish(study, orphan, led, arguments.get("catch", ()))
+            if n_trials is not None:
+                trials = study.get_trials(deepcopy=False)
+                begun = sum(trial.state in _BEGUN for trial in trials)
+                full = MaxTrialsCallback(max(begun + 1, n_trials), states=_BEGUN)
+                n_trials = max(0, n_trials - begun)
+                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), full]
+            study.optimize(led, n_trials=n_trials, **arguments)
+        except _Interrupted as err:
+            raise KeyboardInterrupt from err.__cause__
+        finally:
+            self._unlock(*self._at_work)
+        ranks.from_first(_nothing)
+
+    def _take(self, number: int) -> bool:
+        """Lock a trial for this thread; return False if another process holds it, or without a directory.
+
+        The lock stays until the thread begins another trial, since the study learns the result in between.
+        """
+        if self.trials.directory is None:
+            return False
+        self._unlock(get_ident())
+        with _FIRST_LOCK:  # of two objects, each with the lock of a thread, one would be lost with its lock
+            self._locks = self._locks or HeldTrials(self.trials.directory / ".locks")
+        if not self._locks.take(number):
+            return False
+        self._at_work[get_ident()] = number
+        return True
+
+    def _lock(self, number: int) -> None:
+        """Lock a trial that begins.
+
+        Raises:
+            RecordError: another process works on the trial of this number in the directory.
+        """
+        home = self.trials.directory
+        if home is None:
+            return
+        reclaimed = self._locks is not None and self._locks.is_at_work(number)
+        if not (reclaimed and self._at_work.get(get_ident()) == number) and not self._take(number):
+            raise RecordError(
+                f"another process works on trial {number} in {home}; give each study a directory of its own, "
+                "or let the processes share a storage"
+            )
+
+    def _unlock(self, *threads: int) -> None:
+        """Unlock the trials of threads."""
+        for thread in threads:
+            number = self._at_work.pop(thread, None)
+            if number is not None and self._locks is not None:
+                self._locks.release(number)
+
+    def _check_alike(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse what would let the ranks of a group carry out other trials than the first.
+
+        Raises:
+            RunError: `retries`, `catch` or `n_jobs` is given.
+        """
+        if self.trials.retries:
+            raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
+        for name in {"catch", "n_jobs"} & arguments.keys():
+            raise RunError(
+                f"leave {name}= out: all ranks carry out one trial after the other, and fail together"
+            )
+
+    def _follow(self, number: int, params: Mapping[str, Any]) -> None:
+        """Carry out a trial of the first rank; its host and its directory are there."""
+        record, error = self.trials.run(params, ListReporter(number, params))
+        shared = record.state is TrialState.PRUNED or isinstance(error, NoFiniteValueError)
+        if error is not None and not shared:
+            raise error
+
+    def records(self, of: optuna.Study) -> list[TrialRecord]:
+        """Return the record of every trial of a study, with all its epochs where they are on disk.
+
+        Args:
+            of: the study.
+        """
+        return [
+            self.trials.with_epochs(record) if record.state.finished else record
+            for record in study_records(of)
+        ]
+
+    def _check_directions(self, arguments: Mapping[str, Any]) -> None:
+        given, one = arguments.get("directions"), arguments.get("direction")
+        if given is None and one is None:
+            return
+        stated: list[Any] = [one] if given is None else list(given)
+        if [Objective.parse(getattr(one, "name", one)) for one in stated] != self.directions:
+            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimised.items())
+            word = "direction" if given is None else "directions"
+            raise ObjectiveError(f"{told}, but {word}= says {', '.join(map(str, stated))}")
+
+    def _check(self, study: optuna.Study) -> None:
+        check_several(self.optimised, study.sampler, own_pruner(study))
+        check_study(study, self.optimised, self.trials.facts)
+        check_origin(study, list(self.optimised), self.space)
+        self._study = study
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C in a trial: Optuna would count a `KeyboardInterrupt` as the trial's failure."""
+
+
+def _nothing() -> None:
+    """What follows the last trial."""

@@ -1,0 +1,209 @@
+"""A study that its file has lost: found damaged, put aside, made again from the records of its trials."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState as OptunaState
+
+from ...exceptions import RecordError, SpaceError
+from ...records._files import STORAGE_LIMIT, is_regular, read_lines
+from ...records._json import read_json
+from ...records.recovery import StudyTrial, put_aside
+from ...records.trial_record import TrialRecord, TrialState
+from ...space.dimensions import Choice, Dimension, Float, Int
+from ...space.space import Space
+from .begun_trials import FIXED
+from .storage import JOURNAL, foreign_part, tells_of_damage
+from .study import RESULT, STATES, metrics_of, study_records, tell
+from .trial_queue import claim
+
+
+def is_sound(path: Path) -> bool:
+    """Say whether the file of a study, SQLite's or a journal, reads from end to end; an empty one does.
+
+    Raises:
+        sqlite3.OperationalError: it is busy, or the system does not let it be read.
+    """
+    if not is_regular(path):
+        return False
+    if path.suffix == JOURNAL:
+        return _is_journal(path)
+    try:
+        with closing(sqlite3.connect(path, timeout=60)) as connection:
+            if foreign_part(connection) is not None:
+                return False
+            return bool(connection.execute("PRAGMA quick_check").fetchall() == [("ok",)])
+    except sqlite3.DatabaseError as err:
+        if not tells_of_damage(err):
+            raise
+        return False
+
+
+def read_trials(study: optuna.Study, space: Space, *, is_shared: bool = False) -> dict[int, StudyTrial]:
+    """Return what a study knows of its trials, by number.
+
+    Args:
+        study: of a sweep.
+        space: from which its next trials are drawn.
+        is_shared: it has no file that could be put aside, so the params of its finished trials stand.
+    """
+    trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
+    return {
+        trial.number: StudyTrial(
+            record, _params_of(trial, space), _is_current(trial, record, space, is_shared)
+        )
+        for trial, record in trials
+    }
+
+
+def _is_current(trial: FrozenTrial, record: TrialRecord, space: Space, is_shared: bool) -> bool:
+    """Check whether a study can stay as it is, judged by the params of a trial."""
+    if not trial.state.is_finished():
+        return _is_of(space, trial)
+    return is_shared or RESULT not in trial.user_attrs or _has_params_of(trial, record, space)
+
+
+def _has_params_of(trial: FrozenTrial, record: TrialRecord, space: Space) -> bool:
+    """Check whether a finished trial was drawn with the params that its result names."""
+    point = _point(record, space)
+    if point is None:  # of another space, from which it may have been restored without any
+        given = record.given
+        return all(given.get(name, value) == value for name, value in trial.params.items())
+    return all(name in trial.params and trial.params[name] == value for name, value in point.items())
+
+
+def check_trials(study: optuna.Study) -> None:
+    """Refuse a study, made by a sweep alone, whose trials contradict themselves.
+
+    Raises:
+        RecordError: one does.
+    """
+    metrics = metrics_of(study)
+    trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
+    for index, (trial, record) in enumerate(trials):
+        _check_trial(trial, record, index, metrics)
+
+
+def _check_trial(trial: FrozenTrial, record: TrialRecord, index: int, metrics: Sequence[str]) -> None:
+    """Refuse a trial of a study that contradicts itself.
+
+    Raises:
+        RecordError: it does.
+    """
+    if trial.number != index:
+        raise RecordError(f"trial {index} has the number {trial.number}")
+    for name, distribution in trial.distributions.items():
+        if not _contains(distribution, trial.params[name]):
+            raise RecordError(f"trial {index} has {name} {trial.params[name]!r}, outside {distribution}")
+    if not trial.state.is_finished():
+        return
+    if RESULT not in trial.user_attrs:
+        raise RecordError(f"trial {index} has ended and has no result")
+    states = {TrialState.INFEASIBLE: TrialState.COMPLETE}
+    if states.get(record.state, record.state) is not STATES[trial.state]:
+        raise RecordError(f"trial {index} is {record.state.value}, but {trial.state.name} for Optuna")
+    names = metrics if len(metrics) > 1 else ()
+    if trial.state is OptunaState.COMPLETE and list(record.scores(names)) != trial.values:
+        raise RecordError(f"trial {index} has {trial.values}, and {record.value} in its result")
+
+
+def _contains(distribution: BaseDistribution, value: Any) -> bool:
+    try:
+        return distribution._contains(distribution.to_internal_repr(value))
+    except (ValueError, TypeError):  # nan, or not a number
+        return False
+
+
+def _is_of(space: Space, trial: FrozenTrial) -> bool:
+    """Say whether all that a trial has drawn so far is drawn from a space."""
+    return all(
+        name in space.dimensions and _distribution(space.dimensions[name]) == distribution
+        for name, distribution in trial.distributions.items()
+    )
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution | None:
+    """Return the distribution of a dimension as `Space.suggest` draws from it; None of a constant."""
+    if isinstance(dimension, Float):
+        return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+    if isinstance(dimension, Int):
+        return IntDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+    return CategoricalDistribution(dimension.options) if isinstance(dimension, Choice) else None
+
+
+def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:
+    """The params that an open trial goes on with; None where a part of them is still to be drawn."""
+    stored = trial.params or trial.system_attrs.get(FIXED, {})
+    try:
+        return space.decode({name: value for name, value in stored.items() if name in space.dimensions})
+    except SpaceError:
+        return None
+
+
+def put_aside_study(path: Path) -> Path:
+    """Rename the file of a study, and what SQLite keeps beside one; return its new name."""
+    aside = put_aside(path)
+    for end in ("-wal", "-shm"):
+        beside = path.with_name(f"{path.name}{end}")
+        if beside.exists():
+            beside.rename(f"{aside}{end}")
+    return aside
+
+
+def restore(
+    study: optuna.Study,
+    records: Sequence[TrialRecord],
+    space: Space,
+    points: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Add the trials of records to a study, each under its number and finished as it was.
+
+    A trial that has not ended, or has no record, waits to be claimed: with its params where they are known.
+
+    Args:
+        study: that nobody else uses; of trials that it has already, nothing is changed.
+        records: of trials, in any order.
+        space: whose params they have.
+        points: see `reserve`.
+    """
+    of = {record.number: record for record in records}
+    for number in range(len(study.get_trials(deepcopy=False)), max(of, default=-1) + 1):
+        record = of.get(number)
+        if record is None:
+            study.enqueue_trial(dict(points[number]) if number < len(points) else {})
+            continue
+        point = _point(record, space)
+        study.enqueue_trial(point or {})
+        trial = claim(study, number.__eq__) if record.state.finished else None
+        if trial is None:
+            continue
+        if point is not None:
+            space.suggest(trial)
+        metric, *others = metrics_of(study)
+        for epoch in () if others else record.epochs:
+            trial.report(epoch.number(metric), epoch.epoch)
+        tell(study, trial, record)
+
+
+def _is_journal(path: Path) -> bool:
+    try:
+        lines = read_lines(path, replace(STORAGE_LIMIT, size=None))
+        return all("op_code" in read_json(line) for line in lines if line.endswith(b"\n"))
+    except (ValueError, TypeError):  # what follows the last newline is cut off when it is opened
+        return False
+
+
+def _point(record: TrialRecord, space: Space) -> dict[str, Any] | None:
+    """The stored form of a trial's params; None where an extended sweep has made its space another one."""
+    try:
+        return space.encode(record.given)
+    except SpaceError:
+        return None

@@ -1,0 +1,294 @@
+"""Storages: where a study is kept, opened safely by many processes and held by one of them at a time."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+from warnings import catch_warnings
+
+import optuna
+from filelock import FileLock
+from optuna.exceptions import ExperimentalWarning
+from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+
+from ..._text import printable
+from ...exceptions import DiskError, RecordError
+from ...records.epoch_log import cut_torn_line
+from .drivers import check_driver, grpc_address
+
+JOURNAL = ".journal"
+"""How the name of a journal file ends."""
+
+_SQLITE = "sqlite:///"
+_SAME = {"pool_use_lifo": True}  # the connection that wrote last has its pages at hand; another reads them
+_TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process makes at this moment
+
+
+def open_storage(place: str | Path) -> BaseStorage:
+    """Open a storage.
+
+    Files are opened under a lock beside them, so that any number of processes may do so at the same moment.
+
+    Args:
+        place: `memory`; an SQLite file, a path or `sqlite:///path`; a journal, a path that ends in
+            `.journal`; the URL of a database; `grpc://host:port` of Optuna's storage proxy.
+
+    Raises:
+        RecordError: the file is damaged, or something else.
+        ConfigError: no such storage.
+        MissingExtraError: its driver is not installed.
+        DiskError: it cannot be reached.
+    """
+    text = str(place)
+    if text == "memory":
+        return InMemoryStorage()
+    if text.startswith("grpc:"):
+        return _proxy(text)
+    if "://" in text and not text.startswith(_SQLITE):
+        return _database(text)
+    path = Path(text.removeprefix(_SQLITE)).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == JOURNAL:
+        return _journal(path)
+    with FileLock(f"{path}.lock"):
+        _prepare(path)
+        return _file(path)
+
+
+def close_storage(storage: BaseStorage) -> None:
+    """Close the connections of a storage; the files stay."""
+    storage.remove_session()
+    inner = getattr(storage, "_backend", storage)
+    if isinstance(inner, RDBStorage):
+        inner.engine.dispose()
+    elif isinstance(inner, GrpcStorageProxy):
+        inner.close()
+
+
+class storing:
+    """Say of a study that cannot be read or written that this is no fault of a trial; a class as `writing`.
+
+    Raises:
+        DiskError: it cannot.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is not None and isinstance(error, _failures()):
+            raise DiskError(
+                f"the study cannot be read or written: {_cause(error)}; what is recorded stands"
+            ) from error
+
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+}
+"""What SQLite says of another process, of the memory, of the disk or of permissions."""
+
+
+def tells_of_damage(error: BaseException | None) -> bool:
+    """Say whether an error that came of reading a study is about what its file holds.
+
+    Otherwise another process holds it, or the system does not let it be read.
+    """
+    while error is not None:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code != sqlite3.SQLITE_IOERR_SHORT_READ and code & 0xFF in _PASSING:
+            return False
+        if isinstance(error, OSError) and not isinstance(error, DiskError):
+            return False
+        error = error.__cause__ or error.__context__
+    return True
+
+
+_TABLES = {
+    "alembic_version", "version_info", "studies", "study_directions", "study_user_attributes",
+    "study_system_attributes", "trials", "trial_user_attributes", "trial_system_attributes", "trial_params",
+    "trial_values", "trial_intermediate_values", "trial_heartbeats",
+}  # fmt: skip
+"""The tables that Optuna reads; a user may add others and views."""
+_OPTUNAS_CHECK = re.compile(r"CHECK \((version_info_id ?= ?1|\w+ IN \(('\w+',? ?)+\))\)")
+_EXPRESSION = re.compile(r"\bCHECK\b|\bDEFAULT\s*\(", re.IGNORECASE)
+_PLAIN_INDEX = re.compile(r"CREATE (UNIQUE )?INDEX \w+ ON \w+ \(\w+(, \w+)*\)")
+
+
+def foreign_part(connection: sqlite3.Connection) -> str | None:
+    """Return what a database computes when it is read or checked: that may never end.
+
+    That is a view, a virtual table or a computed column in the place of a table of Optuna, or a trigger, a
+    constraint or an index of any table that holds an expression.
+    """
+    for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
+        if kind == "trigger":
+            return f"trigger {name}"
+        if kind == "table" and _EXPRESSION.search(_OPTUNAS_CHECK.sub("", str(sql))):
+            return f"constraint of {name}"
+        if kind == "index" and sql is not None and not _PLAIN_INDEX.fullmatch(str(sql)):
+            return f"index {name}"
+        if kind == "index" or str(name).lower() not in _TABLES:
+            continue
+        if kind != "table" or not str(sql).startswith("CREATE TABLE "):
+            return f"{kind} {name}"
+        for _, column, *_, hidden in connection.execute(f"PRAGMA table_xinfo({name})"):
+            if hidden:
+                return f"computed column {name}.{column}"
+    return None
+
+
+@contextmanager
+def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
+    """Be the only process that adds slots to a study, or claims them; a process that dies lets go.
+
+    What a proxy leads to cannot be locked: whoever goes through one may add slots that are not needed.
+    """
+    inner = getattr(storage, "_backend", storage)
+    if isinstance(inner, JournalFileBackend):
+        with _lock(f"{inner._file_path}.slots.lock"):
+            yield
+    elif not isinstance(inner, RDBStorage):
+        yield
+    elif inner.url.startswith(_SQLITE):
+        with _lock(f"{unquote(inner.url.removeprefix(_SQLITE))}.lock"):
+            yield
+    else:
+        from .database import locked  # with SQLAlchemy, which the storage has loaded
+
+        with locked(inner, study):
+            yield
+
+
+def _as_template(url: str) -> str:
+    """Write a URL such that Optuna, which formats it, has it as it is."""
+    return url.replace("{", "{{").replace("}", "}}")
+
+
+def _file(path: Path) -> BaseStorage:
+    """Open an SQLite file; one whose path is no part of a URL as it stands is opened by the path itself."""
+    url, connecting = str(path), dict[str, Any](connect_args={"timeout": 60})
+    if "?" in url or "%" in url:
+        opened = partial(sqlite3.connect, url, timeout=60, check_same_thread=False)
+        url, connecting = quote(url), {"creator": opened}
+    return RDBStorage(_as_template(f"{_SQLITE}{url}"), engine_kwargs={**connecting, **_SAME})
+
+
+@cache
+def _lock(path: str) -> FileLock:
+    """Give the lock of a study's slots; making one takes longer than taking it."""
+    return FileLock(path)
+
+
+def is_lockable(storage: BaseStorage) -> bool:
+    """Say whether `exclusive` keeps other processes out."""
+    return isinstance(getattr(storage, "_backend", storage), (JournalFileBackend, RDBStorage))
+
+
+class JournalLock(JournalFileOpenLock):
+    """The lock of a journal, which the system frees when its holder dies; then a torn line is cut off.
+
+    Optuna's own are files that a dead process leaves behind, and what follows a torn line is lost with it.
+
+    Args:
+        path: of the journal.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path, self._held = path, FileLock(f"{path}.lock")
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self._held.acquire()
+        cut_torn_line(self._path)
+        return True
+
+    def release(self) -> None:
+        """Give it up."""
+        self._held.release()
+
+
+def _journal(path: Path) -> BaseStorage:
+    try:
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
+    except (ValueError, KeyError, AssertionError) as err:
+        raise RecordError(f"{path}: is no journal of a study, or damaged: {err}") from err
+
+
+def _proxy(url: str) -> BaseStorage:
+    check_driver(url)
+    host, port = grpc_address(url)
+    with catch_warnings(action="ignore", category=ExperimentalWarning):
+        storage = GrpcStorageProxy(host=host, port=port)
+    try:
+        storage.wait_server_ready(timeout=30)
+    except ConnectionError:
+        raise DiskError(
+            f"{url}: no storage proxy answers there; start it with optuna.storages.run_grpc_proxy_server"
+        ) from None
+    return storage
+
+
+def _database(url: str) -> BaseStorage:
+    """Open a database; wait where another process makes its tables, or the connection is dropped."""
+    from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
+
+    from .database import ReconnectingStorage, is_lost
+
+    check_driver(url)
+    for left in reversed(range(_TRIES)):
+        try:
+            return ReconnectingStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
+        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
+            if left == 0 or not (_is_a_race(err) or is_lost(err)):
+                raise DiskError(f"the study cannot be reached: {_cause(err)}") from err
+            time.sleep(_PAUSE)
+    raise AssertionError("the last try returns or raises")
+
+
+def _is_a_race(err: BaseException) -> bool:
+    """Say whether a table, or the row of its version, has come to be while it was being made."""
+    return any(word in str(err).lower() for word in ("already exists", "duplicate", "unique constraint"))
+
+
+def _failures() -> tuple[type[BaseException], ...]:
+    """The errors of all storages; that of a library which is not loaded was not raised."""
+    optional = {"grpc": "RpcError", "sqlalchemy.exc": "SQLAlchemyError"}
+    loaded = [getattr(sys.modules.get(module), name, None) for module, name in optional.items()]
+    return optuna.exceptions.StorageInternalError, sqlite3.OperationalError, *filter(None, loaded)
+
+
+def _cause(err: BaseException) -> str:
+    while err.__cause__ is not None:
+        err = err.__cause__
+    details = getattr(err, "details", None)  # of a remote call, whose text is a page
+    return str(details() if callable(details) else err)
+
+
+def _prepare(path: Path) -> None:
+    """Have an SQLite file log ahead; refuse one that computes what Optuna would read."""
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            foreign = foreign_part(connection)
+        except sqlite3.OperationalError:
+            raise  # it is busy, or cannot be written to
+        except sqlite3.DatabaseError as err:
+            raise RecordError(f"{path}: is no study, or damaged: {err}") from err
+    if foreign is not None:
+        raise RecordError(f"{path}: has the {printable(foreign)}, and Optuna makes none")

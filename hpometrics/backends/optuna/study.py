@@ -1,0 +1,317 @@
+"""Studies: opened safely by many processes, checked against the metric, told how their trials ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import optuna
+from optuna.pruners import BasePruner, HyperbandPruner
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
+
+from ...direction import Objective
+from ...exceptions import ObjectiveError, RecordError
+from ...records._json import FORMAT, FORMAT_KEY, check_format
+from ...records.readings import Reading, numbers_of
+from ...records.trial_record import EpochRecord, TrialRecord, TrialState
+from .long_attributes import get_attribute, put_attribute
+from .optuna_constraints import set_excesses
+from .samplers import is_plain
+from .storage import exclusive
+from .study_lock import repeats_turn
+
+PREFIX = "hpometrics:"
+STUDY_FORMAT = f"{PREFIX}{FORMAT_KEY}"
+METRIC = f"{PREFIX}metric"
+RESULT = f"{PREFIX}result"
+REASON = f"{PREFIX}reason"
+PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
+PANEL = f"{PREFIX}panel"  # what the attributes of a trial are that hold a value each
+PICKED_EPOCH = "picked_epoch"
+
+_NO_EPOCH = -1  # of the values of several objectives, whose epoch nobody knows
+
+STATES = {
+    OptunaState.WAITING: TrialState.WAITING,
+    OptunaState.RUNNING: TrialState.RUNNING,
+    OptunaState.COMPLETE: TrialState.COMPLETE,
+    OptunaState.PRUNED: TrialState.PRUNED,
+    OptunaState.FAIL: TrialState.FAILED,
+}
+"""What each state of Optuna's is called here."""
+
+
+@contextmanager
+def without_notices() -> Iterator[None]:
+    """Silence all messages of Optuna below warnings."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(verbosity, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+@repeats_turn
+def open_study(
+    storage: BaseStorage,
+    name: str,
+    optimised: Mapping[str, Objective],
+    sampler: BaseSampler | None = None,
+    pruner: BasePruner | None = None,
+    facts: Mapping[str, str] | None = None,
+) -> optuna.Study:
+    """Create a study, or go on with the one of that name if it is about the same; see `check_study`.
+
+    Raises:
+        ObjectiveError: the stored study has another direction.
+        RecordError: it is about another metric or other facts.
+    """
+    with exclusive(storage, name):
+        study = optuna.create_study(
+            storage=storage,
+            study_name=name,
+            sampler=sampler,
+            pruner=pruner,
+            directions=[objective.value for objective in optimised.values()],
+            load_if_exists=True,
+        )
+        check_study(study, optimised, facts)
+    return study
+
+
+def check_direction(study: optuna.Study, optimised: Mapping[str, Objective]) -> None:
+    """Refuse a study that does not search in the directions of the metrics.
+
+    Raises:
+        ObjectiveError: it searches in others; both facts are named.
+    """
+    there = [direction.name.lower() for direction in study.directions]
+    wanted = [objective.value for objective in optimised.values()]
+    if there != wanted:
+        told = ", ".join(f"{name} is to {objective.value}" for name, objective in optimised.items())
+        give = f"direction={wanted[0]!r}" if len(wanted) == 1 else f"directions={wanted}"
+        raise ObjectiveError(
+            f"{told}, but the study {study.study_name!r} is set to {', '.join(there)}; create it with {give}"
+        )
+
+
+def check_study(
+    study: optuna.Study,
+    optimised: Mapping[str, Objective],
+    facts: Mapping[str, str] | None = None,
+) -> None:
+    """Refuse a study that is about something else; note on a new one what it is about.
+
+    Args:
+        study: new or stored.
+        optimised: the direction of each metric that is optimised, by its canonical name.
+        facts: what else must stay the same.
+
+    Raises:
+        ObjectiveError: a direction differs.
+        RecordError: a metric or a fact differs.
+        NewerFormatError: a newer version of this package has gone on with it.
+    """
+    stored, names = study.user_attrs, list(optimised)
+    check_study_format(study.study_name, stored)
+    check_direction(study, optimised)
+    about = names if len(names) > 1 else names[0]
+    for name, fact in {"metric": about, **(facts or {})}.items():
+        key = f"{PREFIX}{name}"
+        if key in stored and stored[key] != fact:
+            raise RecordError(
+                f"the study {study.study_name!r} was made with {name} {stored[key]!r}, now it is {fact!r}; "
+                f"create another study, or give it the {name} that it has"
+            )
+        if stored.get(key) != fact:
+            study.set_user_attr(key, fact)
+    if stored.get(STUDY_FORMAT) != FORMAT:
+        study.set_user_attr(STUDY_FORMAT, FORMAT)
+
+
+def check_study_format(name: str, attributes: Mapping[str, Any]) -> None:
+    """Refuse a study that a newer version of this package has gone on with.
+
+    Args:
+        name: of the study.
+        attributes: its user attributes.
+
+    Raises:
+        NewerFormatError: one has.
+    """
+    check_format({FORMAT_KEY: attributes.get(STUDY_FORMAT, 0)}, f"the study {name!r}")
+
+
+def write_result(trial: BaseTrial, record: TrialRecord) -> None:
+    """Keep with the trial what it came to: constraints, params as received, picked epoch, reason, seed."""
+    set_excesses(trial, record.constraints)
+    picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
+    put_attribute(trial.set_user_attr, RESULT, {**record.to_json(), "picked": picked})
+    if record.reason:
+        put_attribute(trial.set_user_attr, REASON, record.reason)
+
+
+def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Mapping[str, Reading]) -> None:
+    """Keep the values of the picked epoch as attributes of the trial, one each, for tables and dashboards.
+
+    Args:
+        trial: that is at work.
+        metrics: the optimized ones, by name.
+        epoch: the picked one, counted from 0.
+        values: by name; None stands for one that is not finite, and those of many numbers are left out.
+    """
+    numbers = {name: v if math.isfinite(v) else None for name, v in numbers_of(values).items()}
+    for name, value in {**numbers, PICKED_EPOCH: epoch}.items():
+        trial.set_user_attr(name, value)
+    put_attribute(
+        trial.set_user_attr, PANEL, {FORMAT_KEY: FORMAT, "metrics": list(metrics), "values": list(numbers)}
+    )
+
+
+def panel_of(trial: FrozenTrial) -> Mapping[str, Any] | None:
+    """Read what `write_panel` left of a trial; None where there is none.
+
+    Raises:
+        NewerFormatError: a newer version of this package has left it.
+    """
+    panel: Mapping[str, Any] | None = get_attribute(trial.user_attrs, PANEL)
+    check_format(panel, f"trial {trial.number} of the study")
+    return panel
+
+
+def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
+    """Finish a trial the way its record says; an interrupted one stays running, to be reclaimed."""
+    write_result(trial, record)
+    if record.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+        _finish(study, trial, OptunaState.COMPLETE, _told_values(study, record))
+    elif record.state is TrialState.PRUNED:
+        _finish(study, trial, OptunaState.PRUNED)
+    elif record.state.finished:
+        _finish(study, trial, OptunaState.FAIL)
+
+
+def finish(
+    study: optuna.Study,
+    trial: Trial,
+    objective: Callable[[Trial], float | Sequence[float]],
+    catch: type[Exception] | tuple[type[Exception], ...] = (),
+) -> None:
+    """Carry out a trial that was begun before, as `study.optimize` carries out one that it asks for.
+
+    Raises:
+        Exception: what the objective raised, after the trial has failed by it, unless it is to be caught.
+    """
+    try:
+        values = objective(trial)
+    except optuna.TrialPruned:
+        study.tell(trial, state=OptunaState.PRUNED)
+    except Exception as err:  # whatever the user's code raises fails the trial
+        study.tell(trial, state=OptunaState.FAIL)
+        if not isinstance(err, catch):
+            raise
+    else:
+        study.tell(trial, values)
+
+
+def study_records(study: optuna.Study) -> list[TrialRecord]:
+    """Read all trials of a study; epochs hold the one value that Optuna was told."""
+    metrics = metrics_of(study)
+    return [_record(trial, metrics) for trial in study.get_trials(deepcopy=False)]
+
+
+def metrics_of(study: optuna.Study) -> list[str]:
+    """Name what a study optimises, as it was noted on it; `value` where nothing was.
+
+    Raises:
+        NewerFormatError: a newer version of this package has noted it.
+    """
+    attributes = study.user_attrs
+    check_study_format(study.study_name, attributes)
+    noted = attributes.get(METRIC, "value")
+    return list(noted) if isinstance(noted, list) else [noted]
+
+
+def _told_values(study: optuna.Study, record: TrialRecord) -> list[float]:
+    """What a study is told of a trial; only one of several objectives is asked for their names."""
+    names = metrics_of(study) if len(study.directions) > 1 else ()
+    return list(record.scores(names))
+
+
+def _finish(study: optuna.Study, trial: Trial, state: OptunaState, values: list[float] | None = None) -> None:
+    """Finish a trial as `study.tell` does, which reads all of it from the storage, before and after.
+
+    The trial's own copy has whatever was suggested, reported or noted through it, and that is all that
+    Optuna's samplers look at in the end.
+    """
+    known: FrozenTrial = trial._cached_frozen_trial
+    if state is OptunaState.PRUNED and known.last_step is not None:
+        last = known.intermediate_values[known.last_step]
+        values = None if math.isnan(last) else [last]
+    plain = is_plain(study.sampler) and not isinstance(study.pruner, HyperbandPruner)
+    if not plain or any(map(math.isnan, values or ())):
+        complete = state is OptunaState.COMPLETE
+        study.tell(trial, values if complete else None, None if complete else state)
+        return
+    study._thread_local.cached_all_trials = None
+    try:
+        study.sampler.after_trial(study, known, state, values)
+    finally:
+        study._storage.set_trial_state_values(trial._trial_id, state, values)
+
+
+def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
+    metric = metrics[0]
+    epochs = tuple(
+        EpochRecord(step, {metric: value}) for step, value in sorted(trial.intermediate_values.items())
+    )
+    told = get_attribute(trial.user_attrs, RESULT)
+    if told is not None and trial.state.is_finished():
+        picked = {name: math.nan if v is None else v for name, v in told["picked"].items()}
+        if len(metrics) > 1 and told["epoch"] is not None:  # of whose epochs Optuna was told none
+            epochs = (EpochRecord(told["epoch"], picked),)
+        epochs = tuple(replace(e, values=picked) if e.epoch == told["epoch"] else e for e in epochs)
+        return TrialRecord.from_json({**told, "number": trial.number}, epochs)
+    if (panel := panel_of(trial)) is not None:
+        return _record_of_panel(trial, panel, metrics, epochs)
+    return TrialRecord(
+        number=trial.number,
+        params=dict(trial.params),
+        state=STATES[trial.state],
+        **_values_of(trial, metrics, epochs),
+        reason=get_attribute(trial.user_attrs, REASON),
+    )
+
+
+def _record_of_panel(
+    trial: FrozenTrial, panel: Mapping[str, Any], metrics: Sequence[str], epochs: tuple[EpochRecord, ...]
+) -> TrialRecord:
+    """Read a trial of a user's own objective, whose run left the values of its picked epoch."""
+    epoch = int(trial.user_attrs[PICKED_EPOCH])
+    told = {name: trial.user_attrs.get(name) for name in panel["values"]}
+    values = {name: math.nan if value is None else value for name, value in told.items()}
+    others = [one for one in epochs if one.epoch != epoch]
+    return TrialRecord(
+        number=trial.number,
+        params=dict(trial.params),
+        state=STATES[trial.state],
+        value=values.get(metrics[0], trial.value if trial.values and len(trial.values) == 1 else None),
+        epoch=epoch,
+        epochs=tuple(sorted([*others, EpochRecord(epoch, values)], key=lambda one: one.epoch)),
+        reason=get_attribute(trial.user_attrs, REASON),
+    )
+
+
+def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRecord, ...]) -> dict[str, Any]:
+    """Say what is known of the values of a trial that another objective left."""
+    if trial.state is not OptunaState.COMPLETE or not trial.values:
+        return {"epochs": epochs}
+    if len(metrics) == 1:
+        return {"value": trial.value, "epochs": epochs}
+    values = EpochRecord(_NO_EPOCH, dict(zip(metrics, trial.values, strict=True)))
+    return {"value": trial.values[0], "epoch": _NO_EPOCH, "epochs": (values,)}

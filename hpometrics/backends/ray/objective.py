@@ -1,0 +1,335 @@
+"""RayObjective: a trainable for `tune.Tuner`, and the tuner whose direction is the metric's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import optuna
+import ray
+from optuna.trial import TrialState as OptunaState
+from ray import tune
+from ray.tune.logger import JsonLoggerCallback
+
+from ...exceptions import ObjectiveError, RunError
+from ...records.deaths import MOST_DEATHS, Losses
+from ...records.trial_record import TrialRecord
+from ...run.checkpoint import Keep
+from ...run.spec import Train
+from ...selection.rules import At
+from ...space.space import Space
+from ..base_objective import Outcome
+from ..optuna.compatibility import check_origin
+from ..optuna.samplers import make_sampler, own_pruner
+from ..optuna.study import check_study, study_records, without_notices
+from ..optuna.trial_queue import reserve
+from ..several import check_several
+from .cluster import check_resources, loggers_on, start_ray
+from .member_log import MemberLog, TrialLog
+from .pbt import Population
+from .ray_keys import CHECKPOINT_SCORE, NUMBER, PICKED
+from .ray_tuner import ObjectiveTuner, checkpoint_of
+from .schedulers import Settled, make_scheduler
+from .searcher import StudySearcher
+from .trainable import make_trainable, train_shared
+
+__all__ = ["RayObjective", "make_trainable"]
+
+_KEPT_BY_TUNE = 4
+"""States of a member that Tune keeps: others may go on from one that is not the newest."""
+
+_KEPT = {
+    Keep.ALL: tune.CheckpointConfig(),
+    Keep.BEST: tune.CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=CHECKPOINT_SCORE),
+    Keep.LAST: tune.CheckpointConfig(num_to_keep=1),
+    Keep.NONE: tune.CheckpointConfig(),
+}
+"""The checkpoints that Tune keeps of a trial, always with the latest."""
+
+
+class RayObjective(Outcome):
+    """Trains in Ray workers, reports every epoch, and lets a scheduler stop what is hopeless.
+
+    The workers must see its directory; without one, checkpoints go to Tune. See `Outcome` for the arguments.
+
+    Raises:
+        RunError: there are several repeats and no directory: Tune hears of the first alone.
+    """
+
+    def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
+        super().__init__(train, space, **settings)
+        if self.trials.repeats > 1 and self.trials.directory is None:
+            raise RunError("repeats on Ray are told by the record of a trial; give directory=")
+        self.study: optuna.Study | None = None
+
+    def tuner(
+        self,
+        num_samples: int,
+        *,
+        scheduler: object = None,
+        sampler: object = "tpe",
+        study: optuna.Study | None = None,
+        points: Iterable[Mapping[str, Any]] = (),
+        resources: Mapping[str, float] | None = None,
+        max_concurrent: int | None = None,
+        reuse_actors: bool | None = None,
+        take: Callable[[int], bool] | None = None,
+        most_deaths: int = MOST_DEATHS,
+        run_config: tune.RunConfig | None = None,
+        name: str | None = None,
+        **tune_config: Any,
+    ) -> tune.Tuner:
+        """Build a tuner for one `fit()`; Ray is started unless it runs.
+
+        `get_best_result()` of its results compares the values of the picked epochs, also of trials that were
+        stopped; `best` knows constraints and how a trial ended too. Of several objectives Tune compares none.
+
+        A trial whose worker is lost goes on in another, after its last checkpoint or from its start, and a
+        line of the logger `hpometrics` says so. That takes none of its `retries`, which are for exceptions.
+
+        Args:
+            num_samples: trials in all, those that `study` has already included.
+            scheduler: see `make_scheduler`.
+            sampler: see `make_sampler`.
+            study: keeps the trials; a new one in memory unless given.
+            points: params to try first.
+            resources: of one trial, `{"cpu": 1}` unless given.
+            max_concurrent: trials at a time; as many as fit unless given.
+            reuse_actors: whether a worker trains one trial after another, until one fails in it; unless
+                given, where trials ask for no GPU: the end of a process alone gives all memory there back.
+            take: see `claim`; trials of dead workers go on first, and one whose worker is lost stays running
+                in the study.
+            most_deaths: deaths of its process in a row, without a further epoch in between, that fail a
+                trial; 1 lets none go on. A lost machine does not count.
+            run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
+                So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
+                alike, and `most_deaths` does not apply. Unless given, nothing is printed, and reports are
+                logged as JSON alone.
+            name: of the experiment, unless `run_config` has one; that of the function unless given.
+            tune_config: further arguments of `tune.TuneConfig`, but no `metric` and no `mode`.
+
+        Raises:
+            ObjectiveError: a scheduler, a study or `mode` says another direction.
+            ConfigError: a scheduler, sampler or resource that does not exist, or a scheduler or sampler that
+                knows one objective and is to search for several.
+            RunError: the study has all its trials already, or `most_deaths` is no number from 1.
+        """
+        self._check_unsteered(tune_config)
+        check_several(self.optimised, sampler, scheduler, "scheduler")
+        start_ray()
+        wanted = dict(resources or {"cpu": 1})
+        check_resources(wanted)
+        study = self._prepared(study, sampler, num_samples, points)
+        scheduling = make_scheduler(
+            scheduler, self.directions[0], self.trials.spec.epochs, self.space, self.trials.seed
+        )
+        interval = self._interval(scheduling, max_concurrent)
+        if reuse_actors is None:
+            reuse_actors = interval is not None or not wanted.get("gpu")
+        losses = self._losses(run_config, take, most_deaths)
+        single = len(self.optimised) == 1
+        config = tune.TuneConfig(
+            metric=PICKED if single else None,
+            mode=self.directions[0].mode if single else None,
+            search_alg=self._searcher(study, take, losses),
+            scheduler=Settled(scheduling, losses),
+            num_samples=_left(study, take),
+            max_concurrent_trials=max_concurrent,
+            reuse_actors=reuse_actors,
+            **tune_config,
+        )
+        trainable = self._trainable(interval, name or _name_of(self.trials.train))
+        return ObjectiveTuner(
+            tune.with_resources(trainable, wanted),
+            config,
+            self._run_config(run_config, interval),
+            loggers=run_config is not None,
+        )
+
+    def records(self, of: Any = None) -> list[TrialRecord]:
+        """Return the record of every trial of the tuner's study.
+
+        Args:
+            of: the results of `fit()`; only their trials, or all of the study if None.
+
+        Raises:
+            RunError: there was no tuner.
+        """
+        if self.study is None:
+            raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
+        found = study_records(self.study)
+        if of is not None:
+            results = {result.config[NUMBER]: result for result in of}
+            found = [record for record in found if record.number in results]
+            if self.trials.directory is None:
+                found = [_with_checkpoint(record, results[record.number]) for record in found]
+        return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
+
+    def restore(
+        self,
+        path: Path | str,
+        *,
+        resources: Mapping[str, float] | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> tune.Tuner:
+        """Build a tuner that goes on with the trials of one that was killed, each after its last checkpoint.
+
+        No further trial is drawn, and `best_result` reads the results: the study has ended with its process.
+        To go on with the whole search give a `directory`, a stored study and `tuner` instead.
+
+        Args:
+            path: of the experiment, Tune's `results.experiment_path`.
+            resources: as they were given to `tuner`.
+            name: as it was given to `tuner`.
+            options: of `tune.Tuner.restore`, as `resume_errored`.
+        """
+        start_ray()
+        trainable = self._trainable(None, name or _name_of(self.trials.train))
+        trainable = tune.with_resources(trainable, dict(resources or {"cpu": 1}))
+        return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
+
+    def _check_unsteered(self, tune_config: Mapping[str, Any]) -> None:
+        """Refuse a metric or a mode: the scheduler is told another value than the searcher."""
+        spec = self.trials.spec
+        for name in {"metric", "mode"} & tune_config.keys():
+            raise ObjectiveError(
+                f"{spec.name} is to {spec.objective.value}; leave {name}={tune_config[name]!r} "
+                "out: the scheduler is told the current value and the searcher the picked one"
+            )
+
+    def _prepared(
+        self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
+    ) -> optuna.Study:
+        if study is None:
+            with without_notices():
+                study = optuna.create_study(
+                    directions=[direction.value for direction in self.directions],
+                    sampler=make_sampler(sampler, self.trials.seed, bool(self.trials.spec.constraints)),
+                )
+        check_several(self.optimised, study.sampler, own_pruner(study))
+        check_study(study, self.optimised, self.trials.facts)
+        check_origin(study, list(self.optimised), self.space)
+        reserve(study, total, [self.space.encode(point) for point in points])
+        self.study = study
+        return study
+
+    def _losses(
+        self, given: tune.RunConfig | None, take: Callable[[int], bool] | None, most_deaths: int
+    ) -> Losses | None:
+        """Return what decides on trials that have lost their worker; None where others do.
+
+        Raises:
+            RunError: no process dies so often.
+        """
+        if isinstance(most_deaths, bool) or not isinstance(most_deaths, int) or most_deaths < 1:
+            raise RunError(f"most_deaths must be a whole number of at least 1, got {most_deaths!r}")
+        own = given is not None and given.failure_config != tune.FailureConfig()
+        return None if own or take is not None else Losses(self.trials.epochs_written, most_deaths)
+
+    def _searcher(
+        self, study: optuna.Study, take: Callable[[int], bool] | None, losses: Losses | None
+    ) -> StudySearcher:
+        spec = self.trials.spec
+        return StudySearcher(
+            study,
+            self.space,
+            spec.optimised,
+            At(spec.at),
+            self.trials.directory_of,
+            take,
+            spec.bounds,
+            losses,
+        )
+
+    def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
+        """The epochs after which members of a population hand on their states; None of other trials.
+
+        Raises:
+            RunError: they could not.
+        """
+        if not isinstance(scheduler, Population):
+            return None
+        if self.trials.directory is None:
+            raise RunError("pbt hands on states and records who got whose; give directory=")
+        if self.trials.repeats > 1:
+            raise RunError(
+                "pbt changes params in training, and no other seed would repeat that; leave repeats out"
+            )
+        if max_concurrent is not None:
+            raise RunError(
+                "the trials of pbt wait for each other, so all are at work; leave max_concurrent out: "
+                "how many train at a time is a matter of resources"
+            )
+        return scheduler.interval
+
+    def _trainable(self, interval: int | None, name: str) -> Callable[[dict[str, Any]], None]:
+        """What Tune calls, by this name; all that measures goes to the workers by Ray's object store."""
+        shared = (ray.put((self.trials, self.space)),)  # Tune would bring it again for each trial
+        trainable: Callable[[dict[str, Any]], None]
+        trainable = tune.with_parameters(train_shared, shared=shared, interval=interval)
+        trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
+        return trainable
+
+    def _run_config(self, given: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
+        """Return Tune's settings, with the logger whose files it reads when all has ended."""
+        if given is None:
+            path = None if self.trials.directory is None else str(self.trials.directory / "ray")
+            settings = tune.RunConfig(storage_path=path, verbose=0, callbacks=[])
+            settings.checkpoint_config = _KEPT[Keep(self.trials.spec.checkpoints)]
+            if interval is not None:
+                settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
+        else:
+            settings = copy(given)
+            if interval is not None:
+                settings.checkpoint_config = _keeping_enough(given.checkpoint_config)
+        settings.callbacks = list(settings.callbacks or ())
+        if given is None or loggers_on():
+            settings.callbacks = _logged(settings.callbacks, interval is not None)
+        return settings
+
+
+def _with_checkpoint(record: TrialRecord, result: tune.Result) -> TrialRecord:
+    """Return a record with the checkpoint that Tune has of its picked epoch."""
+    return replace(record, checkpoint=checkpoint_of(result, record.epoch))
+
+
+def _name_of(train: Train) -> str:
+    """Return the name of a function, or that of the class of an object that is called."""
+    function = train.func if isinstance(train, partial) else train
+    return getattr(function, "__name__", type(function).__name__).strip("<>")
+
+
+def _keeping_enough(given: Any) -> Any:
+    """Return a user's `CheckpointConfig`, but with the states that the members of a population need."""
+    if given.num_to_keep is None or given.num_to_keep >= _KEPT_BY_TUNE:
+        return given
+    return replace(given, num_to_keep=_KEPT_BY_TUNE)
+
+
+def _logged(callbacks: Iterable[tune.Callback], members: bool) -> list[tune.Callback]:
+    """Return callbacks among which is a logger whose files Tune reads; in the place of its own is ours.
+
+    Args:
+        callbacks: the user's.
+        members: the trials are the members of a population, see `MemberLog`; others see `TrialLog`.
+    """
+    others = [one for one in callbacks if type(one) is not JsonLoggerCallback]
+    if not any(isinstance(one, JsonLoggerCallback) for one in others):
+        others.append(MemberLog() if members else TrialLog())  # type: ignore[no-untyped-call]
+    return others
+
+
+def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:
+    states = [OptunaState.WAITING] if take is None else [OptunaState.WAITING, OptunaState.RUNNING]
+    count = len(study.get_trials(deepcopy=False, states=tuple(states)))
+    if count == 0:
+        raise RunError(
+            f"the study {study.study_name!r} has all its trials already; give a larger num_samples"
+        )
+    return count

@@ -1,0 +1,292 @@
+"""The session of a trial of Ray Tune as a reporter, and what a worker keeps of it for others to find."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import ray.train
+from ray import tune
+
+from ...direction import MINIMIZE, Objective
+from ...exceptions import ObjectiveError, RunError
+from ...run.reporter import Pause
+from ._internals import in_train_worker, judges
+from .ray_carried import Carried
+from .ray_keys import CHECKPOINT_SCORE, EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
+
+_WORST = 1e300  # far from the largest float, so that means of it stay finite
+
+
+class StoppedByTune(SystemExit):
+    """Tune has stopped this trial: the scheduler's decision, or the end of the experiment."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = 0  # any other code is an error to Tune
+
+
+class PausedByTune(Pause):
+    """Tune has paused this trial, which goes on in another process: no exit, and no end of the trial."""
+
+
+@dataclass(frozen=True)
+class HandedOn:
+    """How a member of a population hands on its state: with the report of every so many epochs.
+
+    Args:
+        interval: epochs.
+        checkpoint_of: where the state at the end of an epoch is, if it was kept.
+        told: epochs that Tune was told before the member was paused.
+    """
+
+    interval: int
+    checkpoint_of: Callable[[int], Path | None]
+    told: int = 0
+
+    @contextmanager
+    def after(self, epoch: int) -> Iterator[Any]:
+        """Give the state at the end of an epoch as Tune takes it; None where none is handed on.
+
+        Raises:
+            RunError: it is wanted and was not kept.
+        """
+        if (epoch + 1) % self.interval:
+            yield None
+            return
+        path = self.checkpoint_of(epoch)
+        if path is None:
+            raise RunError(
+                f"pbt hands on the state at the end of every {self.interval} epochs, and there is none of "
+                f"epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before the loop"
+            )
+        with TemporaryDirectory() as folder:
+            shutil.copy(path, folder)
+            yield tune.Checkpoint.from_directory(folder)
+
+
+class TrainReports:
+    """The reports of a worker of Ray Train: all ranks make each at once, with the values of the first.
+
+    Args:
+        carried: takes the checkpoints along.
+    """
+
+    def __init__(self, carried: Carried) -> None:
+        self._carried = carried
+        self._waiting: list[Mapping[str, Any]] = []
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Let a report wait until the other ranks are there."""
+        self._waiting.append(values)
+
+    def counterpart(self) -> Callable[[], None] | None:
+        """Return what each other rank calls while the first calls `send`; None where no report waits."""
+        return partial(_report_nothing, len(self._waiting)) if self._waiting else None
+
+    def send(self) -> None:
+        """Make the reports that wait."""
+        waiting, self._waiting = self._waiting, []
+        for values in waiting:
+            with self._carried.handed_over() as state:
+                ray.train.report(dict(values), checkpoint=state)
+
+
+def _report_nothing(times: int) -> None:
+    for _ in range(times):
+        ray.train.report({})
+
+
+class TuneReporter:
+    """Reports a run to the Ray Tune session it runs in, one report per epoch.
+
+    `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
+    `epoch` counts from 1; each metric that is optimised is there under its own name, for a Tuner of your own,
+    and `values` holds what was measured beside them, by name. Schedulers compare a nan with nothing: in an
+    epoch that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
+    Tune works on each key of each report, so what does not hold is not told: `final` is there, and true,
+    where no epoch follows, `void` where it is so, `values` where there are any.
+
+    A run without a directory sends what `run.checkpoint` copied to Tune with the report of its epoch, and
+    `run.restore` reads `tune.get_checkpoint()`. The results have the checkpoints, so `Tuner.restore` goes on
+    after the last. Tune's `CheckpointConfig` says which are kept; with `num_to_keep=1` and
+    `checkpoint_score_attribute="checkpoint_score"` it is that of the picked epoch, beside the latest.
+
+    In a worker of Ray Train V2 the reports go to `ray.train.report`, by all ranks at once, and the
+    checkpoints come from `ray.train.get_checkpoint()`; a `TuneReportCallback()` of the trainer's `RunConfig`
+    passes the values on to Tune. Tune stops such a trial from outside, and no direction is compared.
+
+    Args:
+        number: of the trial.
+        params: that it was given.
+        handed_on: of a member of a population, which Tune pauses and never stops.
+
+    Attributes:
+        stopped: whether Tune has stopped the trial; then nothing more is reported.
+        joint: holds each report in a worker of Ray Train until all ranks make it; None elsewhere.
+        carried: takes the checkpoints of a run without a directory to Tune, and brings back the one that a
+            restored trial goes on from; None for the member of a population.
+    """
+
+    def __init__(
+        self,
+        number: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        handed_on: HandedOn | None = None,
+    ) -> None:
+        self.number, self.params = number, params
+        self._handed_on = handed_on
+        in_train = number is None and in_train_worker()
+        latest = ray.train.get_checkpoint if in_train else tune.get_checkpoint
+        self.carried = Carried(latest) if handed_on is None else None
+        self.joint = TrainReports(self.carried) if in_train and self.carried is not None else None
+        self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
+        self.stopped = False
+        self._told = -1 if handed_on is None else handed_on.told - 1
+        self._metric = VALUE
+        self._others: list[str] = []
+        self._worst = -_WORST
+
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Note the names of the metrics, and compare their directions with those of a Tuner of your own.
+
+        Raises:
+            RunError: a report cannot carry a value of that name.
+            ObjectiveError: the `TuneConfig`, the scheduler or the searcher has the other mode.
+        """
+        for name in optimised:
+            if name in TAKEN:
+                raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
+        self._metric, *self._others = optimised
+        objective = optimised[self._metric]
+        self._worst = _WORST if objective is MINIMIZE else -_WORST
+        if self.number is None:
+            first = self._metric
+            keys = {**{name: name for name in optimised}, VALUE: first, PICKED: first}
+            _check_modes(lambda key: keys.get(key), optimised)
+
+    def check_tracked(self, directions: Mapping[str, Objective]) -> None:
+        """Compare the directions of values that are not optimized with those of a Tuner of your own.
+
+        Raises:
+            ObjectiveError: the `TuneConfig`, the scheduler or the searcher has the other mode.
+        """
+        if self.number is None:
+            _check_modes(lambda key: _tracked_name(key, directions), directions)
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Report one epoch; one that was told before, as the run is tried again, is not told twice.
+
+        An epoch in which the metric was not measured is not reported, so that no scheduler judges it, unless
+        it is the last one or that of a member of a population.
+
+        Raises:
+            StoppedByTune: Tune has stopped the trial.
+            PausedByTune: Tune has paused it, a member of a population.
+            RunError: such a member has no state to hand on.
+        """
+        if self.stopped:  # Tune listens no more: another report would wait for ever
+            raise self._stop(f"before epoch {epoch}")
+        unmeasured = math.isnan(value) and self._metric not in values
+        repeated = epoch <= self._told or (self.carried is not None and epoch < self.carried.done)
+        if repeated or (unmeasured and not final and self._handed_on is None):
+            return
+        self._told = epoch
+        void = not math.isfinite(value)
+        told: dict[str, Any] = {PICKED: picked, EPOCH: epoch + 1}
+        told |= {name: values.get(name, math.nan) for name in self._others}
+        told |= {self._metric: value, VALUE: self._worst if void else value}
+        optimised = {self._metric, *self._others}
+        beside = {name: value for name, value in values.items() if name not in optimised}
+        told |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
+        if self.carried is not None and self.carried.score is not None:
+            told[CHECKPOINT_SCORE] = self.carried.score
+        if self.joint is not None:
+            self.joint.add(told)
+            return
+        try:
+            with self._state_after(epoch, final) as state:
+                tune.report(told, checkpoint=state)
+        except SystemExit as stop:
+            self.stopped = True
+            raise self._stop(f"after epoch {epoch} at {value:g}") from stop
+
+    def _state_after(self, epoch: int, final: bool) -> AbstractContextManager[tune.Checkpoint | None]:
+        """Return what Tune gets with the report of an epoch."""
+        if self.carried is not None:
+            return self.carried.handed_over()
+        return nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
+
+    def _stop(self, when: str) -> BaseException:
+        if self._handed_on is not None:
+            return PausedByTune(f"Tune paused trial {self.number} {when}")
+        return StoppedByTune(f"Tune stopped trial {self.number} {when}")
+
+    def give_up(self, reason: str) -> None:
+        """Say that this process can record no more: whoever runs the search then takes no further trial.
+
+        Tune wants the keys that it judges by in every report; the epoch is one that it knows.
+        """
+        if self.stopped:
+            return
+        known: dict[str, Any] = dict.fromkeys(self._others, math.nan)
+        known |= {PICKED: self._worst, EPOCH: self._told + 1, VOID: True}
+        with suppress(SystemExit):  # a scheduler may stop it just as well
+            tune.report({self._metric: self._worst, VALUE: self._worst, **known, FULL: reason})
+
+
+RayReporter = TuneReporter
+
+_TASK = re.compile(r"^(\w+:)?[^/()]+/")  # of the name of a value, behind its split
+
+
+def _tracked_name(key: str, directions: Mapping[str, Objective]) -> str | None:
+    """The name of the value under a key such as `values/log_loss`, that of all tasks for one of a task."""
+    front, _, name = key.partition("/")
+    if front != VALUES or name in directions:
+        return name if front == VALUES else None
+    of_all_tasks = _TASK.sub(r"\1", name)
+    return of_all_tasks if of_all_tasks in directions else None
+
+
+def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, Objective]) -> None:
+    """Compare the directions of metrics with the modes of the Tuner of this trial.
+
+    Args:
+        name_of: finds the name of the metric that a key of the reports is a value of.
+        directions: by name.
+
+    Raises:
+        ObjectiveError: they differ; both facts are named.
+    """
+    for judge in judges():
+        name = None if judge.metric is None else name_of(judge.metric)
+        if name is None or judge.mode is None:
+            continue
+        objective = directions[name]
+        if Objective.parse(judge.mode) is not objective:
+            raise ObjectiveError(
+                f"{name} must be {objective.value}d, but the {judge.name} has mode={judge.mode!r} for "
+                f"{judge.metric!r}; give mode={objective.mode!r}"
+            )
+
+
+def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
+    """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
+    return None if directory is None else checkpoint_in(directory / "checkpoints", epoch)
+
+
+def checkpoint_in(folder: Path, epoch: int | None) -> Path | None:
+    """Return the checkpoint of an epoch in a folder, if there is one."""
+    path = folder / f"epoch-{-1 if epoch is None else epoch:04d}.pt"
+    return path if path.exists() else None

@@ -1,0 +1,269 @@
+"""Ray Tune schedulers by name, told the current value and the direction by us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import (
+    AsyncHyperBandScheduler,
+    FIFOScheduler,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    PopulationBasedTrainingReplay,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
+
+from ..._imports import foreign
+from ...direction import Objective
+from ...exceptions import ConfigError, ObjectiveError
+from ...records.deaths import Losses
+from ...space.space import Space
+from ..plugins import PlugIn, find_class, read_spec
+from ._internals import endure, epochs_of, goes_on
+from .pbt import Population
+from .ray_keys import EPOCH, VALUE
+
+_OURS = ("metric", "mode", "time_attr", "max_t")
+_HALVING = {"min_epochs": "grace_period", "eta": "reduction_factor"}
+_ASHA = "ray.tune.schedulers:AsyncHyperBandScheduler"
+
+SCHEDULERS: Mapping[str, PlugIn] = {
+    "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
+    "asha": PlugIn(_ASHA, _HALVING, hidden=_OURS),
+    "hyperband": PlugIn(_ASHA, _HALVING, hidden=_OURS),  # its brackets side by side; none has to wait
+    "median": PlugIn(
+        "ray.tune.schedulers:MedianStoppingRule",
+        {"warmup": "grace_period", "min_trials": "min_samples_required"},
+        hidden=_OURS,
+    ),
+    "pbt": PlugIn("hpometrics.backends.ray.pbt:Population", hidden=("space", "seed")),
+}
+
+
+class _Search(NamedTuple):
+    """What a scheduler is to know of the search, and how it was called."""
+
+    name: str
+    epochs: int | None
+    space: Space | None
+    seed: int | None
+
+
+def _halving(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    if search.epochs is None:
+        raise ConfigError(f"{search.name} needs to know the most epochs a run can have: give epochs=")
+    brackets = 3 if search.name == "hyperband" else 1
+    return {"brackets": brackets, "max_t": search.epochs, "time_attr": EPOCH, **given}
+
+
+def _median(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    grace = given.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
+    return {"min_samples_required": 5, **given, "grace_period": grace, "time_attr": EPOCH}
+
+
+def _population(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    if search.space is None:
+        raise ConfigError("pbt changes params within their space; make its tuner by RayObjective.tuner")
+    return {"space": search.space, "seed": search.seed, "mutate": (), **given}
+
+
+_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population)
+"""Classes that never pause a trial, and that of populations, which pauses a member with its state."""
+
+
+class Delegated(TrialScheduler):
+    """A scheduler that leaves every decision to another one.
+
+    Args:
+        scheduler: the other one.
+    """
+
+    def __init__(self, scheduler: TrialScheduler) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.scheduler = scheduler
+
+    @property
+    def metric(self) -> str | None:
+        """The key that is judged."""
+        metric: str | None = self.scheduler.metric
+        return metric
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """Whether several reports may come at once."""
+        return bool(self.scheduler.supports_buffered_results)
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Pass on what is searched for."""
+        return bool(self.scheduler.set_search_properties(metric, mode, **spec))
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that is new."""
+        self.scheduler.on_trial_add(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that failed."""
+        self.scheduler.on_trial_error(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide what becomes of a trial."""
+        return str(self.scheduler.on_trial_result(tune_controller, trial, result))
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """Pass on a trial that ended."""
+        self.scheduler.on_trial_complete(tune_controller, trial, result)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that was taken away."""
+        self.scheduler.on_trial_remove(tune_controller, trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Return the trial that starts next."""
+        return self.scheduler.choose_trial_to_run(tune_controller)
+
+    def debug_string(self) -> str:
+        """Return a line about its state."""
+        return str(self.scheduler.debug_string())
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write its state."""
+        self.scheduler.save(checkpoint_path)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read its state back."""
+        self.scheduler.restore(checkpoint_path)
+
+
+class Unpaused(Delegated):
+    """A scheduler whose trials go on where it would pause them.
+
+    A pause ends the process of a trial, and a function then begins again at its latest checkpoint, or at its
+    first epoch. A scheduler that pauses a trial only to give its place to another loses nothing.
+    """
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide whether a trial is stopped; if not, it continues."""
+        decision = super().on_trial_result(tune_controller, trial, result)
+        return self.CONTINUE if decision == self.PAUSE else decision
+
+
+class Settled(Delegated):
+    """A scheduler that judges by what it was built for, whatever metric and mode the `TuneConfig` has.
+
+    It hears each epoch of a trial once, and nothing of a lost worker after which the trial goes on.
+
+    Args:
+        scheduler: the one that judges.
+        losses: decide whether trials go on that have lost their worker; Tune alone does if None.
+    """
+
+    def __init__(self, scheduler: TrialScheduler, losses: Losses | None = None) -> None:
+        super().__init__(scheduler)
+        self._losses = losses
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that is new, not one that goes on."""
+        if self._losses is None or endure(trial, self._losses.reason_to_fail):
+            super().on_trial_add(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on a trial that failed, not one that goes on."""
+        if not goes_on(trial):
+            super().on_trial_error(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide after an epoch that the trial has not had before."""
+        if 0 < result.get(EPOCH, 0) <= epochs_of(trial):
+            return self.CONTINUE
+        return super().on_trial_result(tune_controller, trial, result)
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Leave the scheduler as it is; the searcher and the results take these."""
+        return True
+
+
+def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
+    """Return a scheduler that never pauses a trial that would be trained again.
+
+    Raises:
+        ConfigError: the scheduler cannot work without pauses.
+    """
+    kind = type(scheduler).__name__
+    if isinstance(scheduler, HyperBandScheduler):
+        raise ConfigError(
+            f"a {kind} pauses trials, which ends their processes; give 'hyperband', whose brackets run side "
+            "by side, or 'asha'"
+        )
+    if isinstance(scheduler, (ResourceChangingScheduler, PopulationBasedTrainingReplay)):
+        raise ConfigError(
+            f"a {kind} ends the processes of trials to change them, which is not supported here"
+        )
+    if isinstance(scheduler, MedianStoppingRule) and not getattr(scheduler, "_hard_stop", True):
+        raise ConfigError(f"a {kind} with hard_stop=False resumes the trials that it stopped; leave it out")
+    return scheduler if type(scheduler) in _NEVER_PAUSE else Unpaused(scheduler)
+
+
+_COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt": _population}
+"""Adds to the arguments of a scheduler what they do not say."""
+
+
+def make_scheduler(
+    spec: object,
+    objective: Objective,
+    epochs: int | None = None,
+    space: Space | None = None,
+    seed: int | None = None,
+) -> TrialScheduler:
+    """Build a scheduler that judges the current value in the metric's direction; a fresh one for every fit.
+
+    Args:
+        spec: a name (see `SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is
+            copied) or None for no scheduling.
+        objective: the metric's.
+        epochs: the most epochs a run can have; halving needs them.
+        space: what trials draw; `pbt` needs it.
+        seed: of what `pbt` changes.
+
+    Raises:
+        ObjectiveError: an object states another metric or mode.
+        ConfigError: no such scheduler or argument, one that has to pause trials, or halving without `epochs`.
+    """
+    if isinstance(spec, PopulationBasedTraining) and not isinstance(spec, Population):
+        kind = type(spec).__name__
+        raise ConfigError(
+            f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
+        )
+    if isinstance(spec, TrialScheduler):
+        return _without_pauses(_adopted(deepcopy(spec), objective))
+    name, _ = read_spec("scheduler", "none" if spec is None else spec)
+    found, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
+    if name in _COMPLETED:
+        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
+    with foreign(f"scheduler {name!r} cannot be made"):
+        try:
+            return _without_pauses(_adopted(found(**arguments), objective))
+        except ConfigError:
+            raise
+        except (AssertionError, TypeError, ValueError) as err:
+            raise ConfigError(f"scheduler {name!r}: {err}") from err
+
+
+def _adopted(scheduler: TrialScheduler, objective: Objective) -> TrialScheduler:
+    metric, mode = getattr(scheduler, "_metric", None), getattr(scheduler, "_mode", None)
+    kind = type(scheduler).__name__
+    if mode is not None and Objective.parse(mode) is not objective:
+        raise ObjectiveError(
+            f"the metric is to {objective.value}, but the {kind} has mode={mode!r}; leave it out"
+        )
+    if metric not in (None, VALUE):
+        raise ObjectiveError(
+            f"the {kind} has metric={metric!r}; leave it out, it is given the metric's current value"
+        )
+    if metric is None:
+        scheduler.set_search_properties(VALUE, None if mode else objective.mode)
+    return scheduler

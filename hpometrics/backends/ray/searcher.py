@@ -1,0 +1,217 @@
+"""A Ray Tune searcher over an Optuna study: one path for samplers, conditions, start points and storage."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import Trial
+from ray.tune.search import Searcher
+
+from ...direction import Objective
+from ...records.deaths import Losses
+from ...records.epoch_log import read_trial
+from ...records.readings import number_in
+from ...records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
+from ...selection.constraints import Constraint, judged, violation_of
+from ...selection.rules import At
+from ...selection.selection import Picker
+from ...space.space import Space
+from ..optuna.study import tell
+from ..optuna.trial_queue import claim, reclaim_or_claim
+from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
+from .reporter import checkpoint_of
+
+
+class StudySearcher(Searcher):
+    """Searches with an Optuna study.
+
+    It is told the picked value of a run, a stopped trial is pruned, a failed one failed with its reason.
+
+    Args:
+        study: with waiting slots (see `reserve`).
+        space: what a trial draws.
+        optimised: the direction of each metric that is optimised, by name.
+        at: whose value counts for a run.
+        directory_of: where a trial keeps its record, if it keeps one that this process can see.
+        take: see `claim` and `reclaim`; with it, trials of dead workers go on first, and one whose worker
+            ends without a result stays running, for whoever takes trials to settle.
+        constraints: that a picked epoch has to keep.
+        losses: know why a trial has failed that has lost its workers.
+    """
+
+    def __init__(
+        self,
+        study: optuna.Study,
+        space: Space,
+        optimised: Mapping[str, Objective],
+        at: At = At.BEST,
+        directory_of: Callable[[int], Path | None] | None = None,
+        take: Callable[[int], bool] | None = None,
+        constraints: Sequence[Constraint] = (),
+        losses: Losses | None = None,
+    ) -> None:
+        self.objective, *self._others = optimised.values()
+        super().__init__(metric=PICKED, mode=self.objective.mode)
+        self.study, self.space, self.optimised, self.at = study, space, optimised, at
+        self._directory_of, self._take, self._constraints = directory_of, take, constraints
+        self._reasons = {} if losses is None else losses.reasons
+        self._draws = True
+        self._live: dict[str, _Live] = {}
+
+    def suggest(self, trial_id: str) -> Any:
+        """Claim the next slot and draw its params; `FINISHED` when there is none."""
+        if not self._draws:
+            return Searcher.FINISHED
+        if self._take is None:
+            trial = claim(self.study)
+        else:
+            trial, _ = reclaim_or_claim(self.study, self._take_orphan, self._take)
+        if trial is None:
+            return Searcher.FINISHED
+        params = self.space.suggest(trial)
+        picker = Picker(self.objective, self.at, others=self._others)
+        self._live[trial_id] = _Live(trial, params, picker, self._constraints, list(self.optimised))
+        return {NUMBER: trial.number, PARAMS: params, **self._changed(trial.number)}
+
+    def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """Note an epoch after which the trial goes on."""
+        live = self._live.get(trial_id)
+        if live is not None:
+            live.add(result)
+            live.full = result.get(FULL)
+
+    def on_trial_complete(
+        self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Tell the study how a trial ended.
+
+        The epoch after which Tune stopped a trial is told here for the first time; a trial that ended by
+        itself has its last epoch told again.
+        """
+        live = self._live.pop(trial_id, None)
+        if live is None:
+            return
+        live.full = (result or {}).get(FULL, live.full)
+        if live.full is not None and self._take is not None:
+            return  # no fault of the trial: it stays open for whoever goes on with the search
+        again = bool(result) and not live.add(result or {})
+        complete = again or bool(result and result.get(FINAL))
+        if not (error and self._is_lost(live)):
+            tell(self.study, live.trial, self._ended(live, error, complete))
+
+    def save(self, checkpoint_path: str) -> None:
+        """Note which trial of Tune is which of the study; all else is in the study."""
+        numbers = {trial_id: live.trial.number for trial_id, live in self._live.items()}
+        Path(checkpoint_path).write_text(json.dumps(numbers), encoding="utf8")
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Live trials, locks and the study, whose URL may name a password, belong to this process. A searcher
+        # that Tune reads from an experiment draws no more.
+        return {**self.__dict__, "_live": {}, "_take": None, "study": None, "_draws": False}
+
+    def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
+        """Where a trial keeps its record, and what it has written."""
+        directory = self._directory_of(number) if self._directory_of else None
+        return directory, None if directory is None else read_trial(directory)
+
+    def _changed(self, number: int) -> dict[str, Any]:
+        """What a trial that goes on is told beside the params of the study, where others are in force."""
+        _, written = self._written(number)
+        if written is None or not written.exploits:
+            return {}
+        return {PARAMS: dict(written.params_at(None)), GIVEN: dict(written.given)}
+
+    def _take_orphan(self, number: int) -> bool:
+        ours = any(live.trial.number == number for live in self._live.values())
+        return not ours and self._take is not None and self._take(number)
+
+    def _is_lost(self, live: _Live) -> bool:
+        """Check whether the worker of a trial that is taken has written no end; what raised has."""
+        _, written = self._written(live.trial.number)
+        return self._take is not None and (written is None or not written.state.finished)
+
+    def _ended(self, live: _Live, error: bool, complete: bool) -> TrialRecord:
+        record = live.record()
+        directory, written = self._written(live.trial.number)
+        if written is not None:  # a worker that died has written its seed and start, not its end
+            record = (
+                written
+                if written.state.finished or not live.epochs
+                else replace(
+                    written,
+                    value=record.value,
+                    epoch=record.epoch,
+                    epochs=record.epochs,
+                    params=written.params_at(record.epoch),
+                    checkpoint=checkpoint_of(directory, record.epoch),
+                )
+            )
+        if error:
+            died = "its process died or raised; see the error file of Ray's trial"
+            reason = record.reason or live.full or self._reasons.get(record.number, died)
+            record = replace(record, state=TrialState.FAILED, reason=reason)
+        elif not complete and live.epochs:
+            reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
+            record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
+        elif record.value is None or not math.isfinite(record.value):
+            reason = f"none of {live.picker.count} epochs has a finite value to {self.objective.value}"
+            record = replace(record, state=TrialState.FAILED, reason=record.reason or reason)
+        else:
+            record = judged(replace(record, state=TrialState.COMPLETE, reason=None), self._constraints)
+        if directory is not None and written is not None and record.state is not written.state:
+            write_trial(directory, record)
+        return record
+
+
+class _Live:
+    """A trial of the study that Tune is running."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        params: Mapping[str, Any],
+        picker: Picker,
+        constraints: Sequence[Constraint],
+        optimised: Sequence[str],
+    ) -> None:
+        self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
+        self._optimised = optimised
+        self.epochs: list[EpochRecord] = []
+        self.full: str | None = None  # why its process can record no more
+
+    def add(self, result: Mapping[str, Any]) -> bool:
+        """Take an epoch in, and say whether it was a new one."""
+        epoch = result.get(EPOCH, 0) - 1
+        if epoch != len(self.epochs):
+            return False
+        values = {name: result[name] for name in self._optimised if name in result}
+        front = f"{VALUES}/"
+        values |= {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
+        self.epochs.append(EpochRecord(epoch, values))
+        value = math.nan if result.get(VOID) else result[VALUE]
+        rest = [number_in(values, name) for name in self._optimised[1:]]
+        self.picker.add(value, violation_of(self._constraints, values), rest)
+        if not rest and epoch not in self.trial._cached_frozen_trial.intermediate_values:
+            self.trial.report(value, epoch)
+        return True
+
+    def record(self) -> TrialRecord:
+        """Say what is known of it here."""
+        picked = self.picker.index
+        return TrialRecord(
+            number=self.trial.number,
+            params=self.params,
+            state=TrialState.RUNNING,
+            value=None if picked is None else self.picker.value,
+            epoch=picked,
+            epochs=tuple(self.epochs),
+        )

@@ -1,0 +1,119 @@
+"""A trial in a Ray worker: what Tune calls there.
+
+Tune starts one process at a time where a searcher is asked, and a process has started once it has loaded this
+module. So nothing here loads what measures: that comes with the trials, which a process gets as it trains.
+Optuna, which draws the params elsewhere, is not loaded at all.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+from filelock import FileLock
+from ray import tune
+
+from ..._redaction import redacted
+from ..._text import text_of
+from ...exceptions import DiskError, RunError
+from ...records.atomic import make_private
+from ...records.epoch_log import read_epochs
+from ...records.exploits import Exploit
+from ...space.space import Space
+from .ray_keys import DONOR, GIVEN, NUMBER, PARAMS, SINCE
+from .reporter import HandedOn, TuneReporter, checkpoint_of
+
+if TYPE_CHECKING:
+    from ...run.trials import Trials
+
+    Shared = tuple[ray.ObjectRef[tuple[Trials, Space]]]
+
+_LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
+"""So long a process that is used again waits for the trial that was stopped or paused in it; if that had not
+ended by then, Tune would lose the next one."""
+
+
+def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
+    """Return a function trainable: of our searcher's config, or of one that `space.to_ray()` made.
+
+    Once Tune has stopped a trial it ends as Tune expects, whatever `train` made of the stop.
+    """
+
+    def trainable(config: dict[str, Any]) -> None:
+        train_one(config, trials, space)
+
+    return trainable
+
+
+def train_shared(config: dict[str, Any], shared: Shared, interval: int | None = None) -> None:
+    """Run the trial of a config; what all trials share reaches a process once, by Ray's object store."""
+    train_one(config, *_received(*shared), interval)
+
+
+@lru_cache(maxsize=1)
+def _received(shared: ray.ObjectRef[tuple[Trials, Space]]) -> tuple[Trials, Space]:
+    return ray.get(shared)
+
+
+def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: int | None = None) -> None:
+    """Run the trial of a config.
+
+    A member of a population hands on its state every `interval` epochs, and may have got that of another.
+    """
+    number = config.get(NUMBER)
+    params = config.get(GIVEN, config[PARAMS]) if number is not None else space.decode(config)
+    os.environ.update(_LET_END)
+    if interval is None or number is None:
+        _run(TuneReporter(number, params), params, trials)
+        return
+    with _alone(trials, number) as home:
+        if DONOR in config:
+            _exploit(config, params, trials)
+        handed_on = HandedOn(interval, partial(checkpoint_of, home), len(read_epochs(home)))
+        _run(TuneReporter(number, params, handed_on), params, trials)
+
+
+def _exploit(config: Mapping[str, Any], given: Mapping[str, Any], trials: Trials) -> None:
+    handed = tune.get_checkpoint()
+    if handed is not None:
+        with handed.as_directory() as donated:
+            change = Exploit(config[SINCE], config[DONOR], config[PARAMS])
+            trials.exploit(config[NUMBER], given, change, Path(donated))
+
+
+@contextmanager
+def _alone(trials: Trials, number: int) -> Iterator[Path]:
+    """Wait until the process that Tune has paused the trial in has written its last word."""
+    home = trials.directory_of(number)
+    if home is None:
+        raise RunError("a member of a population has a record; give directory=")
+    make_private(home)
+    with FileLock(home / ".at-work"):
+        yield home
+
+
+def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> None:
+    try:
+        _, error = trials.run(params, reporter)
+    except DiskError as err:  # its record could not be written
+        error = err
+    if isinstance(error, DiskError):
+        reporter.give_up(redacted(text_of(error)))
+    if reporter.stopped:
+        raise SystemExit(0)
+    if error is not None:
+        raise _without_secrets(error)
+
+
+def _without_secrets(error: BaseException) -> BaseException:
+    """Give the error as Ray may write it to its files."""
+    text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
+    return (
+        error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {text_of(error)}"))
+    )

@@ -1,0 +1,112 @@
+"""Metrics: the commands that say what can be measured, and measure it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .completion import FAMILY, FEATURE, METRIC_OR_GROUP, METRICS
+from .exit_codes import reported
+from .options import AS_JSON, FILE, form_of
+from .terminal import show, terminal_width
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--output",
+    metavar="TYPE",
+    type=FEATURE,
+    help="What the model predicts, such as category or binary(threshold=0.3).",
+)
+@click.option(
+    "--metrics",
+    "names",
+    default="default",
+    show_default=True,
+    metavar="NAMES",
+    type=METRICS,
+    help="Metrics and groups, with commas.",
+)
+@click.option(
+    "--by", metavar="COLUMN", help="A line of values for each task in this column.  [task, if there]"
+)
+@click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    metavar="GIB",
+    help="The most that columns may take that are read at once.",
+)
+@click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), help="[text]")
+@AS_JSON
+def measure(
+    file: Path,
+    output: str | None,
+    names: str,
+    by: str | None,
+    weights: str | None,
+    memory: float,
+    form: str | None,
+    as_json: bool,
+) -> None:
+    """Measure predictions that were saved to a file: CSV, TSV, JSON lines, Parquet or npz.
+
+    Its columns: target and prediction; probability or probability_0 ..., or named by label; logit likewise;
+    target_LABEL for a set; reference or reference_0 ... for texts; sample_weight; task.
+    """
+    with reported():
+        from ..metrics.registry.names import split_names
+        from ..scoring import Request, measure_file, report
+
+        request = Request(file, output, tuple(split_names(names)), weights, by, memory)
+        show(report(measure_file(request), form_of(form, as_json)))
+
+
+@click.group()
+def metrics() -> None:
+    """What can be measured."""
+
+
+@metrics.command("list")
+@click.option(
+    "--feature",
+    metavar="TYPE",
+    type=FEATURE,
+    help="Only for this output feature, such as binary or category.",
+)
+@click.option("--inputs", type=click.Choice(["predictions", "probabilities", "logits"]))
+@click.option("--objective", type=click.Choice(["minimize", "maximize", "none"]))
+@click.option("--family", metavar="NAME", type=FAMILY, help="Only those of a family, such as calibration.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def list_metrics(
+    feature: str | None, inputs: str | None, objective: str | None, family: str | None, as_json: bool
+) -> None:
+    """List the registered metrics: name, which way is better, what each reads and means."""
+    with reported():
+        from .diagnostics import diagnostics_table
+        from .listing import Filter, metrics_json, metrics_table
+
+        asked = Filter(feature, inputs, objective, family)
+        show(metrics_json(asked) if as_json else metrics_table(asked, terminal_width()))
+        if asked == Filter() and not as_json:
+            show(f"\n{diagnostics_table(terminal_width())}")
+
+
+@metrics.command("show")
+@click.argument("name", type=METRIC_OR_GROUP)
+@click.option("--feature", metavar="TYPE", type=FEATURE, help="As one of this output feature only.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show_metric(name: str, feature: str | None, as_json: bool) -> None:
+    """Say all that is known of a metric: definition, direction and how it was tried, parameters, use.
+
+    Of a group, such as calibration or default: its metrics for each output.
+    """
+    with reported():
+        from .metric_pages import metric_json, metric_text
+
+        told = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
+        show(told)

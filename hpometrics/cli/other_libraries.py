@@ -1,0 +1,194 @@
+"""Elsewhere: what the measures of rankings that other libraries have are called here: `docs/rankings.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ..exceptions import MetricNameError, UnknownMetricError
+from ..metrics.features import RANKING
+from ..metrics.registry.lookup import find_metric, possible_meanings
+from ..metrics.registry.names import MetricName
+
+_HEAD = """\
+# Measures of rankings in other libraries
+
+Printed by `make index`. A row says which metric measures here what a name measures there; where numbers
+differ, [the metric](metrics.md) says so under *deviates*. Users without a relevant item have no value here;
+most of the others count them 0, as `Ranking(empty="neg")` does.
+
+Some names are in several libraries, for different measures: a row says what a name means when it is written
+here, if that is not the library's measure, and the first table has them all."""
+_SHARED = """\
+## Names that libraries share
+
+What they mean when they are written here, `-` where they are refused because no meaning is the obvious one,
+and the name here of what another library means by them.
+
+| written | means here | as in | but not in |
+|---|---|---|---|"""
+_ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library's measures of rankings.
+
+    Attributes:
+        remark: what holds for all of them.
+        names: each of its names, and the metric here.
+        missing: the names that have none here, and why.
+    """
+
+    remark: str
+    names: Mapping[str, str]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+LIBRARIES = {
+    "ir_measures": Library(
+        "`rel=2` is `Ranking(relevance_threshold=1)`, `dcg='exp-log2'` is `gain=exp`, and RBP has a `rel`. "
+        "For `judged_only=True` leave what is not judged out of the candidates, for `gains=` give grades.",
+        {
+            "AP": "map(norm=n)", "AP_IA": "map_ia", "Accuracy": "pairwise_accuracy", "BPM": "bpm@10",
+            "BPref": "bpref", "Bpref": "bpref", "Compat": "compat", "ERR": "err@10", "ERR_IA": "err_ia@10",
+            "INSQ": "insq@1000", "INST": "inst@1000", "IPrec": "interpolated_precision(recall=0.5)",
+            "Judged": "judged@10", "MAP": "map(norm=n)", "MAP_IA": "map_ia", "MRR": "mrr", "NDCG": "ndcg",
+            "NERR8": "nerr8@10", "NERR9": "nerr9@10", "NERR10": "nerr10@1000", "NERR11": "nerr11@1000",
+            "NRBP": "nrbp", "NumRel": "num_relevant", "NumRelRet": "num_hits", "NumRet": "num_retrieved",
+            "P": "precision@10", "P_IA": "p_ia@10", "Precision": "precision@10", "R": "recall@10",
+            "RBP": "rbp", "RPrec": "r_precision", "RR": "mrr", "Recall": "recall@10", "Rprec": "r_precision",
+            "SDCG": "sdcg@10", "SetAP": "set_ap", "SetF": "set_f", "SetP": "set_precision",
+            "SetR": "set_recall", "SetRelP": "set_precision(relative=true)", "StRecall": "srecall@10",
+            "Success": "hit_rate@10", "alpha_DCG": "alpha_dcg@10", "alpha_nDCG": "alpha_ndcg@10",
+            "infAP": "infap", "nDCG": "ndcg", "nERR_IA": "nerr_ia@10", "nNRBP": "nnrbp",
+            f"{_ALPHA}_DCG": "alpha_dcg@10", f"{_ALPHA}_nDCG": "alpha_ndcg@10",
+        },
+        {"NumQ": "a count of users, which is no measure of their lists"},
+    ),
+    "ranx": Library(
+        "`-l2` is `Ranking(relevance_threshold=1)`, `rbp.95` is `rbp(p=0.95)`.",
+        {
+            "bpref": "bpref", "dcg": "dcg@10", "dcg_burges": "dcg(gain=exp)@10", "f1": "f1@10",
+            "hit_rate": "hit_rate@10", "hits": "num_hits@10",
+            "interpolated_precision_at_recall": "interpolated_precision", "map": "map(norm=n)", "mrr": "mrr",
+            "ndcg": "ndcg@10", "ndcg_burges": "ndcg(gain=exp)@10", "precision": "precision@10",
+            "r-precision": "r_precision", "rbp": "rbp", "recall": "recall@10",
+        },
+    ),
+    "torchmetrics": Library(
+        "`top_k=10` is `@10`. Precision, recall, MAP and MRR there take an item whose score is 0 or less "
+        "for one that is not retrieved; here the order alone counts.",
+        {
+            "RetrievalAUROC": "gauc", "RetrievalFallOut": "fall_out@10", "RetrievalHitRate": "hit_rate@10",
+            "RetrievalMAP": "map(norm=hits)", "RetrievalMRR": "mrr", "RetrievalNormalizedDCG": "ndcg",
+            "RetrievalPrecision": "precision@10", "RetrievalRPrecision": "r_precision",
+            "RetrievalRecall": "recall@10",
+            "RetrievalRecallAtFixedPrecision": "recall_at_precision(min_precision=0.5)@10",
+        },
+        {"RetrievalPrecisionRecallCurve": "a curve: name `precision` and `recall` at each k that is wanted"},
+    ),
+    "RecBole": Library(
+        "Values are rounded to four digits there; AUC and LogLoss pool the scores of all users.",
+        {
+            "AveragePopularity": "arp@10", "GAUC": "auc", "GiniIndex": "gini@10", "Hit": "hit_rate@10",
+            "ItemCoverage": "catalog_coverage@10", "MAE": "mae(average=pooled)", "MAP": "map@10",
+            "MRR": "mrr@10", "NDCG": "ndcg(gain=binary)@10", "Precision": "precision@10",
+            "RMSE": "rmse(average=pooled)", "Recall": "recall@10", "ShannonEntropy": "shannon_entropy@10",
+            "TailPercentage": "tail_percentage@10",
+        },
+        {
+            "AUC": "pooled over users: `roc_auc` of a binary output",
+            "LogLoss": "pooled over users: `log_loss` of a binary output",
+        },
+    ),
+    "WarpRec": Library(
+        "Its own spelling is an alias of each metric here.",
+        {
+            "ACLT": "aclt@10", "APLT": "aplt@10", "ARP": "arp@10", "AUC": "auc",
+            "BiasDisparityBD": "bias_disparity_bd@10", "BiasDisparityBR": "bias_disparity_br@10",
+            "BiasDisparityBS": "bias_disparity_bs", "EFD": "efd@10", "EPC": "epc@10",
+            "EucDistance": "euc_distance@10", "F1": "f1@10", "GAUC": "gauc", "Gini": "gini@10",
+            "HitRate": "hit_rate@10", "Hypervolume": "hypervolume@10", "IPSDCG": "ips_dcg@10",
+            "IPSRecall": "ips_recall@10", "ItemCoverage": "item_coverage@10",
+            "ItemMADRanking": "item_mad_ranking(gain=warprec)@10", "ItemMADRating": "item_mad_rating@10",
+            "LAUC": "lauc@10", "LogLoss": "log_loss", "MAE": "mae(average=user)", "MAP": "map@10",
+            "MAR": "mar@10", "MRR": "mrr@10", "MSE": "mse(average=user)", "NumRetrieved": "num_retrieved@10",
+            "PopREO": "pop_reo@10", "PopRSP": "pop_rsp@10", "Precision": "precision@10", "REO": "reo@10",
+            "RMSE": "rmse(average=user)", "RSP": "rsp@10", "Recall": "recall@10", "SNIPSDCG": "snips_dcg@10",
+            "SNIPSRecall": "snips_recall@10", "SRecall": "srecall@10",
+            "ShannonEntropy": "shannon_entropy@10", "UserCoverage": "user_coverage@10",
+            "UserCoverageAtN": "user_coverage_at_n@10", "UserMADRanking": "user_mad_ranking(gain=warprec)@10",
+            "UserMADRating": "user_mad_rating@10", "nDCG": "ndcg(gain=warprec)@10",
+            "nDCGRendle2020": "ndcg(gain=binary)@10",
+        },
+    ),
+}  # fmt: skip
+"""By name; a test compares each with what the library has."""
+
+
+def page() -> str:
+    """Give the text of `docs/rankings.md`."""
+    sections = (line for name, library in LIBRARIES.items() for line in _section(name, library))
+    return "\n".join([_HEAD, "", _SHARED, *_shared(), *sections])
+
+
+def libraries_of(word: str) -> dict[str, MetricName]:
+    """Give the metric here of what each library calls by a word, without its cut-off.
+
+    >>> {library: str(name) for library, name in libraries_of("nDCG").items()}
+    {'ir_measures': 'ndcg', 'WarpRec': 'ndcg(gain=warprec)'}
+    """
+    ours = {library: told.names[word] for library, told in LIBRARIES.items() if word in told.names}
+    return {library: replace(MetricName.parse(name), k=None) for library, name in ours.items()}
+
+
+def meant_here(word: str) -> MetricName | None:
+    """Give what a library's name of a measure means when it is written here; None if it is no name here.
+
+    >>> str(meant_here("MAP")), meant_here("NDCG")
+    ('map', None)
+    """
+    for name in (word, f"{word}@10"):
+        try:
+            return replace(find_metric(name, RANKING).name, k=None)
+        except (MetricNameError, UnknownMetricError):
+            continue  # it needs its k, or is none
+    return None
+
+
+def in_full(name: MetricName) -> str:
+    """Print the name of a ranking's metric with the choices that it leaves at their defaults.
+
+    >>> in_full(MetricName.parse("map")), in_full(MetricName.parse("ndcg(gain=warprec)"))
+    ('map(norm=min)', 'ndcg(gain=warprec)')
+    """
+    ((_, entry),) = possible_meanings(name, RANKING)
+    defaults = {param.name: param.default for param in entry.params if param.choices and param.default}
+    return str(replace(name, params=tuple({**defaults, **dict(name.params)}.items())))
+
+
+def _shared() -> Iterator[str]:
+    """Give a row for each name by which a library means something else than is meant here or elsewhere."""
+    words = sorted({word for library in LIBRARIES.values() for word in library.names})
+    words.sort(key=str.lower)
+    for word in words:
+        here, libraries = meant_here(word), libraries_of(word)
+        others = [f"{library}: `{in_full(name)}`" for library, name in libraries.items() if name != here]
+        if others and (here is not None or len(set(libraries.values())) > 1):
+            same = ", ".join(library for library, name in libraries.items() if name == here)
+            meaning = "-" if here is None else f"`{in_full(here)}`"
+            yield f"| `{word}` | {meaning} | {same or '-'} | {', '.join(others)} |"
+    yield ""
+
+
+def _section(name: str, library: Library) -> Iterator[str]:
+    yield from ("", f"## {name}", "", library.remark, "", "| there | here | what it is |", "|---|---|---|")
+    for theirs, ours in library.names.items():
+        found = find_metric(ours, RANKING)
+        here = meant_here(theirs)
+        same = here in (None, replace(found.name, k=None))
+        remark = "" if here is None or same else f" (written here: `{in_full(here)}`)"
+        yield f"| `{theirs}`{remark} | `{found.name}` | {found.entries[0].summary} |"
+    yield from (f"| `{theirs}` | - | {reason} |" for theirs, reason in library.missing.items())
+    yield ""

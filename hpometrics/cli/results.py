@@ -1,0 +1,244 @@
+"""Results: the commands that read what a sweep has left, or do it again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from .completion import METRIC, RUN_DIRECTORY
+from .exit_codes import NOTHING_FINITE, reported
+from .options import AS_JSON, FILE, INTERVAL, form_of
+from .terminal import show, terminal_width
+
+Tell = Callable[[str], object]
+TellFacts = Callable[[dict[str, Any]], object]
+
+STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option(
+    "-k", "count", type=click.IntRange(min=1), metavar="N", help="The N best trials, feasible first."
+)
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(["text", "yaml", "json", "args"]),
+    help="All facts, or the params alone as --lr 0.014 --width 128.  [text]",
+)
+@AS_JSON
+@click.option("--metric", metavar="NAME", type=METRIC, help="Pick by this one instead of the optimized one.")
+@click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
+@INTERVAL
+@click.option(
+    "--pick", metavar="RULE|TRIAL", help="Of several objectives: knee, or a trial of the front by its number."
+)
+def best(
+    directory: Path,
+    count: int | None,
+    form: str | None,
+    as_json: bool,
+    metric: str | None,
+    at: str | None,
+    level: float | None,
+    pick: str | None,
+) -> None:
+    """Print the optimal engine params of a run directory, from its record; epochs count from 0.
+
+    Of several objectives it names the trials of the Pareto front, unless --pick says which is wanted: knee is
+    the one farthest from the line, or plane, through the extremes of the front.
+
+    --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
+    mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
+    any metric of the rows, and any threshold: f1(threshold=0.3).
+
+    -f args is for a command line: python train.py $(hpometrics best runs/x -f args) where no value has
+    spaces, or pasted; texts as they are, other values as JSON. With -k it is a line for each feasible trial.
+
+    Exit code 3: no trial is complete, or none is feasible; --json then names the one that breaks the
+    constraints least, with "feasible": false and its violations.
+    """
+    with reported():
+        form = form_of(form, as_json)
+        _check_alone(count, form, level, pick)
+        from ..results.best import NoneFeasible, best_text
+        from ..selection.picking import read_pick
+
+        rule = None if pick is None else read_pick(pick)
+        try:
+            show(best_text(directory, form, metric, at, level, rule, count))
+        except NoneFeasible as err:
+            if form in ("yaml", "json"):
+                show(err.written(form, listed=count is not None))
+            raise
+
+
+def _check_alone(count: int | None, form: str, level: float | None, pick: str | None) -> None:
+    """Refuse what goes with the one pick, where several trials are asked for, or params alone."""
+    if count is not None and pick is not None:
+        raise click.UsageError("-k names several trials, --pick one; leave out either")
+    if level is not None and (count is not None or form == "args"):
+        option = "-f args" if count is None else "-k"
+        raise click.UsageError(f"--interval is of the winner and the runner-up, which {option} does not tell")
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("evaluation", metavar="[MODULE:EVALUATION]", required=False)
+@click.option("--trial", type=click.IntRange(min=0), help="This trial of a sweep.  [the best one]")
+@click.option("--seeds", type=click.IntRange(min=1), help="Train it under so many seeds.  [1]")
+@click.option("--json", "as_json", is_flag=True, help="Print what came out as JSON, its lines to stderr.")
+def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | None, as_json: bool) -> None:
+    """Do again what a best.json, or a best.yaml or directory of a sweep, is the record of.
+
+    The engine params of a best.json are evaluated, the best trial of a sweep is trained, each under the
+    recorded seed. Exit code 0: the recorded score came out, to the last digit; 1: it did not.
+    """
+    with reported():
+        from .._stdout import aside
+        from ..engines.replay import BestReplay, best_file
+
+        file = best_file(path)
+        if evaluation is not None if file is None else (trial, seeds) != (None, None):
+            raise click.UsageError("MODULE:EVALUATION is for a best.json, --trial and --seeds for a sweep")
+        with aside() as stdout:
+            tells = _tells(stdout, as_json)
+            if file is None:
+                from ..runner.replay import replay_trial  # with torch
+
+                sys.exit(replay_trial(path, trial, seeds or 1, *tells))
+            best = BestReplay.read(file)
+            if evaluation is None and best.stated is not None:
+                from ..runner.engine_params import restated  # with torch
+
+                sys.exit(best.run(*restated(best.stated), *tells))
+            sys.exit(best.run(*best.named(evaluation), *tells))
+
+
+def _tells(stdout: TextIO, as_json: bool) -> tuple[Tell, TellFacts | None]:
+    """Give what takes the lines of a replay, and its facts where JSON has the output for itself."""
+    if not as_json:
+        return partial(show, file=stdout), None
+
+    def tell_facts(facts: dict[str, Any]) -> None:
+        show(json.dumps(facts, indent=1, allow_nan=False), file=stdout)
+
+    return partial(show, err=True), tell_facts
+
+
+@click.command()
+@click.argument("path")
+@click.option("--study", metavar="NAME", help="Only this study of a storage.")
+@click.option("--metric", metavar="NAME", type=METRIC, help="What was optimised.  [as the files say]")
+@click.option(
+    "--direction",
+    type=click.Choice(["minimize", "maximize"]),
+    help="What the search was told, where no file says it.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), metavar="TRIALS", help="How many trials were asked for."
+)
+@click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings such as unreported.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def audit(
+    path: str,
+    study: str | None,
+    metric: str | None,
+    direction: str | None,
+    budget: int | None,
+    ignore: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Look for what misleads in an Optuna storage, Ray results, a W&B sweep or a Ludwig config.
+
+    PATH may be the URL of an SQLite file, sqlite:///study.db. Found are: a direction that contradicts the
+    metric, a best that is not finite or of the last epoch, trials that nobody ended, points tried twice;
+    nothing is changed. Exit code 1: there are findings.
+    """
+    with reported():
+        from ..interop.auditing import Request, audit_json, audit_text, audited, path_of
+
+        found = audited(Request(path_of(path), study, metric, direction, budget, ignore))
+        show(audit_json(found) if as_json else audit_text(found))
+        if any(one.findings for one in found):
+            sys.exit(1)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(directory: Path, as_json: bool) -> None:
+    """Say how far a sweep is, what is best so far and what its open trials do.
+
+    Exit code 3: no trial is complete yet.
+    """
+    with reported():
+        from ..results.status import status_facts, status_text
+
+        if as_json:
+            facts = status_facts(directory)
+            told, complete = json.dumps(facts, indent=1, allow_nan=False), facts["states"]["complete"] > 0
+        else:
+            told, complete = status_text(directory)
+        show(told)
+        if not complete:
+            sys.exit(NOTHING_FINITE)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
+@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
+@click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), help="[table]")
+@AS_JSON
+def trials(directory: Path, sort: str, states: tuple[str, ...], form: str | None, as_json: bool) -> None:
+    """List the trials of a run directory with the values of their picked epochs."""
+    with reported():
+        from ..results.listing import trials_text
+
+        show(trials_text(directory, form_of(form, as_json, "table"), sort, states))
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option("-o", "--output", type=FILE, help="Write to this file.  [report.html in DIRECTORY]")
+@click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
+def report(directory: Path, output: Path | None, form: str) -> None:
+    """Write a run directory's report: one page, offline, or one text; from its record."""
+    with reported():
+        from ..results.report.writing import write_report
+
+        show(f"saved {write_report(directory, form, output)}")
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
+def dashboard(directory: Path, port: int) -> None:
+    """Show the study of a run directory in optuna-dashboard, on this machine only."""
+    with reported():
+        from ..runner.dashboard import serve_dashboard
+
+        serve_dashboard(directory, port, show)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.argument("trial", type=click.IntRange(min=0))
+@click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
+@click.option("--all", "every", is_flag=True, help="All epochs.")
+@click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this one.")
+def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: str | None) -> None:
+    """Print what a trial of a run directory has measured, a row per task, from its record."""
+    with reported():
+        from ..results.epochs import epochs_text
+
+        show(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))

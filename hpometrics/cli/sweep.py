@@ -1,0 +1,238 @@
+"""Sweeps: the commands that take a sweep file, or an evaluation, and run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..exceptions import ConfigError
+from .brevity import uncollected
+from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
+from .exit_codes import CONFIG_ERROR, reported
+from .options import FILE
+from .terminal import show
+
+if TYPE_CHECKING:
+    from ..runner.check import Check  # with pydantic
+
+SET = click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
+)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY, default=Path())
+@click.option(
+    "--metric", metavar="NAME", type=METRIC, help="What it optimises, of a binary output.  [roc_auc]"
+)
+@click.option("--backend", type=click.Choice(["optuna", "ray"]), help="Where it runs.  [optuna]")
+@click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
+def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
+    """Write a sweep file to start from, its engine and the schema for editors; check and run take them.
+
+    --metric is to be one of a binary output, which is what the engine to start from predicts.
+
+    With --from the sweep of a W&B sweep file, or of the hyperopt section of a Ludwig config; what could not
+    be carried over is listed with its line, here and at the head of the file.
+    """
+    with reported():
+        if source is not None:
+            if metric is not None or backend is not None:
+                raise click.UsageError("--from has a metric and a backend of its own")
+            from ..interop.importing import write_imported
+
+            show(write_imported(source, directory))
+            return
+        from ..runner.init import write_starter
+
+        show(write_starter(directory, metric or "roc_auc", backend or "optuna"))
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@SET
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Trials at the same time.  [as FILE says]"
+)
+@click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
+@click.option("--extend", is_flag=True, help="Go on although the space or the engine has changed.")
+@click.option("--dry-run", is_flag=True, help="Say what would run, as check does.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+def run(
+    file: Path,
+    assignments: tuple[str, ...],
+    workers: int | None,
+    fresh: bool,
+    extend: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Run a sweep, or go on with it, up to the trials of its budget.
+
+    Results are printed to stdout and kept in results.dir (runs/NAME, seen from the current directory).
+    --workers 4 is --set backend.optuna.workers=4, or that of ray, whichever the file names.
+    """
+    with reported(verbose):
+        _check_once(workers, assignments)
+        if dry_run:
+            _check(file, assignments, as_json, workers=workers)
+            return
+        _check_posix("run")
+        from ..config.overrides import read_overridden
+        from ..runner.stamp import print_finished
+
+        document = read_overridden(file, assignments, workers)
+        if not (fresh or extend) and print_finished(document, quiet, as_json):
+            return
+        from ..config.metric_section import anything
+        from ..config.plan import make_plan
+
+        plan = make_plan(document, registers=anything)
+        from ..runner.sweep import Options, run_command  # with torch, once the file is right
+
+        sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
+
+
+def _check_posix(command: str) -> None:
+    """Refuse a system that lacks the process groups, signals and file locks that a sweep relies on."""
+    if not hasattr(os, "killpg"):
+        raise ConfigError(
+            f"hpometrics {command} needs a POSIX system, as Linux, got {sys.platform}; "
+            "use WSL or a container, or optimize an OptunaObjective in Python"
+        )
+
+
+def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
+    for key in (text.partition("=")[0] for text in assignments):
+        if workers is not None and key in ("backend.optuna.workers", "backend.ray.workers"):
+            raise click.UsageError(f"--workers and --set {key} are one setting; give it once")
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@SET
+@click.option(
+    "--sample", type=click.IntRange(min=1), metavar="N", help="Draw the params of the first N trials."
+)
+@click.option("--probe", is_flag=True, help="Train trial 0 for one epoch; keep nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan, or the problems, as JSON.")
+def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: bool, as_json: bool) -> None:
+    """Check a sweep file and print what it would do; unless --probe, nothing is imported or run.
+
+    Exit code 2: something is wrong, or the epoch of --probe lacks a value that the file names.
+    """
+    with reported():
+        _check(file, assignments, as_json, sample or 0, probe)
+
+
+def _check(
+    file: Path,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    sample: int = 0,
+    probe: bool = False,
+    workers: int | None = None,
+) -> None:
+    with nullcontext() if probe else uncollected():
+        from ..runner.check import Check
+
+        asked = Check(file, assignments, sample, probe, workers)
+        _print_json(asked) if as_json else _print_text(asked)
+
+
+def _print_text(asked: Check) -> None:
+    told, lacking = asked.text()
+    show(told)
+    if lacking is not None:
+        raise lacking
+
+
+def _print_json(asked: Check) -> None:
+    facts = asked.facts()
+    show(json.dumps(facts, indent=1))
+    if not facts["ok"]:
+        sys.exit(CONFIG_ERROR)
+
+
+@click.command("eval")
+@click.argument("evaluation", metavar="MODULE:EVALUATION|FILE")
+@click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
+@click.option("--dir", "directory", type=FILE, help="Where the results go.  [runs/NAME]")
+@click.option("--batch", default="", metavar="TEXT", help="Your own words for the record.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, its progress to stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
+@click.option("--no-cache", is_flag=True, help="Carry out every stage for every engine params.")
+@click.option("--workers", type=click.IntRange(min=1), help="Engine params at the same time.  [1]")
+@click.option("--seed", type=int, help="Of what the stages draw.  [0]")
+@click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
+def evaluate(
+    evaluation: str,
+    engine_params: str | None,
+    directory: Path | None,
+    batch: str,
+    as_json: bool,
+    quiet: bool,
+    no_cache: bool,
+    workers: int | None,
+    seed: int | None,
+    verbose: bool,
+) -> None:
+    """Evaluate a list of engine params and print which is the best.
+
+    The list may be left out where the evaluation has its own. A sweep file over an engine of stages is
+    evaluated if its candidates are a list or a grid; the results go to results.dir with -eval at its end.
+    """
+    with reported(verbose):
+        from ..engines.command import Options, eval_command
+
+        cache = False if no_cache else None
+        options = Options(directory, batch, as_json, quiet, cache, workers, seed)
+        if not (Path(evaluation).is_file() or Path(evaluation).suffix in {".yaml", ".yml"}):
+            eval_command(evaluation, engine_params, options)
+            return
+        if engine_params is not None:
+            raise ConfigError(f"{evaluation} has its own list; leave {engine_params} out")
+        from ..runner.evaluate import eval_file
+
+        eval_file(Path(evaluation), options)
+
+
+@click.command()
+@click.argument("place", type=RUN_DIRECTORY_OR_URL, metavar="DIRECTORY|URL")
+@click.option("--study", metavar="NAME", help="Of several sweeps in the storage at a URL, this one.")
+@click.option("--dir", "directory", type=FILE, help="Where a worker at a URL writes.  [runs/NAME]")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+@click.option("--hired", is_flag=True, hidden=True)
+@click.option("--since", type=float, hidden=True)
+def worker(
+    place: str,
+    study: str | None,
+    directory: Path | None,
+    quiet: bool,
+    verbose: bool,
+    hired: bool,
+    since: float | None,
+) -> None:
+    """Join a sweep from another process, or another machine.
+
+    A machine that sees the run directory names it; one that sees the storage alone names its URL, and has
+    the engine's code in the current folder. '${NAME}' in a URL is read from the environment.
+    Works on its trials beside all others until none is left; what a worker that died has left is taken up.
+    `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
+    """
+    with reported(verbose):
+        _check_posix("worker")
+        from ..runner.worker import WorkerOptions, worker_command
+
+        sys.exit(worker_command(place, WorkerOptions(quiet, verbose, hired, since, study, directory)))

@@ -1,0 +1,1 @@
+"""The sweep file: read, validated and resolved into a plan."""

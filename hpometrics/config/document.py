@@ -1,0 +1,300 @@
+"""Reading YAML: one small, safe dialect, with the place of every key and value kept for messages.
+
+Data is built from PyYAML's events, so nothing but mappings, lists and scalars can come out: no tags, no
+aliases (hence no bombs), no merge keys, one document. Keys are text and stand once.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import yaml
+
+from ..records._files import open_regular
+from .problems import Mark, Path, Problem, SweepFileError
+from .scalars import ScalarError, read_plain
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 64
+MAX_VALUES = 100_000
+MAX_KEYS = 1000
+MAX_PROBLEMS = 100
+
+_SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
+"""Text that libyaml reads as PyYAML's own parser does, in a fifth of the time."""
+
+
+@dataclass
+class Document:
+    """What a file says (`data`), where (`marks`), and what is wrong with it (`problems`).
+
+    `assignments` are the `--set key=value` that have changed it. What stands at a path in `broken` has a
+    problem of its own and no value; `kept` has the places that items of a list had before such were left out.
+    """
+
+    source: str
+    text: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+    marks: dict[Path, Mark] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    assignments: list[str] = field(default_factory=list)
+    broken: set[Path] = field(default_factory=set)
+    kept: dict[Path, list[int]] = field(default_factory=dict)
+
+    def add(self, path: Path, text: str) -> None:
+        """Note a problem at a path, unless a part of what stands there is broken: then nobody can tell."""
+        path = self.original(path)
+        if not any(broken[: len(path)] == path for broken in self.broken):
+            self.problems.append(Problem(self.mark(path), path, text))
+        if len(self.problems) > MAX_PROBLEMS:
+            self.raise_problems()  # whatever else is wrong can wait
+
+    def original(self, path: Path) -> Path:
+        """Give the path that a value had in the file, before broken items of lists were left out."""
+        found: Path = ()
+        for part in path:
+            places = self.kept.get(found)
+            inside = places is not None and isinstance(part, int) and part < len(places)
+            found = (*found, places[part] if inside else part)  # type: ignore[index]  # both are there
+        return found
+
+    def mark(self, path: Path) -> Mark:
+        """Give the place of a path's key, or of the nearest parent that the file has."""
+        while path and path not in self.marks:
+            path = path[:-1]
+        return self.marks.get(path, Mark(self.source, 1, 1))
+
+    def raise_problems(self) -> None:
+        """Raise SweepFileError with all that was noted, if anything was."""
+        if self.problems:
+            raise SweepFileError(self.problems)
+
+
+def read_document(path: pathlib.Path, *, recorded: bool = False) -> Document:
+    """Read a sweep file.
+
+    Args:
+        path: of the file.
+        recorded: it is part of a run directory, see `open_regular`; otherwise the user has named it.
+
+    Raises:
+        RecordError: what is recorded is not a regular file.
+        SweepFileError: the file cannot be read or is no YAML. What else is not in the dialect is noted.
+    """
+    source = str(path)
+    try:
+        with open_regular(path) if recorded else path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as err:
+        raise _refusal(source, 0, 0, f"cannot be read: {err.strerror or err}") from None
+    if len(raw) > MAX_BYTES:
+        raise _refusal(source, 1, 1, "is larger than 1 MiB; a sweep file is a few lines")
+    try:
+        return parse_document(raw.decode("utf-8-sig"), source)
+    except UnicodeDecodeError as err:
+        line = raw.count(b"\n", 0, err.start) + 1
+        raise _refusal(source, line, 1, f"byte {raw[err.start]:#04x} is not UTF-8 text") from None
+
+
+def parse_document(text: str, source: str) -> Document:
+    """Read a sweep file's text; see `read_document`."""
+    value, document = _build(text, source)
+    if not isinstance(value, dict):
+        document.raise_problems()
+    if value is None:
+        raise _refusal(source, 1, 1, "is empty; start with `engine:`, `space:`, `metrics:` and `budget:`")
+    if not isinstance(value, dict):
+        raise _refusal(source, 1, 1, f"starts with a {_kind(value)}, a sweep file is a mapping of sections")
+    document.data = value
+    return document
+
+
+def parse_value(text: str, source: str) -> Any:
+    """Read one value, as `--set key=value` gives it: `1e-3`, `[1, 2]`, `{tpe: {}}`, text."""
+    try:
+        value, document = _build(text, source)
+        document.raise_problems()
+    except SweepFileError as err:
+        raise SweepFileError(
+            [replace(problem, mark=Mark(source, 0, 0)) for problem in err.problems]
+        ) from None
+    return value
+
+
+def _build(text: str, source: str) -> tuple[Any, Document]:
+    if yaml.__with_libyaml__ and _SIMPLE.fullmatch(text):
+        with suppress(yaml.YAMLError):  # PyYAML's own parser says better what is wrong
+            return _Builder(source, text).build(yaml.CSafeLoader)
+    builder = _Builder(source, text)
+    try:
+        return builder.build(yaml.SafeLoader)
+    except yaml.YAMLError as err:
+        raise SweepFileError([*builder.document.problems, _syntax_problem(err, text, source)]) from None
+
+
+@dataclass
+class _Open:
+    """A mapping or list that is being filled."""
+
+    value: dict[str, Any] | list[Any]
+    path: Path
+    key: str | None = None
+
+
+class _Builder:
+    """Turns events into data, step by step and without recursion."""
+
+    def __init__(self, source: str, text: str) -> None:
+        self.document = Document(source, text)
+        self.root: Any = None
+        self._documents = self._values = 0
+        self._open: list[_Open] = []
+
+    def build(self, loader: type[Any]) -> tuple[Any, Document]:
+        for event in yaml.parse(self.document.text, Loader=loader):
+            self._take(event)
+        return self.root, self.document
+
+    def _take(self, event: yaml.Event) -> None:
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._start_document(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._open.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            self._take_node(event)
+
+    def _start_document(self, event: yaml.Event) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise self._fatal(event, "a second document starts here; a file holds one sweep")
+
+    def _take_node(self, event: yaml.NodeEvent) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise self._fatal(event, f"holds more than {MAX_VALUES} keys and values")
+        if len(self.document.problems) >= MAX_PROBLEMS:
+            raise self._fatal(event, f"{MAX_PROBLEMS} problems are found by here; what follows was not read")
+        parent = self._open[-1] if self._open else None
+        if parent is not None and isinstance(parent.value, dict) and parent.key is None:
+            self._take_key(event, parent)
+        else:
+            self._take_value(event, parent)
+
+    def _check_plain(self, event: yaml.NodeEvent, path: Path | None) -> None:
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            known = not isinstance(event, yaml.AliasEvent)  # the anchor's value is there all the same
+            text = "anchors and aliases are not used here; write the value out"
+            self._refuse(event, text, None if known else path)
+        elif (tag := getattr(event, "tag", None)) is not None:
+            self._refuse(event, f"the tag {tag} is not used here; values are plain YAML", path)
+
+    def _take_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
+        self._check_plain(event, None)
+        key = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+        merges = key == "<<" and not getattr(event, "style", None)
+        if not isinstance(key, str) or merges:
+            raise self._fatal(event, _key_text(event))
+        path, mark = (*parent.path, key), self._mark(event)
+        if key in parent.value:
+            text = f"duplicate key {key!r} (first at line {self.document.marks[path].line})"
+            self.document.problems.append(Problem(mark, parent.path, text))
+        elif len(parent.value) >= MAX_KEYS:
+            raise self._fatal(event, f"a mapping has at most {MAX_KEYS} keys")
+        self.document.marks.setdefault(path, mark)
+        parent.key = key
+
+    def _take_value(self, event: yaml.NodeEvent, parent: _Open | None) -> None:
+        path = self._place(event, parent)
+        self._check_plain(event, path)
+        value = self._value(event, path)
+        if parent is None:
+            self.root = value
+        elif isinstance(parent.value, dict):
+            parent.value[str(parent.key)] = value
+            parent.key = None
+        else:
+            parent.value.append(value)
+        if isinstance(value, (dict, list)):
+            self._open.append(_Open(value, path))
+            if len(self._open) > MAX_DEPTH:
+                raise self._fatal(event, f"nested deeper than {MAX_DEPTH} levels")
+
+    def _place(self, event: yaml.NodeEvent, parent: _Open | None) -> Path:
+        if parent is None:
+            return ()
+        if isinstance(parent.value, dict):
+            return (*parent.path, str(parent.key))
+        path = (*parent.path, len(parent.value))
+        self.document.marks[path] = self._mark(event)
+        return path
+
+    def _value(self, event: yaml.NodeEvent, path: Path) -> Any:
+        if isinstance(event, yaml.MappingStartEvent):
+            return {}
+        if isinstance(event, yaml.SequenceStartEvent):
+            return []
+        return self._scalar(event, path) if isinstance(event, yaml.ScalarEvent) else None
+
+    def _scalar(self, event: yaml.ScalarEvent, path: Path | None = None) -> Any:
+        text: str = event.value
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            self._refuse(event, "half a surrogate pair is not text", path)
+            return ""
+        if event.style:
+            return text
+        try:
+            return read_plain(text)
+        except ScalarError as err:
+            self._refuse(event, str(err), path)
+            return 0
+
+    def _refuse(self, event: yaml.Event, text: str, path: Path | None) -> None:
+        """Note a problem; what is at the path is a placeholder."""
+        if path is not None:
+            self.document.broken.add(path)
+        self.document.problems.append(Problem(self._mark(event), (), text))
+
+    def _fatal(self, event: yaml.Event, text: str) -> SweepFileError:
+        return SweepFileError([*self.document.problems, Problem(self._mark(event), (), text)])
+
+    def _mark(self, event: yaml.Event) -> Mark:
+        start = event.start_mark
+        return (
+            Mark(self.document.source, start.line + 1, start.column + 1)
+            if start
+            else Mark(self.document.source, 1, 1)
+        )
+
+
+def _key_text(event: yaml.NodeEvent) -> str:
+    if not isinstance(event, yaml.ScalarEvent):
+        return "a key is text, not a list or mapping"
+    if event.value == "<<":
+        return "merge keys are not used here; write the keys out"
+    return f"the key {event.value} reads as a number or word of YAML; put it in quotes to make it text"
+
+
+def _syntax_problem(err: yaml.YAMLError, text: str, source: str) -> Problem:
+    if isinstance(err, yaml.reader.ReaderError):
+        line = text.count("\n", 0, err.position) + 1
+        column = err.position - text.rfind("\n", 0, err.position)
+        return Problem(Mark(source, line, column), (), f"the character #x{err.character:04x} is no YAML text")
+    mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
+    place = Mark(source, mark.line + 1, mark.column + 1) if mark else Mark(source, 1, 1)
+    problem = getattr(err, "problem", None) or str(err)
+    if "'\\t'" in problem:
+        return Problem(place, (), "a tab stands where YAML wants spaces")
+    context = getattr(err, "context", None)
+    return Problem(place, (), f"not YAML: {problem}{f' ({context})' if context else ''}")
+
+
+def _refusal(source: str, line: int, column: int, text: str) -> SweepFileError:
+    return SweepFileError([Problem(Mark(source, line, column), (), text)])
+
+
+def _kind(value: object) -> str:
+    return {list: "list", str: "text", bool: "boolean", int: "number", float: "number"}[type(value)]

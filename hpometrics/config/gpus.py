@@ -1,0 +1,118 @@
+"""GPUs shared out among the workers of a machine, by the variable that CUDA and ROCm read when they start."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise, takewhile
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from ..exceptions import ConfigError
+from .fields import wrong
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""The variable of the environment that names the GPUs of a process."""
+
+
+def _gpus(value: Any) -> Any:
+    if value in ("auto", "all"):
+        return value
+    if not isinstance(value, list) or not value:
+        raise wrong(f"wants auto, all, or a list of GPUs such as [0, 1], got {value!r}")
+    for one in value:
+        number = isinstance(one, int) and not isinstance(one, bool) and one >= 0
+        if not number and not (isinstance(one, str) and one.startswith(("GPU-", "MIG-")) and "," not in one):
+            raise wrong(f"{one!r} names no GPU; write its number, or its id as nvidia-smi -L prints it")
+    if len(set(map(str, value))) < len(value):
+        raise wrong(f"{value} names a GPU twice; workers share one where they are more than the GPUs")
+    return value
+
+
+_GpusShape = Literal["auto", "all"] | list[int | str]
+GpusForm = Annotated[
+    Literal["auto", "all"] | list[int | str], BeforeValidator(_gpus, json_schema_input_type=_GpusShape)
+]
+
+
+def gpu_shares(gpus: str | Sequence[int | str], workers: int) -> list[str] | None:
+    """Share out GPUs among workers: the value of `CUDA_VISIBLE_DEVICES` for each.
+
+    Each gets as many as the others, give or take one; workers that are more than the GPUs take turns.
+
+    Args:
+        gpus: `auto`, those that this process sees; `all`; or which.
+        workers: how many there are, at least 1.
+
+    Returns:
+        A text for each worker; None where every worker sees what this process sees.
+    """
+    if gpus == "all" or (gpus == "auto" and workers == 1):
+        return None
+    names = _seen() if gpus == "auto" else list(map(str, gpus))
+    if not names:
+        return None
+    if len(names) <= workers:
+        return [names[worker % len(names)] for worker in range(workers)]
+    ends = [worker * len(names) // workers for worker in range(workers + 1)]
+    return [",".join(names[first:last]) for first, last in pairwise(ends)]
+
+
+def check_gpus(gpus: str | Sequence[int | str]) -> None:
+    """Check that this process may use the GPUs that a sweep names, and that they are there.
+
+    Raises:
+        ConfigError: CUDA_VISIBLE_DEVICES leaves one out, or the machine has none of that number.
+    """
+    if isinstance(gpus, str):
+        return
+    if VISIBLE in os.environ:
+        hidden = [gpu for gpu in gpus if str(gpu) not in _seen()]
+        have = f"{VISIBLE} leaves {', '.join(_seen()) or 'no GPU'}"
+    else:
+        count = _count()
+        hidden = [gpu for gpu in gpus if isinstance(gpu, int) and gpu >= count]
+        have = f"this machine has GPUs 0 to {count - 1}" if count else "torch finds no GPU on this machine"
+    if hidden:
+        raise ConfigError(f"backend.optuna.gpus: there is no GPU {hidden[0]}; {have}")
+
+
+@contextmanager
+def seeing(share: str) -> Iterator[None]:
+    """Restrict this process, and those that it starts, to a share of the GPUs."""
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        warnings.warn(
+            "CUDA has started before GPUs are shared out among workers, so that this process sees all of "
+            "them; the engine's module should use no GPU while it is imported",
+            stacklevel=2,
+        )
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = share
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VISIBLE]
+        else:
+            os.environ[VISIBLE] = before
+
+
+def _seen() -> list[str]:
+    """Name the GPUs that this process sees."""
+    visible = os.environ.get(VISIBLE)
+    if visible is not None:
+        names = map(str.strip, visible.split(","))
+        return list(takewhile(lambda name: name not in ("", "-1"), names))  # CUDA hides what follows too
+    return list(map(str, range(_count())))
+
+
+def _count() -> int:
+    """Count the GPUs of the machine; CUDA does not start for it."""
+    import torch
+
+    return torch.cuda.device_count()

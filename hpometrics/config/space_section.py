@@ -1,0 +1,171 @@
+"""What is searched: the space of a sweep file as a `Space`, and the points that are tried first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from ..exceptions import SpaceError
+from ..space.conditions import check_when
+from ..space.dimensions import Choice, Dimension, Float, Int, Value
+from ..space.space import Space
+from .dimensions import AnyDimension, ChoiceDimension, FloatDimension, IntDimension
+from .document import Document
+from .models import Budget, Draft
+from .problems import Path
+
+LIST = "(list)"
+T = TypeVar("T")
+Points = tuple[Mapping[str, Any], ...]
+
+
+def read_space(config: Draft, document: Document) -> Space | None:
+    """Build the space, fixed params of the engine as constants; what is wrong is noted in the document.
+
+    A list of params without a space becomes one too: a single choice, whose bundles are its points.
+    """
+    before = len(document.problems)
+    fixed = {} if config.engine is None else config.engine.params
+    constants = {name: Value(value) for name, value in fixed.items()}
+    if config.backend.points is not None and not config.space:
+        points = {f"{index:04d}": point for index, point in enumerate(config.backend.points)}
+        return _tried(document, ("backend", "list"), lambda: Space({**constants, LIST: Choice(points)}))
+    dimensions = dict(_dimensions(config, document))
+    _check_conditions(dimensions, document)
+    _check_fixed(fixed, dimensions, document)
+    asked = document.data.get("space")
+    if not asked and isinstance(asked, dict | None):
+        document.add(("space",), "names no parameter; say what varies, as in lr: {float: [1e-4, 1e-1]}")
+    if len(document.problems) > before or not isinstance(asked, dict) or len(dimensions) < len(asked):
+        return None
+    return _tried(document, ("space",), lambda: Space({**constants, **dimensions}))
+
+
+def first_points(config: Draft, space: Space, document: Document) -> Points:
+    """Return the stored points of the first trials: those of `search.start`, then the list or the grid.
+
+    A grid that the budget may cut is in an order drawn by `search.seed`: its first points are a sample of it.
+    """
+    start = [*_encoded(("search", "start"), config.search.start, space.encode, document)]
+    if config.backend.points is not None:
+        return (*_encoded(("backend", "list"), config.backend.points, _whole(space), document),)
+    sampler = config.search.sampler
+    if sampler is None or sampler.name != "grid":
+        return (*start,)
+    grid = _tried(document, ("search", "sampler"), space.grid) or []
+    points = (*start, *(point for point in grid if point not in start))
+    if not may_cut(config.budget, len(points)):
+        return points
+    others = [*points[len(start) :]]
+    Random(config.search.seed).shuffle(others)
+    return (*start, *others)
+
+
+def may_cut(budget: Budget | None, points: int) -> bool:
+    """Return whether a budget may end before this number of trials is done."""
+    if budget is None:
+        return False
+    return (budget.trials or points) < points or budget.time is not None or budget.target is not None
+
+
+def arranged(points: Points, taken: Mapping[int, Mapping[str, Any]]) -> Points:
+    """Keep the points of existing trials at their numbers; the other points follow in order.
+
+    Another budget, or a version that did not shuffle, may have had another order.
+
+    Args:
+        points: in the order of this budget.
+        taken: the point of each trial that there is.
+    """
+    if all(number < len(points) and points[number] == point for number, point in taken.items()):
+        return points
+    had = [*taken.values()]
+    left = [point for point in points if point not in had]
+    others, order = iter(left), list[Mapping[str, Any]]()
+    for number in range(len(left) + len(taken)):
+        point = taken.get(number) or next(others, None)
+        if point is None:
+            break  # trials of a larger grid lie behind
+        order.append(point)
+    return tuple(order)
+
+
+def _dimensions(config: Draft, document: Document) -> Iterator[tuple[str, Dimension]]:
+    for name, form in (config.space or {}).items():
+        built = _tried(document, ("space", name, _kind(form)), partial(_dimension, form))
+        if built is not None:
+            yield name, built
+
+
+def _dimension(form: AnyDimension) -> Dimension:
+    if isinstance(form, FloatDimension):
+        return Float(*form.bounds, log=form.log, step=form.step, when=form.when)
+    if isinstance(form, IntDimension):
+        return Int(*form.bounds, log=form.log, step=form.step, when=form.when)
+    if isinstance(form, ChoiceDimension):
+        return Choice(form.choice, when=form.when)
+    return Value(form.value)
+
+
+def _kind(form: AnyDimension) -> str:
+    if isinstance(form, ChoiceDimension):
+        return "choice"
+    return {FloatDimension: "float", IntDimension: "int"}.get(type(form), "value")
+
+
+def _check_conditions(dimensions: Mapping[str, Dimension], document: Document) -> None:
+    asked = document.data.get("space") or {}
+    for name, dimension in dimensions.items():
+        unsure = [other for other in dimension.when or {} if other in asked and other not in dimensions]
+        if not unsure:
+            _tried(document, ("space", name, "when"), partial(check_when, name, dimension, dimensions))
+
+
+def _check_fixed(fixed: Mapping[str, Any], dimensions: Mapping[str, Dimension], document: Document) -> None:
+    for name, dimension in dimensions.items():
+        for param in (name, *(dimension.owned if isinstance(dimension, Choice) else ())):
+            if param in fixed:
+                document.add(("engine", "params", param), f"is fixed here and varied by space.{name}")
+
+
+def _whole(space: Space) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    def encode(point: Mapping[str, Any]) -> dict[str, Any]:
+        space.check(point)
+        return space.encode(point)
+
+    return encode
+
+
+def _encoded(
+    path: Path,
+    points: list[dict[str, Any]],
+    encode: Callable[[Mapping[str, Any]], dict[str, Any]],
+    document: Document,
+) -> Iterator[dict[str, Any]]:
+    for index, point in enumerate(points):
+        stored = _tried(document, (*path, index), partial(encode, point))
+        if stored is not None:
+            yield stored
+
+
+def _tried(document: Document, path: Path, build: Callable[[], T]) -> T | None:
+    """Build something; a SpaceError is noted at the parameter that it names, else at the path."""
+    try:
+        return build()
+    except SpaceError as err:
+        document.add(*_place(path, str(err), document))
+        return None
+
+
+def _place(path: Path, text: str, document: Document) -> tuple[Path, str]:
+    """Split `space.lr.when: text` where it speaks of the very path; elsewhere the text keeps the name."""
+    if path[0] != "space":
+        return path, text.removeprefix("space.")
+    for name in document.data["space"]:
+        for end in ((), ("when",)):
+            head = ".".join(("space", name, *end)) + ": "
+            if text.startswith(head):
+                return ("space", name, *end), text.removeprefix(head)
+    return path, text

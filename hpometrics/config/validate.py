@@ -1,0 +1,223 @@
+"""Structure: a document becomes a config, and pydantic's errors become problems in our words."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from .._redaction import excerpt
+from .._text import did_you_mean, one_line
+from . import models
+from .dimensions import MODELS as DIMENSIONS
+from .document import MAX_PROBLEMS, Document
+from .models import Draft, Sweep
+from .problems import Path, Problem
+
+_WANTED = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "a mapping",
+    "string_type": "text",
+}
+_LIMITS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "": Sweep,
+    "engine": models.Engine,
+    "metrics": models.Metrics,
+    "search": models.Search,
+    "backend": models.Backend,
+    "backend.optuna": models.OptunaBackend,
+    "backend.ray": models.RayBackend,
+    "backend.ray.resources": models.Resources,
+    "budget": models.Budget,
+    "results": models.Results,
+}
+_INNER: Mapping[str, type[BaseModel]] = {"metrics.track_examples": models.ExampleCounts}
+"""Those whose keys are too common for a stray one to belong there."""
+
+
+def read_config(document: Document) -> Draft:
+    """Validate a document's structure; problems are noted in the document.
+
+    Returns:
+        The `Sweep`, or a `Draft` without what is wrong, so that the meaning of the rest can be checked too.
+    """
+    errors: list[ErrorDetails] = []
+    _build()
+    try:
+        sweep = Sweep.model_validate(document.data)
+        if not document.broken:
+            return sweep
+    except ValidationError as err:
+        errors = err.errors(include_url=False)
+    too_many, errors = len(errors) > MAX_PROBLEMS, errors[:MAX_PROBLEMS]
+    misspelt = {_meant(error, document) for error in errors}
+    for error in errors:
+        known = _is_known(error, _path(error["loc"], document.data), document)
+        if not known and (error["type"] != "missing" or error["loc"] not in misspelt):
+            document.problems.append(_problem(error, document))
+    if too_many:
+        document.raise_problems()  # whatever else is wrong can wait
+    document.broken.update(_path(error["loc"], document.data) for error in errors)
+    return _draft(document)
+
+
+def _build() -> None:
+    """Build the model of the file, unless that was done before, and look for no plugins of pydantic.
+
+    Those watch the models of services; to look for them takes longer than to read the file.
+    """
+    if not Sweep.__pydantic_complete__:
+        with _in_environment("PYDANTIC_DISABLE_PLUGINS", "__all__"):
+            Sweep.model_rebuild()
+
+
+@contextmanager
+def _in_environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+
+def _is_known(error: ErrorDetails, path: Path, document: Document) -> bool:
+    """Say whether an error comes from a placeholder for what the reader has refused."""
+    if any(path[: len(broken)] == broken for broken in document.broken):
+        return True
+    return error["type"] == "sweep" and any(broken[:-1] == path for broken in document.broken)
+
+
+def _draft(document: Document) -> Draft:
+    """Leave out what is broken, then what cannot do without it, until the rest is well formed."""
+    while True:
+        data = _without_broken(document.data, (), document)
+        try:
+            return Draft.model_validate(data)
+        except ValidationError as err:
+            paths = [_path(error["loc"], data) for error in err.errors(include_url=False)]
+        found = {document.original(path) for path in paths} - document.broken
+        if not found:
+            return Draft()
+        document.broken |= found
+
+
+def _without_broken(value: Any, path: Path, document: Document) -> Any:
+    """Copy a value without its broken keys and items; of the space, whole dimensions are left out."""
+    if len(path) == 2 and path[0] == "space":
+        return value
+    if isinstance(value, dict):
+        kept = [key for key in value if not _is_broken((*path, key), document)]
+        return {key: _without_broken(value[key], (*path, key), document) for key in kept}
+    if isinstance(value, list):
+        places = [i for i in range(len(value)) if not _is_broken((*path, i), document)]
+        document.kept[path] = places
+        return [_without_broken(value[i], (*path, i), document) for i in places]
+    return value
+
+
+def _is_broken(path: Path, document: Document) -> bool:
+    inside = len(path) == 2 and path[0] == "space"
+    return any(broken[: len(path)] == path if inside else broken == path for broken in document.broken)
+
+
+def _meant(error: ErrorDetails, document: Document) -> tuple[str | int, ...] | None:
+    """Give the location that an unknown key was probably meant for: nothing else is missing there."""
+    if error["type"] != "extra_forbidden":
+        return None
+    path = _path(error["loc"], document.data)
+    near = get_close_matches(str(path[-1]), _known_keys(path[:-1], document.data), 1)
+    return (*error["loc"][:-1], *near)
+
+
+def _problem(error: ErrorDetails, document: Document) -> Problem:
+    path = _path(error["loc"], document.data)
+    if error["type"] == "extra_forbidden":
+        return Problem(document.mark(path), path[:-1], _unknown_key(path, document.data))
+    if error["type"] == "missing":
+        return Problem(document.mark(path), path, f"{error['loc'][-1]} is missing")
+    return Problem(document.mark(path), path, _text(error, path))
+
+
+def _path(loc: tuple[str | int, ...], data: Any) -> Path:
+    """Keep the parts of a location that the file has; the others are names of pydantic's branches."""
+    path: list[str | int] = []
+    for part in loc:
+        in_mapping = isinstance(data, dict) and part in data
+        in_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if in_mapping or in_list:
+            path.append(part)
+            data = data[part]
+    return tuple(path)
+
+
+def _text(error: ErrorDetails, path: Path) -> str:
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind in _WANTED:
+        return f"wants {_WANTED[kind]}, got {_shown(given)}{_as_number(given, kind)}"
+    if kind in ("too_short", "too_long"):
+        if path[-1] in ("float", "int"):
+            return f"wants [low, high], got {excerpt(repr(given), 60)}"
+        most = context.get("max_length")
+        return "must not be empty" if most is None else f"has at most {most} entries, got {len(given)}"
+    if kind == "literal_error":
+        choices = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        return f"{given!r} is none of {', '.join(choices)}{did_you_mean(given, choices)}"
+    if kind in _LIMITS:
+        word, limit = _LIMITS[kind]
+        return f"must be {word} {context[limit]}, got {given}"
+    return one_line(ValueError(error["msg"]))
+
+
+def _shown(value: Any) -> str:
+    named = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value))
+    return named or excerpt(repr(value), 60) + (" (text)" if isinstance(value, str) else "")
+
+
+def _as_number(value: Any, kind: str) -> str:
+    if kind not in ("int_type", "float_type") or not isinstance(value, str):
+        return ""
+    try:
+        number = float(value.replace("_", ""))
+    except ValueError:
+        return ""
+    how = "it without quotes or underscores" if math.isfinite(number) else "a finite number"
+    return f"; write {how}"
+
+
+def _unknown_key(path: Path, data: Any) -> str:
+    key = str(path[-1])
+    known = _known_keys(path[:-1], data)
+    text = f"unknown key {key!r}{did_you_mean(key, known)}"
+    home = next((name for name, model in _MODELS.items() if name and key in _keys(model)), None)
+    if home and "did you mean" not in text:
+        return f"{text}; {key!r} belongs to {home}"
+    return text if "did you mean" in text else f"{text}; it knows {', '.join(known)}"
+
+
+def _known_keys(path: Path, data: Any) -> list[str]:
+    if path[:1] != ("space",):
+        return _keys({**_MODELS, **_INNER}[".".join(map(str, path))])
+    return next(_keys(model) for kind, model in DIMENSIONS.items() if kind in data["space"][path[1]])
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

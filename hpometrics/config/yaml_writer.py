@@ -1,0 +1,75 @@
+"""Writing YAML and files: text that `loader` reads back as it was, on disk whole or not at all."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..records.atomic import atomic_write
+from .scalars import is_text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes the scalars of `scalars.py`; never an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = None if is_text(text) and text != "<<" and text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+def _represent_float(dumper: _Dumper, number: float) -> yaml.ScalarNode:
+    text = repr(number)
+    if "e" in text and "." not in text:
+        text = text.replace("e", ".0e")  # readers of YAML 1.1 want the point
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+
+
+_STYLE: dict[str, Any] = {
+    "sort_keys": False,
+    "allow_unicode": True,
+    "default_flow_style": None,
+    "width": 110,
+}
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(float, _represent_float)
+
+
+def dump_yaml(data: Any) -> str:
+    """Give YAML of mappings, lists and scalars; order is kept.
+
+    >>> print(dump_yaml({"lr": 1e-05, "name": "1e-5", "widths": [1, 2]}), end="")
+    lr: 1.0e-05
+    name: "1e-5"
+    widths: [1, 2]
+    """
+    return _escaped(str(yaml.dump(data, Dumper=_Dumper, **_STYLE)))
+
+
+def flow_yaml(data: Any) -> str:
+    """Give YAML on one line.
+
+    >>> print(flow_yaml({"float": [1e-05, 0.1], "log": True}), flow_yaml("10"))
+    {float: [1.0e-05, 0.1], log: true} "10"
+    """
+    style = {**_STYLE, "default_flow_style": True, "width": math.inf}
+    return _escaped(str(yaml.dump(data, Dumper=_Dumper, **style)).removesuffix("...\n").rstrip())
+
+
+def _escaped(text: str) -> str:
+    """Escape what is not printable, such as turns of the reading direction: it stands in double quotes."""
+    odd = {char for char in text if not (char.isprintable() or char == "\n")}
+    short = {ord(char): f"\\u{ord(char):04x}" for char in odd if char <= "\uffff"}
+    return text.translate({**{ord(char): f"\\U{ord(char):08x}" for char in odd}, **short})
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that at any moment it holds the old text or the new one."""
+    with atomic_write(path) as file:
+        file.write(text.encode())

@@ -1,0 +1,156 @@
+"""Evaluation: an engine with the metric it is judged by, apart from the engine params that are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..exceptions import EngineError
+from .engine_params import EngineParams
+from .evaluator import MetricEvaluator, Tell, engine_of, location
+from .origins import NO_ORIGINS, Origins
+from .result import MetricEvaluatorResult
+
+if TYPE_CHECKING:
+    from .tunable import Varied
+
+_FORMS = ("engine_metric", "engine_metrics", "engine_evaluator")
+
+
+class Evaluation:
+    """What an engine is evaluated by; the same list of engine params serves several evaluations.
+
+    Made of an engine and its metrics, or written as a class that states one of `engine_metric`,
+    `engine_metrics`, `engine_evaluator`:
+
+        class PrecisionEvaluation(Evaluation):
+            engine_metric = (ClassificationEngine(), Precision(label=1.0))
+
+    A class may have its own `engine_params_list` too.
+
+    Args:
+        engine: an engine, or its class.
+        metric, other_metrics, output: see `MetricEvaluator`; in their place one of these.
+
+    Attributes:
+        engine_metric: (engine, metric).
+        engine_metrics: (engine, metric, other metrics).
+        engine_evaluator: (engine, evaluator).
+        output: what the engine predicts, for metrics given by name.
+
+    Raises:
+        EngineError: engine and metric are stated in no way, or in two.
+    """
+
+    engine_metric: ClassVar[tuple[Any, Any] | None] = None
+    engine_metrics: ClassVar[tuple[Any, Any, Iterable[Any]] | None] = None
+    engine_evaluator: ClassVar[tuple[Any, MetricEvaluator] | None] = None
+    output: Any = None
+
+    def __init__(
+        self, engine: Any = None, metric: Any = None, other_metrics: Iterable[Any] = (), *, output: Any = None
+    ) -> None:
+        if output is not None:
+            self.output = output
+        found, judged = self._stated(engine, metric, tuple(other_metrics))
+        self.engine = engine_of(found)
+        self.evaluator = (
+            judged
+            if isinstance(judged, MetricEvaluator)
+            else MetricEvaluator(judged[0], judged[1], output=self.output)
+        )
+
+    @classmethod
+    def of(cls, found: Any) -> Evaluation:
+        """Take what a path such as `module:PrecisionEvaluation` leads to: an evaluation or its class.
+
+        Raises:
+            EngineError: it is something else.
+        """
+        made = found() if isinstance(found, type) and issubclass(found, Evaluation) else found
+        if not isinstance(made, Evaluation):
+            raise EngineError(f"an evaluation is Evaluation(engine, metric) or a class of it, got {made!r}")
+        return made
+
+    def evaluate(
+        self,
+        engine_params_list: Any = None,
+        *,
+        directory: Path | str | None = None,
+        tell: Tell | None = None,
+        cache: bool | None = None,
+        seed: int | None = None,
+        workers: int | None = None,
+        origins: Origins = NO_ORIGINS,
+        batch: str = "",
+    ) -> MetricEvaluatorResult:
+        """Evaluate a list of engine params.
+
+        Args:
+            engine_params_list: what `params_list` reads; default: the evaluation's own.
+            directory: in the place of the evaluator's own, see `MetricEvaluator`.
+            tell: in the place of the evaluator's own.
+            cache: in the place of the evaluator's own.
+            seed: in the place of the evaluator's own.
+            workers: in the place of the evaluator's own.
+            origins: for the records, where all this comes from.
+            batch: the user's own words for the record.
+
+        Raises:
+            EngineError: there is no list.
+            NoFiniteValueError, EngineParamsError, KeyboardInterrupt: see `MetricEvaluator.evaluate`.
+        """
+        candidates = self if engine_params_list is None else engine_params_list
+        if candidates is self and not hasattr(self, "engine_params_list"):
+            raise EngineError(
+                f"{type(self).__qualname__} has no engine_params_list of its own; give the list to evaluate"
+            )
+        used = self.evaluator.changed(directory=directory, cache=cache, seed=seed, workers=workers, tell=tell)
+        return used.evaluate(
+            self.engine,
+            candidates,
+            origins=replace(origins, evaluation=origins.evaluation or self.origin),
+            batch=batch,
+        )
+
+    def vary(self, base: EngineParams | None = None, *, keep: int = 4) -> Varied:
+        """Make a training function of it for Optuna, Ray or a list: a trial's params are set in the base.
+
+        `OptunaObjective(evaluation.vary(base), {"algorithms.naive.lambda": Float(1, 1000, log=True)})` needs
+        no `metric=`; of what `objective.best(study)` gives, `base.with_values(best.params)` are the optimal
+        engine params. Loads torch, as every run does.
+
+        Args:
+            base: the engine params whose values a space of paths varies; None: those of the space are all.
+            keep: how many outputs of each stage are kept for the trials to come.
+
+        Raises:
+            MetricNameError, EngineParamsError: see `Varied`.
+        """
+        from .tunable import Varied
+
+        return Varied(self, base, keep=keep)
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, `package.module:Name`; nothing where no other process finds a class of it."""
+        cls = type(self)
+        found = cls is not Evaluation and cls.__module__ != "__main__" and "<" not in cls.__qualname__
+        return location(cls) if found else ""
+
+    def _stated(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Give the engine, and its evaluator or the metric with the others, stated in exactly one way."""
+        forms = {name: getattr(self, name) for name in _FORMS if getattr(self, name) is not None}
+        if engine is not None or metric is not None:
+            forms["Evaluation(engine, metric)"] = (engine, metric, others)
+        if len(forms) != 1 or None in next(iter(forms.values()))[:2]:
+            raise EngineError(
+                f"{type(self).__qualname__} states its engine and metric in "
+                f"{' and '.join(forms) or 'no way'}; state both in one: Evaluation(engine, metric), or a "
+                f"class with {', '.join(_FORMS)}"
+            )
+        ((name, (found, judged, *rest)),) = forms.items()
+        evaluator = name == "engine_evaluator" or isinstance(judged, MetricEvaluator)
+        return found, judged if evaluator else (judged, *(rest or [()]))

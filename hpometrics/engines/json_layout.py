@@ -1,0 +1,160 @@
+"""PredictionIO's layout of engine params: its two JSON forms, and how it prints them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._redaction import excerpt
+from ..exceptions import EngineParamsError
+
+Described = dict[str, Any]
+Default = Callable[[Any], Any] | None
+
+_KEYS = {"data_source": "dataSourceParams", "preparator": "preparatorParams", "serving": "servingParams"}
+_VARIANT_KEYS = {"data_source": "datasource", "preparator": "preparator", "serving": "serving"}
+_ALGORITHMS, _VARIANT_ALGORITHMS = "algorithmParamsList", "algorithms"
+_MORE_OF_A_VARIANT = {"id", "description", "engineFactory", "evaluation", "sparkConf"}
+
+
+def plain(value: Any, path: str, default: Default) -> Any:
+    """Return a value in what JSON has: dict, list, text, number, bool, None.
+
+    Raises:
+        EngineParamsError: a value has no form in JSON and there is no `default`.
+    """
+    if isinstance(value, enum.Enum):
+        return plain(value.value, path, default)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, (np.generic, np.ndarray)):
+        return plain(value.tolist(), path, default)
+    if isinstance(value, Mapping):
+        return {str(key): plain(part, f"{path}.{key}", default) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part, f"{path}[{i}]", default) for i, part in enumerate(value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return plain(parts, path, default)
+    if default is None:
+        raise EngineParamsError(
+            f"{path}: a {type(value).__qualname__} has no form in JSON, so it could not be read back: "
+            f"{value!r}; pass what it is made of and build it in the stage"
+        )
+    return default(value)
+
+
+def arranged(data_source: Any, preparator: Any, algorithms: Any, serving: Any) -> Described:
+    """Put four described stages under PredictionIO's names, in its order."""
+    return {
+        _KEYS["data_source"]: data_source,
+        _KEYS["preparator"]: preparator,
+        _ALGORITHMS: algorithms,
+        _KEYS["serving"]: serving,
+    }
+
+
+def variant(described: Mapping[str, Any]) -> Described:
+    """Turn the layout of an evaluation into the one of an `engine.json`."""
+    single = {stage: _split(described[key], key) for stage, key in _KEYS.items()}
+    return {
+        "datasource": single["data_source"],
+        "preparator": single["preparator"],
+        "algorithms": [_split(one, _ALGORITHMS) for one in described[_ALGORITHMS]],
+        "serving": single["serving"],
+    }
+
+
+def stages_of(described: Mapping[str, Any] | str) -> Described:
+    """Read either layout, or its text, into the stages' names and params.
+
+    Raises:
+        EngineParamsError: it is neither; the message names the place.
+    """
+    found = _parsed(described)
+    if _VARIANT_KEYS["data_source"] in found or _VARIANT_ALGORITHMS in found:
+        keys, list_key, more, read = _VARIANT_KEYS, _VARIANT_ALGORITHMS, _MORE_OF_A_VARIANT, _joined
+    else:
+        keys, list_key, more, read = _KEYS, _ALGORITHMS, set(), _named
+    _check_known(found, {*keys.values(), list_key, *more})
+    read_stages: Described = {stage: read(found[key], key) for stage, key in keys.items() if key in found}
+    if list_key in found:
+        entries = found[list_key]
+        if not isinstance(entries, Sequence) or isinstance(entries, str):
+            raise EngineParamsError(f"{list_key}: a list of algorithms, got {entries!r}")
+        read_stages["algorithms"] = [read(entry, f"{list_key}[{i}]") for i, entry in enumerate(entries)]
+    return read_stages
+
+
+def compact(described: Described) -> str:
+    """Write JSON on one line without spaces."""
+    return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
+
+
+def spread(value: Any, indent: int = 0) -> str:
+    """Write JSON over lines as PredictionIO does: no space after a colon, an empty line in what is empty."""
+    if not isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False)
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    inner = " " * (indent + 2)
+    if isinstance(value, dict):
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}:{spread(part, indent + 2)}" for key, part in value.items()
+        ]
+    else:
+        parts = [spread(part, indent + 2) for part in value]
+    lines = f",\n{inner}".join(parts)
+    return f"{first}\n{inner}{lines}\n{' ' * indent}{last}"
+
+
+def _parsed(described: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    found: Any = described
+    if isinstance(described, str):
+        try:
+            found = json.loads(described)
+        except json.JSONDecodeError as err:
+            raise EngineParamsError(
+                f"engine params are no JSON: {err}; got {excerpt(described, 80)!r}"
+            ) from err
+    if not isinstance(found, Mapping):
+        raise EngineParamsError(
+            f"engine params are a mapping of stages, got {type(found).__name__}: {found!r}"
+        )
+    return found
+
+
+def _check_known(found: Mapping[str, Any], known: set[str]) -> None:
+    for key in found:
+        if key not in known:
+            raise EngineParamsError(f"{key}: no stage of engine params; there are {', '.join(sorted(known))}")
+
+
+def _named(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]:
+    """Read `{"naive": {"lambda": 10.0}}`."""
+    if isinstance(entry, Mapping) and len(entry) == 1:
+        ((name, params),) = entry.items()
+        if isinstance(params, Mapping):
+            return name, params
+    raise EngineParamsError(
+        f'{path}: one name with its params, as in {{"naive": {{"lambda": 10.0}}}}; got {entry!r}'
+    )
+
+
+def _joined(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]:
+    """Read `{"name": "naive", "params": {"lambda": 10.0}}`; either may be left out."""
+    if isinstance(entry, Mapping) and entry.keys() <= {"name", "params"}:
+        return entry.get("name", ""), entry.get("params", {})
+    raise EngineParamsError(f'{path}: {{"name": ..., "params": {{...}}}}, got {entry!r}')
+
+
+def _split(entry: Any, path: str) -> Described:
+    name, params = _named(entry, path)
+    return {"name": name, "params": params}

@@ -1,0 +1,236 @@
+"""Metrics of the registry measured over tuples: any name, in one pass for all that read tuples alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..direction import Objective
+from ..exceptions import MetricInputError, MetricNameError
+from ..metrics.batch import as_tensor
+from ..metrics.collection import MetricCollection, metric_of
+from ..metrics.features import (
+    BINARY,
+    CATEGORY,
+    LOGITS,
+    MASK,
+    PREDICTIONS,
+    PROBABILITIES,
+    RANKING,
+    SEQUENCE,
+    SET,
+    InputType,
+    Output,
+    OutputFeature,
+    parse_feature,
+)
+from ..metrics.registry.scope import VALIDATION
+from ..run.metric_spec import Asked, settle, tracked
+from .metrics import Folds, TupleMetric, Tuples
+from .score import Score
+
+Column = Callable[[Any, Any, Any], Any]
+
+_SCORED = (BINARY, CATEGORY, SET, SEQUENCE, MASK)
+
+
+@dataclass(frozen=True)
+class TupleReader:
+    """How tuples become one batch of model outputs; see `registered` for what it is given."""
+
+    output: OutputFeature
+    prediction: Callable[[Any], Any] | None = None
+    target: Callable[[Any], Any] | None = None
+    classes: tuple[Any, ...] | None = None
+    inputs: InputType | None = None
+    columns: tuple[tuple[str, Column], ...] = ()
+
+    def batch(self, tuples: Tuples) -> dict[str, Any]:
+        """Give what `update` takes; nothing of no tuples."""
+        rows = list(tuples)
+        if not rows:
+            return {}
+        predicted = [self.prediction(row[1]) if self.prediction else row[1] for row in rows]
+        actual = [self.target(row[2]) if self.target else row[2] for row in rows]
+        inputs = self.inputs or self._inputs_of(predicted)
+        labels = inputs is PREDICTIONS
+        return {
+            inputs.value: _stacked(self._indices(predicted) if labels else predicted),
+            "target": _stacked(self._indices(actual)),
+            **{name: _stacked([column(*row) for row in rows]) for name, column in self.columns},
+        }
+
+    def measure(self, metrics: Sequence[TupleMetric], folds: Folds) -> list[Score]:
+        """Measure several metrics in one pass: all folds as one by their merged statistics, and each fold."""
+        members = [metric.prototype for metric in metrics if isinstance(metric, RegisteredMetric)]
+        kept = []
+        for _, tuples in folds:
+            alone = [member.alone() for member in members]
+            panel = MetricCollection(alone, self.output, non_finite="propagate")
+            if batch := self.batch(tuples):
+                panel.update(**batch)
+            kept.append(panel)
+        return _scores([member.name for member in members], kept)
+
+    def _inputs_of(self, predicted: Sequence[Any]) -> InputType:
+        """Say what the predicted results are by their shape and dtype, never by their values."""
+        if self.output.type == RANKING:
+            return LOGITS
+        if self.output.type not in _SCORED or isinstance(predicted[0], str):
+            return PREDICTIONS
+        first = np.asarray(predicted[0])
+        label = first.ndim == 0 and (self.output.type == CATEGORY or self.classes is not None)
+        return PREDICTIONS if label or first.dtype.kind != "f" else PROBABILITIES
+
+    def _indices(self, labels: list[Any]) -> list[Any]:
+        """Give the place of each label among the classes, where those are named."""
+        if self.classes is None:
+            return labels
+        places = {label: place for place, label in enumerate(self.classes)}
+        try:
+            return [places[label] for label in labels]
+        except KeyError as err:
+            raise MetricInputError(
+                f"label {err.args[0]!r} is none of classes={list(self.classes)!r}; name every class, those "
+                "that a fold lacks too"
+            ) from None
+
+
+class RegisteredMetric(TupleMetric):
+    """A metric of the registry that reads tuples; `registered` makes one."""
+
+    reader: TupleReader
+
+    def __init__(self, asked: Asked, reader: TupleReader, title: str = "") -> None:
+        if asked.measured is None or asked.split != VALIDATION or asked.task is not None:
+            raise MetricNameError(
+                f"{asked.name} cannot be measured from tuples: name a metric of one output, without a split "
+                "or a task"
+            )
+        self.prototype = metric_of(asked.measured, reader.output)
+        self.objective = asked.objective
+        self.title = title
+        self.reader = reader
+        if getattr(self.prototype, "average", None) == "none":
+            raise MetricNameError(
+                f"{asked.name} has one value per class, and a score is one number; choose average=micro, "
+                "macro or weighted"
+            )
+
+    @property
+    def header(self) -> str:
+        """Its title, or its canonical name."""
+        return self.title or self.prototype.name
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What tells it from others."""
+        return {"metric": self.prototype.name, "reader": self.reader, "title": self.title}
+
+    def gather(self, tuples: Tuples) -> list[Any]:
+        """Keep the tuples: they are measured as one batch."""
+        return list(tuples)
+
+    def conclude(self, kept: Sequence[Any]) -> Score:
+        """Measure what was kept."""
+        return self.measure([(None, [row for fold in kept for row in fold])])
+
+    def measure(self, folds: Folds) -> Score:
+        """Measure all folds as one, and each by itself."""
+        [score] = self.reader.measure([self], folds)
+        return score
+
+
+def registered(
+    metric: Any,
+    *,
+    output: Output,
+    prediction: Callable[[Any], Any] | None = None,
+    target: Callable[[Any], Any] | None = None,
+    classes: Sequence[Any] | None = None,
+    inputs: InputType | str | None = None,
+    objective: Objective | str | None = None,
+    columns: Mapping[str, Column] | None = None,
+    title: str = "",
+) -> RegisteredMetric:
+    """Make any metric of the registry one of tuples.
+
+    Args:
+        metric: a name, `"f1(average=macro)"`, or a metric.
+        output: what the engine predicts.
+        prediction: takes the model output from a predicted result; default: it is one.
+        target: takes what was right from an actual result; default: it is that.
+        classes: the labels in the order of their index, where they are not the indices themselves.
+        inputs: which model output it is. By default its shape and dtype say: of a class a scalar is a label;
+            else floats are probabilities, ints and bools predictions. Of a ranking they are scores.
+        objective: states the direction of a metric that has none of its own.
+        columns: further keywords of `update`, such as `sample_weight`, each a function of query, predicted
+            and actual result.
+        title: what it is called; default: its canonical name.
+
+    Raises:
+        UnknownMetricError, MetricNameError, ObjectiveError: it is no metric that can be optimised here.
+
+    >>> metric = registered("accuracy", output="category(num_classes=2)", classes=["no", "yes"])
+    >>> metric.score([("fold 0", [("q", "yes", "yes")]), ("fold 1", [("q", "no", "yes"), ("q", "no", "no")])])
+    0.6666666666666666
+    """
+    feature = parse_feature(output)
+    reader = TupleReader(
+        feature,
+        prediction,
+        target,
+        None if classes is None else tuple(classes),
+        None if inputs is None else InputType(inputs),
+        tuple((columns or {}).items()),
+    )
+    return RegisteredMetric(settle(metric, {None: feature}, objective), reader, title)
+
+
+def others_registered(metric: Any, output: Output) -> Iterator[RegisteredMetric]:
+    """Make a metric that is not optimised, or a group of them, metrics of tuples."""
+    reader = TupleReader(parse_feature(output))
+    for asked in tracked([metric], {None: reader.output}):
+        yield RegisteredMetric(asked, reader)
+
+
+def _scores(names: Sequence[str], kept: Sequence[MetricCollection]) -> list[Score]:
+    alone = [_read(names, panel) for panel in kept]
+    if len(alone) == 1:
+        pooled = alone[0]
+    elif kept:
+        whole = kept[0].fresh()
+        for panel in kept:
+            whole.merge(panel)
+        pooled = _read(names, whole)
+    else:
+        pooled = [Score.undefined("there are no tuples")] * len(names)
+    return [score.with_folds(folds) for score, *folds in zip(pooled, *alone, strict=True)]
+
+
+def _read(names: Sequence[str], panel: MetricCollection) -> list[Score]:
+    values = panel.compute(synchronize=False)
+    return [_score(name, values[name], panel.reasons.get(name)) for name in names]
+
+
+def _score(name: str, value: torch.Tensor, reason: str | None) -> Score:
+    if value.ndim:
+        raise MetricNameError(
+            f"{name} gives {' x '.join(map(str, value.shape))} values, and a score is one number"
+        )
+    return Score.undefined(reason) if reason else Score.of(value.item())
+
+
+def _stacked(values: list[Any]) -> Any:
+    """Give a column as `update` takes it: texts and mappings as a list, all else as one tensor."""
+    first = values[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(values)
+    texts = isinstance(first, (list, tuple)) and first and isinstance(first[0], str)
+    if texts or isinstance(first, (str, Mapping)):
+        return values
+    return as_tensor(np.asarray(values))

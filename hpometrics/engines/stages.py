@@ -1,0 +1,142 @@
+"""Stages: an engine's four stages, each carried out over all folds, its results checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
+
+from .._redaction import excerpt
+from ..exceptions import EngineError
+from .engine import Engine, Fold, Pairs, named_stage
+from .isolation import Isolation
+from .stage import Stage
+
+
+class EvaluatedFold(NamedTuple):
+    """What an engine served on one fold: its info and (query, predicted, actual) of each query."""
+
+    info: Any
+    results: Sequence[tuple[Any, Any, Any]]
+
+
+class Stages:
+    """An engine's stages as functions of a stage's name and params and of what earlier stages gave.
+
+    Of named classes each fold gets an instance of its own, so that what one keeps of a fold stays there.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.isolation = Isolation(engine.shares)
+
+    def read(self, stage: Stage) -> list[Fold]:
+        """Read the folds.
+
+        Raises:
+            EngineError: there is no fold, or one is not (training data, info, pairs).
+        """
+        source = named_stage(self.engine, "data_sources", *stage)
+        given = source.read_eval() if source else self.engine.read_eval(deepcopy(stage.params))
+        folds = [_fold(fold, index) for index, fold in enumerate(given)]
+        if not folds:
+            raise EngineError("read_eval gave no fold; one is (training data, info, [(query, actual), ...])")
+        return folds
+
+    def prepare(self, stage: Stage, folds: Sequence[Fold]) -> list[Any]:
+        """Prepare the training data of each fold; what no preparator touches is not copied."""
+        if self._prepares:
+            return [self._prepare(stage, fold) for fold in folds]
+        named_stage(self.engine, "preparators", *stage)  # a name that means nothing is refused
+        return [fold.training for fold in folds]
+
+    def predict(self, stage: Stage, prepared: Sequence[Any], folds: Sequence[Fold]) -> list[Sequence[Any]]:
+        """Train one algorithm on each fold and predict its queries; the models are not kept.
+
+        Raises:
+            EngineError: there is not one prediction per query.
+        """
+        predictions = []
+        for index, (fold, given) in enumerate(zip(folds, prepared, strict=True)):
+            data = self.isolation.hand_out(given, "preparator" if self._prepares else "data_source")
+            queries = self.isolation.hand_out(_queries(fold.pairs), "data_source")
+            predicted = self._train_and_predict(stage, data, queries)
+            predictions.append(
+                _one_each(predicted, len(fold.pairs), f"algorithm {stage.name!r}, fold {index}")
+            )
+        return predictions
+
+    def serve(
+        self, stage: Stage, folds: Sequence[Fold], predictions: Sequence[Sequence[Sequence[Any]]]
+    ) -> list[EvaluatedFold]:
+        """Serve each query from the predictions of all algorithms."""
+        return [self._serve(stage, *of_fold) for of_fold in zip(folds, *predictions, strict=True)]
+
+    @property
+    def _prepares(self) -> bool:
+        return bool(self.engine.preparators) or type(self.engine).prepare is not Engine.prepare
+
+    def _prepare(self, stage: Stage, fold: Fold) -> Any:
+        training = self.isolation.hand_out(fold.training, "data_source")
+        preparator = named_stage(self.engine, "preparators", *stage)
+        if preparator is None:
+            return self.engine.prepare(training, deepcopy(stage.params))
+        return preparator.prepare(training)
+
+    def _train_and_predict(self, stage: Stage, data: Any, queries: Sequence[Any]) -> Any:
+        algorithm = named_stage(self.engine, "algorithms", *stage)
+        if algorithm is None:
+            return self.engine.predict(self.engine.train(data, stage.name, deepcopy(stage.params)), queries)
+        return algorithm.predict(algorithm.train(data), queries)
+
+    def _serve(self, stage: Stage, fold: Fold, *predictions: Sequence[Any]) -> EvaluatedFold:
+        pairs = self.isolation.hand_out(fold.pairs, "data_source")
+        columns = [self.isolation.hand_out(column, "algorithms") for column in predictions]
+        serving = named_stage(self.engine, "servings", *stage)
+        serve = serving.serve if serving else partial(self.engine.serve, params=deepcopy(stage.params))
+        results = [
+            (query, serve(query, predicted), actual)
+            for (query, actual), *predicted in zip(pairs, *columns, strict=True)
+        ]
+        return EvaluatedFold(self.isolation.hand_out(fold.info, "data_source"), results)
+
+
+def _fold(given: Any, index: int) -> Fold:
+    if not isinstance(given, Sequence) or len(given) != 3:
+        raise EngineError(
+            f"fold {index} is (training data, info, [(query, actual), ...]), got {type(given).__name__}"
+        )
+    training, info, pairs = given
+    if isinstance(pairs, Pairs):
+        return Fold(training, info, pairs)
+    if not isinstance(pairs, Iterable):
+        raise EngineError(
+            f"fold {index}: its third part is [(query, actual), ...], got {type(pairs).__name__}"
+        )
+    return Fold(training, info, [_pair(pair, index) for pair in pairs])
+
+
+def _pair(pair: Any, index: int) -> tuple[Any, Any]:
+    if isinstance(pair, (tuple, list)) and len(pair) == 2:
+        return pair[0], pair[1]
+    raise EngineError(
+        f"fold {index}: a query comes with its actual result, (query, actual); got {excerpt(repr(pair), 80)}"
+    )
+
+
+def _queries(pairs: Sequence[tuple[Any, Any]]) -> Sequence[Any]:
+    return pairs.queries if isinstance(pairs, Pairs) else [query for query, _ in pairs]
+
+
+def _one_each(predicted: Sequence[Any], wanted: int, where: str) -> Sequence[Any]:
+    try:
+        count = len(predicted)
+    except TypeError:  # the user's code gave something else
+        raise EngineError(
+            f"{where}: predict gives a sequence with one prediction per query, "
+            f"got {type(predicted).__name__}; a generator is made one by list(...)"
+        ) from None
+    if count != wanted:
+        raise EngineError(f"{where}: predict was given {wanted} queries and gave {count} predictions")
+    return predicted

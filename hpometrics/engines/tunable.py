@@ -1,0 +1,163 @@
+"""Varied: an evaluation as `train(params, run)`, so that every search varies engine params by their paths."""
+
+from __future__ import annotations
+
+import math
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..direction import Objective
+from ..exceptions import RunError
+from ..metrics.registry.names import MetricName
+from ..records.readings import numbers_of
+from ..run.metric_spec import Reported
+from ..run.run import Run
+from ..run.spec import RunSpec, engine
+from ..selection.selection import Best
+from .cache import PrefixCache
+from .engine_params import EngineParams
+from .evaluator import location
+from .files import BEST_FILE, variant, write_json
+from .metrics import TupleMetric, objective_of
+from .origins import NO_ORIGINS, Origins
+from .prefixes import Prefixes
+from .provenance import Provenance
+from .score import finite
+from .value_names import value_names, values_of, with_folds
+from .variable import check_varied
+
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
+
+
+class Varied:
+    """Evaluates the engine params that a trial's params make; `Evaluation.vary` gives one.
+
+    It states its own facts: the metric with its direction, and that a trial has one epoch. What is recorded
+    of it are the scores of all metrics, pooled over the folds, and of each the mean and the deviation over
+    the folds, under the names that `value_names` gives. A score that is undefined is nan with its reason; a
+    stage or metric that raises fails the trial.
+
+    One cache of prefixes serves all trials of a process; a worker that this is sent to has one of its own.
+
+    Args:
+        evaluation: the engine, and the metrics with their options.
+        base: what a trial's params are set in; None: they are all there is, see `EngineParams.of_values`.
+        keep: how many outputs of each stage the cache keeps.
+
+    Raises:
+        MetricNameError: see `value_names`.
+        EngineParamsError: the base holds a value without a structure, by which nothing can be shared.
+    """
+
+    def __init__(self, evaluation: Evaluation, base: EngineParams | None = None, *, keep: int = 4) -> None:
+        self.evaluation, self.base = evaluation, base
+        evaluator = evaluation.evaluator
+        self._panel = evaluator.panel
+        self._names = value_names(self._panel.all)
+        self._keep, self._id = keep, uuid.uuid4().hex
+        if base is not None and evaluator.cache:
+            Prefixes.of(base)  # refuses what has no structure
+        self.cache = PrefixCache(evaluation.engine, cache=evaluator.cache, keep=keep, seed=evaluator.seed)
+        first, *others = [Reported(name, objective) for name, objective in self._recorded()]
+        engine(metric=first, track=tuple(others), epochs=1)(self)
+
+    def __call__(self, params: Mapping[str, Any], run: Run) -> None:
+        """Evaluate the engine params of one trial."""
+        for _ in run.epochs(1):
+            scores = self._panel.measure(self.cache.folds(self.engine_params(params)))
+            for name, score in zip(self._names, scores.all, strict=True):
+                for called, value, reason in values_of(name, score):
+                    if reason is None:
+                        run.log(**{called: value})
+                    else:
+                        run.undefined(**{called: reason})
+
+    @property
+    def measured(self) -> tuple[tuple[MetricName, TupleMetric], ...]:
+        """The metrics, each with the name of its value, the optimised one first."""
+        return tuple(zip(self._names, self._panel.all, strict=True))
+
+    def engine_params(self, params: Mapping[str, Any]) -> EngineParams:
+        """Make the engine params of a trial's params, such as those of `objective.best(study)`.
+
+        Raises:
+            EngineParamsError: a path leads nowhere.
+        """
+        return EngineParams.of_values(params) if self.base is None else self.base.with_values(params)
+
+    def write_best(self, best: Best, directory: Path | str, origins: Origins = NO_ORIGINS) -> Path:
+        """Write the engine params of the best trial and what they scored as `best.json`; return its path.
+
+        Args:
+            best: what an objective's `best` gives.
+            directory: where.
+            origins: where engine and evaluation come from.
+
+        Raises:
+            EngineParamsError: a value has no form in JSON.
+        """
+        factory = origins.engine or location(type(self.evaluation.engine))
+        evaluation = origins.evaluation or self.evaluation.origin
+        told = variant(self.engine_params(best.params), evaluation or factory, factory, datetime.now(UTC))
+        path = Path(directory) / BEST_FILE
+        provenance = replace(self._provenance(best, evaluation), stated=origins.stated)
+        write_json(path, {**told, "evaluation": provenance.to_json()})
+        return path
+
+    def _recorded(self) -> Iterator[tuple[str, Objective | None]]:
+        """Every name that a trial's record may have, with its direction; a deviation has none."""
+        for name, metric in self.measured:
+            objective = objective_of(metric)
+            yield from zip(with_folds(name), (objective, objective, None), strict=False)
+
+    def _provenance(self, best: Best, evaluation: str) -> Provenance:
+        numbers = numbers_of(best.values)
+        scores = {metric.header: finite(numbers.get(str(name), math.nan)) for name, metric in self.measured}
+        return Provenance(evaluation, best.objective.value, scores, self.evaluation.evaluator.seed)
+
+    def check_search(self, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
+        """Refuse what would fail in every trial.
+
+        Args:
+            spec: the settled facts of the search.
+            params: each param that a trial may be given, with the values it can have; none of a range.
+
+        Raises:
+            RunError: another metric is to be optimised or measured than the evaluation's.
+            EngineParamsError: a path leads nowhere; the message has those there are.
+            EngineError: the engine knows no stage of a name.
+        """
+        if spec.name != str(self._names[0]):
+            raise RunError(
+                f"the evaluation is by {self._names[0]}, but metric= says {spec.name}; leave metric= out, or "
+                "evaluate by another metric"
+            )
+        if spec.collections:
+            measured = ", ".join(str(name) for name in self._names)
+            raise RunError(
+                f"the evaluation measures {measured}; leave output= and track= out, bound what it "
+                "measures, or give it other metrics too"
+            )
+        check_varied(params, self.base, self.evaluation.engine)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self._id, self.evaluation, self.base, self._keep)
+
+
+_LOCK = threading.Lock()
+_HERE: dict[str, Varied] = {}
+
+
+def _arrived(sent: str, evaluation: Evaluation, base: EngineParams | None, keep: int) -> Varied:
+    """Take what a process is sent again for each of its trials for the one it has, with its cache."""
+    with _LOCK:
+        if sent not in _HERE:
+            _HERE.clear()  # a worker has one search at a time
+            _HERE[sent] = Varied(evaluation, base, keep=keep)
+        return _HERE[sent]

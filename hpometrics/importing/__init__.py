@@ -1,1 +1,0 @@
-"""Importing: sweep files of other tools, read and written anew as a sweep of ours."""

@@ -1,0 +1,207 @@
+"""An Optuna storage, SQLite or journal, read from a copy: the file itself is opened to be read only."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+import optuna
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalStorage
+from optuna.trial import FrozenTrial, TrialState as OptunaState
+
+from .._text import printable
+from ..backends.optuna.optuna_constraints import is_infeasible
+from ..backends.optuna.storage import foreign_part
+from ..backends.optuna.study import PREFIX, STATES, check_study_format
+from ..direction import Objective
+from ..exceptions import ConfigError, NewerFormatError, RecordError
+from ..records._files import STORAGE_LIMIT, check_regular, read_lines
+from ..records._json import read_json
+from .directions import known_direction
+from .search import Finding, Search, Tried
+
+SQLITE = b"SQLite format 3\0"
+_WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log
+_BESIDE = ("-wal", "-shm", "-journal")
+_METRIC_ATTRS = (f"{PREFIX}metric", "metric", "metric_name")
+
+
+def read_storage(path: Path, study: str | None = None, metric: str | None = None) -> list[Search]:
+    """Read the studies of a storage.
+
+    Args:
+        path: an SQLite file or a journal.
+        study: only the one of this name.
+        metric: what is optimised; unless given, what the study says.
+
+    Raises:
+        RecordError: it cannot be read.
+        ConfigError: it has no study of that name.
+    """
+    silence = time.time() - max(file.lstat().st_mtime for file in _files(path))
+    with _opened(path) as storage:
+        names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
+        if study is not None and study not in names:
+            raise ConfigError(f"{path}: has no study {study!r}; there are {', '.join(names) or 'none'}")
+        if not names:
+            raise ConfigError(f"{path}: holds no study")
+        chosen = names if study is None else [study]
+        return [one for name in chosen for one in _searches(path, name, storage, metric, silence)]
+
+
+def torn(path: Path) -> Finding | None:
+    """Find a journal whose last line is cut off: the next append would make all of it unreadable."""
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        if file.tell() == 0:
+            return None
+        file.seek(-1, 2)
+        whole = file.read(1) == b"\n"
+    if whole:
+        return None
+    told = (
+        "its last line is cut off; the next append joins it, and no process can read the journal after that"
+    )
+    return Finding("torn", told, "stop all workers, keep a copy, and cut the file after its last newline")
+
+
+def _files(path: Path) -> list[Path]:
+    return [path, *(beside for end in _BESIDE if os.path.lexists(beside := Path(f"{path}{end}")))]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BaseStorage]:
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with TemporaryDirectory(prefix="hpometrics-") as folder:
+        copy = Path(folder) / "copy"
+        try:
+            for file in _files(path):
+                check_regular(file, STORAGE_LIMIT, follow=file == path)
+            with path.open("rb") as opened:
+                head = opened.read(20)
+            if head.startswith(SQLITE):
+                _copy_database(path, copy, head[18:20] == _WAL)
+                storage: BaseStorage = RDBStorage(f"sqlite:///{copy}")
+            else:
+                _check_journal(path)
+                shutil.copyfile(path, copy)
+                storage = JournalStorage(JournalFileBackend(str(copy)))
+            try:
+                yield storage
+            finally:
+                _close(storage)
+        except (
+            sqlite3.Error,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            AssertionError,
+            RuntimeError,
+        ) as err:
+            if isinstance(err, ConfigError | NewerFormatError | RecordError):
+                raise
+            raise RecordError(
+                f"{path}: cannot be read as an Optuna storage: {type(err).__name__}: {err}"
+            ) from err
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+
+
+def _check_journal(path: Path) -> None:
+    """Refuse what is no journal: Optuna takes a file whose only line it cannot read for an empty one."""
+    for number, line in enumerate(read_lines(path, STORAGE_LIMIT, follow=True)):
+        if number == 0 and "op_code" not in read_json(line):
+            raise ValueError("its first line is not an operation of a journal")
+
+
+def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
+    """Copy a database as it is at this moment, whoever writes to it; no file is made beside it."""
+    idle = logs_ahead and _files(path) == [path]
+    how = "immutable=1" if idle else "mode=ro"
+    with (
+        closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+        foreign = foreign_part(target)
+    if foreign is not None:
+        raise ValueError(f"it has the {printable(foreign)}, and Optuna makes none; copy the tables alone")
+
+
+def _close(storage: BaseStorage) -> None:
+    storage.remove_session()
+    if isinstance(storage, RDBStorage):
+        storage.engine.dispose()
+
+
+def _searches(
+    path: Path, name: str, storage: BaseStorage, metric: str | None, silence: float
+) -> Iterator[Search]:
+    """Give the study as a search, or one for each of its objectives."""
+    study = optuna.load_study(study_name=name, storage=storage)
+    check_study_format(name, study.user_attrs)
+    trials = study.get_trials(deepcopy=False)
+    several = len(study.directions) > 1
+    for index, way in enumerate(study.directions):
+        called, teller = _metric(study, index, several, metric)
+        yield Search(
+            f"Optuna study {name!r}" + (f", objective {index}" if several else ""),
+            str(path),
+            tuple(_tried(trial, index, several) for trial in trials),
+            called,
+            teller,
+            Objective.parse(way.name),
+            silence,
+            several,
+            "a pruner (Optuna's default is the median pruner)",
+        )
+
+
+def _metric(study: optuna.Study, index: int, several: bool, given: str | None) -> tuple[str | None, str]:
+    if given is not None and not several:
+        return given, "--metric"
+    if study.metric_names is not None:
+        return study.metric_names[index], "its metric name"
+    for key in () if several else _METRIC_ATTRS:
+        if isinstance(study.user_attrs.get(key), str):
+            return study.user_attrs[key], f"its attribute {key}"
+    words = [] if several else re.split(r"[^A-Za-z0-9@]+", study.study_name)
+    named = [word for word in words if _may_be_metric(word, words) and known_direction(word) is not None]
+    return (named[0], "its study's name") if len(named) == 1 else (None, "")
+
+
+def _may_be_metric(word: str, words: list[str]) -> bool:
+    """Two letters are often something else in the name of a study: `r2` its second round, `l1` a penalty."""
+    return len(word) > 2 or len(words) == 1 or word.lower() == "f1"
+
+
+def _tried(trial: FrozenTrial, index: int, several: bool) -> Tried:
+    complete = trial.state is OptunaState.COMPLETE and trial.values is not None
+    return Tried(
+        name=str(trial.number),
+        params=dict(trial.params),
+        state=STATES[trial.state],
+        value=trial.values[index] if complete else None,
+        epochs={} if several else dict(trial.intermediate_values),
+        infeasible=is_infeasible(trial),
+        seconds=_seconds(trial),
+    )
+
+
+def _seconds(trial: FrozenTrial) -> float | None:
+    if trial.datetime_start is None:
+        return None
+    until = trial.datetime_complete or datetime.now(trial.datetime_start.tzinfo)
+    return (until - trial.datetime_start).total_seconds()

@@ -1,0 +1,64 @@
+"""CsvLogger: `epochs.csv`, a line per epoch and a column per value, for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..records.atomic import atomic_write, writing
+from ..records.readings import numbers_of
+from ..records.trial_record import EpochRecord
+from .base import Standing
+from .cells import cell
+
+CSV_FILE = "epochs.csv"
+_FACTS = ("epoch", "seconds")
+
+
+class CsvLogger:
+    """Appends every epoch to `epochs.csv`; a nan is written as `nan`, a value that an epoch lacks is empty.
+
+    Values that are more than one number are left out. When an epoch brings a value that none before it had,
+    or the run goes on after a kill, the file is written anew, so that every line has all columns.
+
+    Args:
+        directory: the trial's own.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / CSV_FILE
+        self._names: dict[str, None] = {}
+
+    def begin(self, run: Standing) -> None:
+        """Write the epochs before a restart."""
+        self._names = dict.fromkeys(name for record in run.history for name in numbers_of(record.values))
+        self._write_anew(run.history)
+
+    def epoch(self, run: Standing) -> None:
+        """Append an epoch."""
+        new = numbers_of(run.history[-1].values).keys() - self._names.keys()
+        if new:
+            self._names |= dict.fromkeys(name for name in run.history[-1].values if name in new)
+            self._write_anew(run.history)
+            return
+        with writing(self.path), self.path.open("a", encoding="utf8", newline="") as file:
+            file.write(_lines([self._row(run.history[-1])]))
+
+    def end(self, run: Standing) -> None:
+        """Leave the file as it is."""
+
+    def _write_anew(self, history: Sequence[EpochRecord]) -> None:
+        with atomic_write(self.path, sync=False) as file:
+            file.write(_lines([[*_FACTS, *self._names], *map(self._row, history)]).encode())
+
+    def _row(self, record: EpochRecord) -> list[object]:
+        numbers = numbers_of(record.values)
+        return [record.epoch, round(record.seconds, 6), *(numbers.get(name) for name in self._names)]
+
+
+def _lines(rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([cell(value) for value in row] for row in rows)
+    return text.getvalue()

@@ -1,0 +1,219 @@
+"""Loggers: those of one run, chosen by name or given as objects, and what a failing one means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .._text import text_of
+from ..exceptions import ConfigError, DiskError, LoggerError, MissingExtraError, RunError, missing_extra
+from ..records.atomic import is_of_disk
+from .base import EpochLogger, Standing
+
+LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | type[EpochLogger]
+"""A name, a name with its options (`{"mlflow": {"uri": ...}}`), an object, a class."""
+
+ALWAYS = "trainstats"
+LOGGERS: dict[str, tuple[str, str]] = {
+    "csv": ("csv", "CsvLogger"),
+    "table": ("table", "TableLogger"),
+    "tensorboard": ("tensorboard", "TensorBoardLogger"),
+    "mlflow": ("mlflow", "MlflowLogger"),
+    "wandb": ("wandb", "WandbLogger"),
+    ALWAYS: ("trainstats", "TrainStats"),
+}
+"""The module and the class of each, which is loaded when a run has one."""
+_PACKAGES = {
+    "tensorboard": ("tensorboardX", None),
+    "mlflow": ("mlflow", "mlflow"),
+    "wandb": ("wandb", "wandb"),
+}
+"""The package that a logger needs, and the extra that brings it; tensorboardX comes with Ray Tune."""
+_METHODS = ("begin", "epoch", "end")
+
+
+def check_logger(logger: object, directory: Path | None) -> None:
+    """Refuse, before the first trial, a logger that could not log.
+
+    Raises:
+        ConfigError: there is none of this name, or it has not the methods of one.
+        MissingExtraError: its package is not installed.
+        RunError: it writes files, and the run has no directory.
+    """
+    if not isinstance(logger, (str, Mapping)):
+        if not all(callable(getattr(logger, method, None)) for method in _METHODS):
+            raise ConfigError(
+                f"a logger is one of {', '.join(LOGGERS)}, or has the methods {', '.join(_METHODS)}, "
+                f"got {logger!r}"
+            )
+        return
+    name, options = _named(logger)
+    if name not in LOGGERS:
+        raise ConfigError(f"{name!r} is not a logger{_near(name, LOGGERS)}")
+    check_options(name, options)
+    missing = missing_package(name)
+    if missing is not None:
+        raise missing
+    if directory is None:
+        raise RunError(f"the logger {name} writes into the run's directory; give directory= too")
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a logger does not take; all of them are texts.
+
+    Raises:
+        ConfigError: there is no such option, or it is no text.
+    """
+    if not options:
+        return
+    parameters = signature(_class_of(name)).parameters.values()
+    known = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
+    for option, value in options.items():
+        if option not in known:
+            takes = _near(option, known) if known else "; it takes none"
+            raise ConfigError(f"the logger {name} has no option {option!r}{takes}")
+        if not isinstance(value, str):
+            raise ConfigError(f"the logger {name}: {option} wants text, got {value!r}")
+
+
+def missing_package(name: str) -> MissingExtraError | None:
+    """Give the error of a logger whose package is not installed; None if it can log."""
+    package, extra = _PACKAGES.get(name, (None, None))
+    if package is None or find_spec(package) is not None:
+        return None
+    return missing_extra(f"the logger {name}", package, extra)
+
+
+def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[EpochLogger]:
+    """Make the loggers of one run; with a directory, `.trainstats` is always among them.
+
+    Args:
+        loggers: names, objects, or classes, of which the run gets an object of its own.
+        directory: the trial's own.
+
+    Raises:
+        ConfigError, MissingExtraError, RunError: see `check_logger`.
+    """
+    given = list(loggers)
+    for logger in given:
+        check_logger(logger, directory)
+    named = dict([_named(ALWAYS), *(_named(one) for one in given if isinstance(one, (str, Mapping)))])
+    ours = [] if directory is None else [_class_of(name)(directory, **named[name]) for name in named]
+    others = [logger for logger in given if not isinstance(logger, (str, Mapping))]
+    return ours + [made() if isinstance(made, type) else made for made in others]
+
+
+def _class_of(name: str) -> Callable[..., EpochLogger]:
+    module, attribute = LOGGERS[name]
+    found: Callable[..., EpochLogger] = getattr(import_module(f".{module}", __package__), attribute)
+    return found
+
+
+def _named(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
+    """Split a logger into its name and options.
+
+    Raises:
+        ConfigError: it is a mapping of another form.
+    """
+    if isinstance(logger, str):
+        return logger, {}
+    if len(logger) == 1:
+        ((name, options),) = logger.items()
+        if isinstance(options, Mapping):
+            return name, options
+    raise ConfigError(f"a logger with options is {{name: {{option: value}}}}, got {dict(logger)!r}")
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(known)}"
+
+
+class Loggers:
+    """The loggers of one run, told of each epoch in turn; the first epoch begins them.
+
+    Args:
+        loggers: see `make_loggers`.
+        directory: the trial's own.
+    """
+
+    def __init__(self, loggers: Sequence[LoggerLike], directory: Path | None) -> None:
+        self._all = make_loggers(loggers, directory)
+        self._begun = False
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def epoch(self, run: Standing) -> None:
+        """Log the last epoch of the history.
+
+        Raises:
+            LoggerError: one of them failed; the others have the epoch.
+            DiskError: one of them could not write.
+        """
+        before = None if self._begun else replace(run, history=run.history[:-1], picks=run.picks[:-1])
+        self._begun = True
+
+        def tell(logger: EpochLogger) -> None:
+            if before is not None:
+                logger.begin(before)
+            logger.epoch(run)
+
+        self._tell_all(tell, run)
+
+    def end(self, run: Standing) -> None:
+        """End them; nothing more is logged.
+
+        Raises:
+            LoggerError: one of them failed; the others have ended.
+            DiskError: one of them could not write.
+        """
+        restored = bool(run.history) and not self._begun
+
+        def tell(logger: EpochLogger) -> None:
+            if restored:
+                logger.begin(run)
+            logger.end(run)
+
+        try:
+            if restored or self._begun:
+                self._tell_all(tell, run)
+        finally:
+            self._all = []
+
+    def _tell_all(self, tell: Callable[[EpochLogger], None], run: Standing) -> None:
+        failed: LoggerError | DiskError | None = None
+        for logger in self._all:
+            try:
+                tell(logger)
+            except Exception as err:  # whatever it is, the other loggers come first
+                failure = _failure(logger, err, run.history[-1].epoch)
+                if failed is None:
+                    failed = failure
+                elif isinstance(failure, DiskError) and not isinstance(failed, DiskError):
+                    failure.add_note(str(failed))
+                    failed = failure
+                else:
+                    failed.add_note(str(failure))
+        if failed is not None:
+            raise failed
+
+
+def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError | DiskError:
+    """Make the error of a logger; that of a full disk is no fault of the trial."""
+    made = type(logger)
+    places = {(f"{__package__}.{module}", of): name for name, (module, of) in LOGGERS.items()}
+    name = places.get((made.__module__, made.__qualname__), made.__qualname__)
+    kind = DiskError if is_of_disk(error) else LoggerError
+    failed = kind(
+        f"the logger {name} failed at epoch {epoch}: {type(error).__name__}: {text_of(error)}; "
+        "the record has the epoch"
+    )
+    failed.__cause__ = error
+    return failed

@@ -1,0 +1,360 @@
+"""Keeper: a torchmetrics.Metric with its state in statistics, which it moves, saves, merges, synchronises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
+from typing import Any, Self, TypeVar
+
+import torch
+import torchmetrics
+from torch import Tensor
+from torchmetrics.utilities.data import dim_zero_mean
+
+from ..exceptions import StateError
+from ._buffer import Gathering
+from ._validation import Gate
+from .ranks import gathered, world_size
+from .statistics.statistic import Statistic
+
+S = TypeVar("S", bound=Statistic)
+_REGISTERED = (Tensor, torch.nn.Module)
+"""Values that a torch module may register instead of keeping them as plain attributes."""
+
+
+class Keeper(torchmetrics.Metric):
+    """The state of a metric: statistics, its own or shared in a collection, and what `add_state` holds.
+
+    Whatever torchmetrics does to a state (device moves, `state_dict`, pickling, `reset`, synchronisation
+    over the ranks of a process group) is done to the statistics as well.
+    """
+
+    name: str
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.undefined_reason: str | None = None
+        self.kept_by_others = False
+        self._kept: dict[str, Statistic] | None = None
+        self._gathering: Gathering | None = None
+        self._gate = Gate()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if not isinstance(value, _REGISTERED) and (name in own or self._is_new(name)):
+            own[name] = value  # a plain attribute, for which torch would search its registries first
+        else:
+            super().__setattr__(name, value)
+
+    def _is_new(self, name: str) -> bool:
+        """Whether neither the class nor the module holds this name."""
+        own = self.__dict__
+        return not (
+            hasattr(type(self), name)
+            or name in own.get("_parameters", ())
+            or name in own.get("_buffers", ())
+            or name in own.get("_modules", ())
+        )
+
+    def statistics(self) -> Mapping[str, Statistic]:
+        """Name the statistics that `compute` is a function of; parameters and `output` are known by then."""
+        return {}
+
+    @property
+    def update_count(self) -> int:
+        """How many batches were added; those of a collection are counted once for all its members."""
+        shared = self._gathering.batches if self.kept_by_others and self._gathering is not None else 0
+        own: int = self._update_count
+        return own + shared
+
+    @property
+    def update_called(self) -> bool:
+        """Whether a batch was added."""
+        return self.update_count > 0
+
+    @property
+    def kept(self) -> dict[str, Statistic]:
+        """Its statistics, of all rows so far: its own, or those that its collection shares among members."""
+        if self._gathering is not None:
+            self._gathering.settle()
+        return self._held
+
+    @property
+    def _held(self) -> dict[str, Statistic]:
+        """Its statistics, of which some rows may still be gathered."""
+        if self._kept is None:
+            self._kept = dict(self.statistics())
+        return self._kept
+
+    def share(self, statistics: Mapping[str, Statistic], gathering: Gathering | None = None) -> None:
+        """Use these statistics in the place of its own; the collection that calls this updates them."""
+        self._gathering = gathering
+        self._kept = dict(statistics)
+        self.kept_by_others = True
+        self._to_sync = False
+
+    def statistic(self, kind: type[S], name: str | None = None) -> S:
+        """Return its statistic of a class; by name where it has several of the class."""
+        for key, statistic in self.kept.items():
+            if isinstance(statistic, kind) and name in (None, key):
+                return statistic
+        raise StateError(f"{self.name} keeps no {kind.__name__}{f' named {name!r}' if name else ''}")
+
+    @property
+    def keeps_itself(self) -> bool:
+        """Whether its class keeps plain attributes as state: a `reset` of its own and no declared state."""
+        own = type(self).reset is not Keeper.reset and type(self).own_state is Keeper.own_state
+        return own and not self._defaults and not self.kept
+
+    def own_state(self) -> dict[str, Any]:
+        """A copy of the states of `add_state`, without the statistics.
+
+        Raises:
+            StateError: the class keeps plain attributes as state, which can be neither saved nor merged.
+        """
+        if self.keeps_itself:
+            raise StateError(
+                f"{self.name} keeps its state in plain attributes, which can be neither saved, merged nor "
+                "moved; declare them by add_state, or measure over statistics"
+            )
+        states = {name: getattr(self, name) for name in self._defaults}
+        return {name: list(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
+
+    def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
+        """Take in the `own_state` of another metric of the same kind, made by so many updates."""
+        if state and updates:
+            super().merge_state(dict(state))
+        self.count_updates(updates)
+
+    def count_updates(self, updates: int = 1) -> None:
+        """Note that batches were added: the computed value no longer holds."""
+        own = self.__dict__  # a module's __setattr__ would cost more than many an update
+        own["_update_count"] += updates
+        own["_computed"] = None
+        if own["kept_by_others"]:
+            self._note()
+
+    def _note(self) -> None:
+        """Let the collection know that there is something to forget here."""
+        if self.kept_by_others and self._gathering is not None:
+            self._gathering.noted = True
+
+    def snapshot(self) -> dict[str, Any]:
+        """Its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
+        states = {name: getattr(self, name) for name in self._defaults}
+        return {name: len(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Put its own states back to what `snapshot` gave."""
+        for name, value in snapshot.items():
+            if isinstance(value, int):
+                del getattr(self, name)[value:]
+            else:
+                setattr(self, name, value)
+
+    def reset(self) -> None:
+        """Forget everything measured; a collection resets the statistics that its members share."""
+        self._refuse_if_shared("reset")
+        with torch.inference_mode(False):
+            super().reset()
+        if self._gathering is not None and not self.kept_by_others:
+            self._gathering.forget()
+        for statistic in (self._kept or {}).values():
+            statistic.reset()
+        self.forget()
+        self.count_updates(-self.update_count)  # a member without statistics may be reset by itself
+
+    def reset_member(self) -> None:
+        """Reset a member of a collection by the `reset` of its class, but not the statistics it shares."""
+        if self.resets_itself:
+            self._reset_own()
+        self.forget()
+
+    @property
+    def resets_itself(self) -> bool:
+        """Whether there is more to reset than statistics: states, or what a `reset` of its class forgets."""
+        return bool(self._defaults) or type(self).reset is not Keeper.reset
+
+    def _reset_own(self) -> None:
+        """Call `reset` while the shared statistics are out of its reach."""
+        held, shared = self._kept, self.kept_by_others
+        self._kept, self.kept_by_others = {}, False
+        try:
+            self.reset()
+        finally:
+            self._kept, self.kept_by_others = held, shared
+
+    def forget(self) -> None:
+        """Forget what is noted beside the states: flags, reason, computed value, count of updates."""
+        self._gate.reset()
+        self.__dict__.update(undefined_reason=None, _update_count=0, _computed=None)
+
+    def _refuse_if_shared(self, call: str) -> None:
+        if self.kept_by_others and self.kept:
+            raise StateError(
+                f"{self.name} is a member of a collection and shares its statistics; {call} the collection"
+            )
+
+    def alone(self) -> Self:
+        """Return the same metric with nothing measured."""
+        held, self._kept = self._kept, None
+        gathering, self._gathering = self._gathering, None
+        try:
+            copy = deepcopy(self)
+        finally:
+            self._kept, self._gathering = held, gathering
+        copy.kept_by_others, copy._to_sync = False, True
+        copy.reset()
+        copy.forget()
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._gathering is not None:
+            self._gathering.settle()
+        state: dict[str, Any] = super().__getstate__()
+        return state
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
+        self.own_state()  # which refuses state that nothing here can save
+        return {
+            "updates": self.update_count,
+            "complaint": self._gate.verdict(),
+            "statistics": {k: s.state() for k, s in self.kept.items()},
+        }
+
+    def set_extra_state(self, state: Any) -> None:
+        """Load what `get_extra_state` gave.
+
+        Raises:
+            StateError: the statistics are not this metric's.
+        """
+        if set(state["statistics"]) != set(self.kept):
+            raise StateError(
+                f"{self.name} keeps {list(self.kept)}, the state has {list(state['statistics'])}"
+            )
+        for name, statistic in self.kept.items():
+            statistic.load_state(state["statistics"][name])
+        self._gate.reset()
+        self._gate.recall(state.get("complaint"))
+        self.count_updates(state["updates"] - self.update_count)
+
+    def add_state(self, *args: Any, **kwargs: Any) -> None:
+        """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.
+
+        Raises:
+            StateError: its `dist_reduce_fx` is "mean", and a mean of means is not their mean; or every metric
+                has an attribute of that name.
+        """
+        name = args[0] if args else kwargs["name"]
+        if hasattr(type(self), name):
+            raise StateError(
+                f"{type(self).__name__}: {name!r} is an attribute of every metric; choose another name "
+                "for the state"
+            )
+        super().add_state(*args, **{"persistent": True, **kwargs})
+        if self._reductions[name] is not dim_zero_mean:
+            return
+        if not _is_of_torchmetrics(type(self)):
+            raise StateError(
+                f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
+            )
+        self._reductions[name] = _the_one_of  # such a state is a constant there, as `data_range`
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take copies: what is loaded stays the caller's."""
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if self._defaults:
+            for name, value in self.own_state().items():
+                setattr(self, name, value)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
+        module = super()._apply(fn, *args, **kwargs)
+        device = fn(torch.empty(0, device=self.device)).device
+        if self._gathering is not None:
+            self._gathering.settle()
+        for statistic in (self._kept or {}).values():
+            statistic.to(device)
+        return module
+
+    def _over_all_ranks(self) -> AbstractContextManager[None]:
+        """While computing, hold the statistics of all ranks of the process group, if there is one."""
+        alone = not self._to_sync or world_size() == 1
+        return nullcontext() if alone else self._merged_over_all_ranks()
+
+    @contextmanager
+    def _merged_over_all_ranks(self) -> Iterator[None]:
+        own, gate = self.kept, self._gate
+        merged = {name: merged_over_ranks(statistic) for name, statistic in own.items()}
+        self._kept, self._gate = merged, Gate(gate.non_finite)
+        for complaint in gathered((gate.verdict(),)):
+            self._gate.recall(*complaint)
+        try:
+            with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
+                yield
+        finally:
+            self._kept, self._gate = own, gate
+
+
+def merged_over_ranks(statistic: S) -> S:
+    """Gather a statistic from every rank of the default process group and merge; all ranks get the same."""
+    merged = statistic.fresh()
+    for state in gathered(statistic.state()):
+        merged.merge_state(state)
+    return merged
+
+
+def squeezed(value: Any) -> Any:
+    """Return a value with every tensor of one element in it as a scalar, as torchmetrics does."""
+    if isinstance(value, Tensor):
+        return value.squeeze() if value.ndim and value.numel() == 1 else value
+    if type(value) is dict:
+        return {name: squeezed(part) for name, part in value.items()}
+    return type(value)(map(squeezed, value)) if type(value) in (list, tuple) else value
+
+
+def put_foreign_bases_first(cls: type, base: type) -> None:
+    """Order the bases of a class of ours as `class M(MeanSquaredError, Metric)` where they are the other way.
+
+    Behind ours, the `update` of a metric of torchmetrics would never be called, and its `compute` would.
+
+    Args:
+        cls: the class that is being made.
+        base: the one of ours whose `update` hides the other.
+    """
+    update, compute = (_definer(cls, name) for name in ("update", "compute"))
+    if update is base and compute is not None and _is_foreign(compute):
+        first = next(place for place, one in enumerate(cls.__bases__) if issubclass(one, Keeper))
+        behind = sorted(cls.__bases__[first:], key=lambda one: not _is_foreign(one))
+        cls.__bases__ = (*cls.__bases__[:first], *behind)
+
+
+def _definer(cls: type, name: str) -> type | None:
+    """The class that a class inherits an attribute from, whether it overrides it or not."""
+    return next((one for one in cls.__mro__[1:] if name in vars(one)), None)
+
+
+def _is_foreign(cls: type) -> bool:
+    """Whether a class is a metric of torchmetrics' kind, and not one of ours."""
+    own = issubclass(cls, Keeper) or cls is torchmetrics.Metric
+    return issubclass(cls, torchmetrics.Metric) and not own
+
+
+def _is_of_torchmetrics(cls: type) -> bool:
+    """Whether a class inherits the states of a metric of torchmetrics."""
+    bases = (base for base in cls.__mro__ if issubclass(base, torchmetrics.Metric))
+    return any(
+        base.__module__.startswith("torchmetrics.") for base in bases if base is not torchmetrics.Metric
+    )
+
+
+def _the_one_of(states: Tensor) -> Tensor:
+    """The state that all metrics to merge have.
+
+    Raises:
+        StateError: they differ.
+    """
+    if not bool((states == states[0]).all()):
+        raise StateError(f"metrics that were made alike merge, got {states.tolist()} for one constant")
+    return states[0]

@@ -1,0 +1,173 @@
+"""The gate: what a batch passes before any metric sees it, at once on the CPU, gathered on a device."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError, NonFiniteError
+from ._checks import Check, check_shapes, value_checks
+from ._device import on_host
+from .batch import Outputs
+from .features import BINARY, CATEGORY, LOGITS, SEQUENCE, TEXT
+from .retrieval.checks import finite_rows, ranking_checks
+from .retrieval.ranking_batch import RankingBatch
+
+NonFinite = Literal["error", "propagate", "ignore"]
+
+_OF_CLASSES = (CATEGORY, SEQUENCE, TEXT)
+_ROUNDING = 1e-3  # of a softmax in half precision
+_BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
+
+
+class Gate:
+    """The door of a collection or metric: eager on the CPU, gathered on a device.
+
+    Args:
+        non_finite: what becomes of a batch that holds nan or infinite values: `error` refuses it,
+            `propagate` makes the value nan with the reason, `ignore` leaves out the rows concerned.
+    """
+
+    def __init__(self, non_finite: NonFinite = "error") -> None:
+        if non_finite not in get_args(NonFinite):
+            raise MetricInputError(
+                f"non_finite is one of {', '.join(get_args(NonFinite))}; got {non_finite!r}"
+            )
+        self.non_finite = non_finite
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was gathered."""
+        self._flags: list[Tensor] = []
+        self._rules: list[str] = []
+        self._batches = 0
+        self._complaint: str | None = None
+        self._left_out: Tensor | int = 0
+
+    @property
+    def left_out(self) -> int:
+        """How many rows were left out because they held nan or infinite values."""
+        return int(self._left_out)
+
+    def recall(self, complaint: str | None, left_out: int = 0) -> None:
+        """Take over the complaint of a gate whose batches were merged in, and how many rows it left out."""
+        self._complaint = self._complaint or complaint
+        self._left_out = self._left_out + left_out
+
+    def refuse(self, found: NonFiniteError) -> None:
+        """Do with a batch that is let in, and in which a metric finds nan or infinite values, as with others.
+
+        Raises:
+            NonFiniteError: what was found, but under `propagate`; only the metric knows which rows hold it.
+        """
+        if self.non_finite != "propagate":
+            raise found
+        self.recall(f"batch {self._batches - 1}: {found}")
+
+    def wave_through(self) -> None:
+        """Count a batch that was found to be like the one before, and sound."""
+        self._batches += 1
+
+    def admit(self, batch: Outputs) -> Outputs | None:
+        """Let a batch in: return the rows of it that count, or None if there is none.
+
+        Raises:
+            MetricInputError: its shapes or (on the CPU) its values are not what the feature's metrics read.
+        """
+        check_shapes(batch)
+        batch = self._counting(batch)
+        if not len(batch):
+            return None
+        if not on_host(batch.target):
+            self._gather(_checks(batch))
+            return batch
+        if not self._batches:
+            _warn_of_probabilities(batch)
+        bad = next((check for check in _checks(batch) if check.bad), None)
+        if bad is not None and (self.non_finite != "propagate" or bad.error is not NonFiniteError):
+            raise bad.error(bad.explain())
+        if bad is not None:
+            self.recall(f"batch {self._batches}: {bad.explain()}")
+        self._batches += 1
+        return None if bad is not None else batch
+
+    def _counting(self, batch: Outputs) -> Outputs:
+        """Leave out rows to be ignored, and with the policy `ignore` those that are not finite."""
+        counting = counting_rows(batch)
+        if counting is not None:
+            batch = _only(batch, counting)
+        if self.non_finite == "ignore" and len(batch):
+            finite = _finite_rows(batch)
+            self._left_out = self._left_out + (~finite).sum()
+            batch = _only(batch, finite)
+        return batch
+
+    def _gather(self, checks: Iterator[Check]) -> None:
+        """Keep flags and rules only: nothing of the batch stays alive."""
+        for check in checks:
+            self._flags.append(torch.as_tensor(check.bad))
+            self._rules.append(f"batch {self._batches}: {check.rule}")
+        self._batches += 1
+
+    def verdict(self) -> str | None:
+        """Read the gathered flags, once for all (this waits for the device); the first complaint, if any."""
+        if self._flags:
+            bad = torch.stack([flag.to(self._flags[0].device) for flag in self._flags]).tolist()
+            self.recall(next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None))
+            self._flags, self._rules = [], []
+        return self._complaint
+
+
+def counting_rows(batch: Outputs) -> Tensor | None:
+    """Which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does.
+
+    A row of a set counts if any of its labels is known.
+    """
+    if batch.known is not None:
+        return batch.known.any(1)
+    ignored: int | None = getattr(batch.feature, "ignore_index", None)
+    if ignored is None or batch.feature.type not in _BY_ROW or not batch.has_target:
+        return None
+    return batch.target != ignored
+
+
+def _checks(batch: Outputs) -> Iterator[Check]:
+    return ranking_checks(batch) if isinstance(batch, RankingBatch) else value_checks(batch)
+
+
+def _only(batch: Outputs, keep: Tensor) -> Outputs:
+    """The rows to be kept; on a device, where counting them would wait, the others get weight 0."""
+    if not on_host(keep):
+        return batch.masked(keep)
+    return batch if bool(keep.all()) else batch.rows(keep)
+
+
+def _finite_rows(batch: Outputs) -> Tensor:
+    if isinstance(batch, RankingBatch):
+        return finite_rows(batch)
+    values = [*batch.given.values(), batch.target, batch.soft, batch.weight]
+    rows = [
+        x.isfinite().reshape(len(batch), -1).all(1)
+        for x in values
+        if x is not None and x.dtype.is_floating_point
+    ]
+    return torch.stack([torch.ones(len(batch), dtype=torch.bool, device=batch.target.device), *rows]).all(0)
+
+
+def _warn_of_probabilities(batch: Outputs) -> None:
+    """Warn of logits of classes whose every row is what a softmax gives; Python shows it once."""
+    logits = batch.given.get(LOGITS) if batch.feature.type in _OF_CLASSES else None
+    if logits is None or logits.shape[-1] < 2:
+        return
+    low, high = logits.aminmax()
+    one_hot = bool(((logits == 0) | (logits == 1)).all()) if low == 0 and high == 1 else False
+    if low >= 0 and high <= 1 and not one_hot and bool(((logits.sum(-1) - 1).abs() < _ROUNDING).all()):
+        warnings.warn(
+            "every row that was passed as logits= lies in [0, 1] and sums to 1, as probabilities do; pass a "
+            "softmax output as probabilities=, or the values before the softmax as logits=",
+            stacklevel=2,
+        )

@@ -1,0 +1,205 @@
+"""Wrapping: a torchmetrics.Metric, a scikit-learn scorer or a plain function becomes a metric in one line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torchmetrics
+from torchmetrics.wrappers import Running
+
+from ..direction import MAXIMIZE, MINIMIZE, Objective
+from ..exceptions import MetricNameError, ObjectiveError, RegistrationError
+from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeature, parse_feature
+from .metric import Metric
+from .registry.facts import UNSTATED
+from .registry.names import MetricName
+from .wrapped_function import PooledFunction, RowFunction
+from .wrappers import WrappedMetric
+
+_TARGET_FIRST = ("y_true", "target", "targets", "actual", "labels")
+_RESPONSES = {"predict": PREDICTIONS, "predict_proba": PROBABILITIES, "decision_function": LOGITS}
+
+
+def as_metric(
+    source: Any,
+    *,
+    objective: Objective | str | None = UNSTATED,
+    inputs: InputType | str = UNSTATED,
+    name: str | None = None,
+    output: OutputFeature | str | None = None,
+    per_row: bool = False,
+    component: str | int | None = None,
+) -> Metric:
+    """Make a metric of something that measures.
+
+    A source is one of these:
+
+    - a torchmetrics.Metric, or its class if it needs no arguments. It is copied. What it says of its own
+      direction is not read: too often it is missing or wrong.
+    - a scikit-learn scorer, as `make_scorer` gives it: its score function, with its natural value, on the
+      pooled epoch. Direction and inputs are the scorer's; stating them can only confirm them.
+    - a function of `(preds, target)`, two tensors, called once on the pooled epoch. A first parameter named
+      `y_true`, `target`, `targets`, `actual` or `labels` says scikit-learn's form: the target comes first,
+      and both are NumPy arrays. Texts are lists in either form, and so are their references.
+
+    Args:
+        source: what measures.
+        objective: `MINIMIZE`, `MAXIMIZE`, or None for a metric that is measured and never optimised.
+        inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
+        name: what it is called; the source's own name if not given.
+        output: the output feature it serves; a collection gives its own.
+        per_row: the function gives one value per row, and the metric is their mean; nothing is pooled.
+        component: the key or index of the number in a result that has several.
+
+    Raises:
+        ObjectiveError: the direction is missing, or is not the scorer's.
+        RegistrationError: the source cannot be wrapped, or its inputs are missing or are not the scorer's.
+
+    >>> def within(preds, target, tolerance=0.5):
+    ...     return ((preds - target).abs() <= tolerance).float()
+    >>> metric = as_metric(within, objective=MAXIMIZE, inputs=PREDICTIONS, per_row=True)
+    >>> metric.update([1.0, 2.0], [1.2, 4.0])
+    >>> metric.name, metric.compute().item()
+    ('within', 0.5)
+    """
+    own_name = _name_of(source)
+    called = _checked_name(name or own_name)
+    if per_row and (_is_scorer(source) or _is_torchmetric(source)):
+        raise RegistrationError(
+            f"{called}: per_row=True is for a plain function that gives one value per row"
+        )
+    read_facts = _scorer_facts if _is_scorer(source) else _stated_facts
+    facts = {**read_facts(source, called, objective, inputs), "name": called, "component": component}
+    metric = _wrapped(source, per_row, facts)
+    if output is not None:
+        metric.output = parse_feature(output)
+    return metric
+
+
+def _wrapped(source: Any, per_row: bool, facts: dict[str, Any]) -> Metric:
+    if _is_torchmetric(source):
+        return WrappedMetric(_whole_epoch(_instance(source)), **facts)
+    if _is_scorer(source):
+        return PooledFunction(functools.partial(source._score_func, **source._kwargs), True, **facts)
+    _check_arguments(source, facts["name"])
+    return (RowFunction if per_row else PooledFunction)(source, _wants_target_first(source), **facts)
+
+
+def _check_arguments(function: Callable[..., Any], name: str) -> None:
+    """Refuse, before an epoch is measured for it, a function that cannot be called with two tensors."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin without a signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as err:
+        raise RegistrationError(
+            f"{name}{signature} is to be called as {name}(preds, target): {err}; give what else it takes by "
+            "functools.partial"
+        ) from err
+
+
+def _is_scorer(source: Any) -> bool:
+    return hasattr(source, "_score_func") and hasattr(source, "_sign")
+
+
+def _is_torchmetric(source: Any) -> bool:
+    return issubclass(source if isinstance(source, type) else type(source), torchmetrics.Metric)
+
+
+def _instance(source: Any) -> torchmetrics.Metric:
+    if not isinstance(source, type):
+        return source  # type: ignore[no-any-return]
+    try:
+        return source()  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as err:
+        name = source.__name__
+        raise RegistrationError(
+            f"{name} needs arguments; pass an object, as_metric({name}(...)): {err}"
+        ) from err
+
+
+def _whole_epoch(inner: torchmetrics.Metric) -> torchmetrics.Metric:
+    if isinstance(inner, Running):
+        name, inside = type(inner).__name__, type(inner.base_metric).__name__
+        raise RegistrationError(
+            f"{name} keeps the last {inner.window} batches only, so that its value depends on how the rows "
+            f"were cut into batches; wrap its {inside}"
+        )
+    return inner
+
+
+def _name_of(source: Any) -> str:
+    """The source's own name.
+
+    Raises:
+        RegistrationError: it is nothing that can be wrapped.
+    """
+    if isinstance(source, functools.partial):
+        return _name_of(source.func)
+    if _is_scorer(source):
+        return _name_of(source._score_func)
+    if isinstance(source, Metric) or (isinstance(source, type) and issubclass(source, Metric)):
+        raise RegistrationError(f"{source!r} is a metric of this package already; use it as it is")
+    if not callable(source) or (isinstance(source, type) and not _is_torchmetric(source)):
+        raise RegistrationError(
+            f"as_metric takes a torchmetrics.Metric, a scikit-learn scorer or a function, got {source!r}; "
+            "get_metric(name) builds a registered metric"
+        )
+    return str(getattr(source, "__name__", type(source).__name__))
+
+
+def _checked_name(name: str) -> str:
+    if "<lambda>" in name:
+        raise RegistrationError("a lambda has no name of its own; give name=")
+    try:
+        return str(MetricName.parse(name))
+    except MetricNameError as err:
+        raise RegistrationError(f"name={name!r}: {err}") from err
+
+
+def _stated_facts(source: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
+    """The facts as they are stated; there is no default, and torchmetrics' own are not asked."""
+    if objective is UNSTATED:
+        raise ObjectiveError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimised)")
+    stated = None if objective is None else Objective.parse(objective)
+    return {"objective": stated, "inputs": _input_type(inputs, name)}
+
+
+def _input_type(inputs: Any, name: str) -> InputType:
+    try:
+        return InputType(str(inputs).lower())
+    except ValueError:
+        said = "" if inputs is UNSTATED else f", got {inputs!r}"
+        raise RegistrationError(f"{name}: say inputs=PREDICTIONS, PROBABILITIES or LOGITS{said}") from None
+
+
+def _scorer_facts(scorer: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
+    """Read a scorer's direction and inputs; what is stated beside must agree."""
+    own = MAXIMIZE if scorer._sign > 0 else MINIMIZE
+    stated = own if objective is UNSTATED else objective and Objective.parse(objective)
+    if stated not in (own, None):
+        raise ObjectiveError(f"{name}: the scorer's sign says {own}, objective= says {stated}")
+    responses = scorer._response_method
+    methods = [responses] if isinstance(responses, str) else list(responses)
+    readable = [_RESPONSES[method] for method in methods if method in _RESPONSES]
+    if not readable:
+        raise RegistrationError(f"{name}: no metric reads what a scorer of {' or '.join(methods)} reads")
+    if inputs is UNSTATED:  # probabilities can be had from either of the two that some scorers take
+        return {"objective": stated, "inputs": PROBABILITIES if PROBABILITIES in readable else readable[0]}
+    asked = _input_type(inputs, name)
+    if asked not in readable:
+        raise RegistrationError(f"{name}: the scorer reads {' or '.join(readable)}, inputs= says {asked}")
+    return {"objective": stated, "inputs": asked}
+
+
+def _wants_target_first(function: Callable[..., Any]) -> bool:
+    try:
+        names = list(inspect.signature(function).parameters)
+    except ValueError:  # a builtin without a signature
+        return False
+    return bool(names) and names[0] in _TARGET_FIRST

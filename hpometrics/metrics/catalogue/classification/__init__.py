@@ -1,0 +1,1 @@
+"""Classification metrics, a file per family."""

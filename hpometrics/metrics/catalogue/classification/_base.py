@@ -1,0 +1,240 @@
+"""Ratios of counts and their averages: over classes, labels or rows, by one rule for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Literal, TypeVar, get_args
+
+import torch
+from torch import Tensor
+
+from ....direction import MINIMIZE
+from ....exceptions import MetricNameError
+from ...batch import Outputs
+from ...features import BINARY, CATEGORY, PREDICTIONS, SEQUENCE, SET
+from ...metric import Metric
+from ...registry.register import register_metric
+from ...statistics.class_totals import ClassTotals
+from ...statistics.confusion import Confusion, Counts, LabelConfusion, confusion_of
+from ...statistics.mean import WeightedMean
+from ...statistics.statistic import Statistic
+
+Average = Literal["micro", "macro", "weighted", "none"]
+BinaryAverage = Literal["binary", "micro", "macro", "weighted"]
+SetAverage = Literal["micro", "macro", "weighted", "samples", "none"]
+
+R = TypeVar("R", bound="Ratio")
+
+_FACTS = ("num_classes", "num_labels", "vocab_size")
+_WIDE = 4096  # classes of which a matrix, their square, takes more room than most epochs
+_ROUNDING = 1e-12  # the share of all weight below which a difference of sums is rounding, not rows
+
+
+class ConfusionMetric(Metric):
+    """A metric that is a closed form of confusion counts.
+
+    Of a sequence, and of a category that states very many classes, it keeps the totals of each class and no
+    matrix, unless it reads which class was taken for which.
+    """
+
+    inputs = PREDICTIONS
+    family: ClassVar[str] = "confusion"
+    reads_matrix: bool = False
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the confusion counts of its output."""
+        return {"confusion": ClassTotals() if self._keeps_totals else confusion_of(self.output)}
+
+    @property
+    def _keeps_totals(self) -> bool:
+        stated = getattr(self.output, "num_classes", None) or 0
+        wide = self.output.type == CATEGORY and stated > _WIDE and not self.reads_matrix
+        return wide or self.output.type == SEQUENCE
+
+    @property
+    def matrix(self) -> Tensor:
+        """The confusion matrix, float64 (C, C), rows are targets."""
+        return self.statistic(Confusion).matrix
+
+    @property
+    def counts(self) -> Counts:
+        """Counts per class or label."""
+        statistic: Any = self.kept["confusion"]
+        return statistic.derived("settled", _settled)  # type: ignore[no-any-return]  # what it makes
+
+
+class Ratio(ConfusionMetric):
+    """A ratio of counts per class: `parts` gives numerator and denominator; the rest is here.
+
+    Exactly one of the two parameters is given. `average=micro` pools the counts of all classes, `macro`
+    averages the ratios of the classes that occur in target or predictions, `weighted` weighs them by their
+    rows in the target, `none` gives one value per class; of a set `samples` is the mean over rows of the
+    ratio of each. In an average a denominator of 0 counts as the worst value, as scikit-learn has it, and a
+    class that does not occur is left out (with `none`, it is nan). `class=3` is the ratio of that class
+    alone, undefined where its denominator is 0; a binary output without parameters is that of class 1.
+
+    Shape:
+        preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
+
+    Raises:
+        MetricNameError: average and class are both given, or neither.
+    """
+
+    one_of: ClassVar[tuple[str, ...]] = ("average", "class")
+    averages: ClassVar[tuple[str, ...]] = get_args(Average)
+    word: ClassVar[str]
+    needs: ClassVar[str]
+    Binary: ClassVar[type[Metric]]
+    Set: ClassVar[type[Metric]]
+
+    def __init__(self, *, average: Average | None = None, class_: int | None = None) -> None:
+        super().__init__()
+        self.average: str | None = average
+        self.class_ = class_
+        self._check_choice()
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Numerator and denominator, per class, label or row."""
+        raise NotImplementedError(f"{type(self).__name__} needs parts(counts)")
+
+    def ratios(self, counts: Counts) -> Tensor:
+        """Divide; where there is nothing to divide by, the worst value."""
+        numerator, denominator = self.parts(counts)
+        return torch.where(
+            denominator > 0, numerator / denominator, 1.0 if self.objective is MINIMIZE else 0.0
+        )
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the confusion counts, or for `average=samples` the sum of the ratios of the rows."""
+        sizes: list[int | None] = [getattr(self.output, fact, None) for fact in _FACTS]
+        for size in filter(None, sizes):
+            if self.class_ is not None and self.class_ >= size:
+                raise MetricNameError(f"{self.name}: {self.output} has classes 0 to {size - 1}")
+        if self.average == "samples":
+            return {"rows": WeightedMean(self.name, self._sum_over_rows)}
+        return super().statistics()
+
+    def compute(self) -> Tensor:
+        """Pick a class or average; nan with a reason where there is nothing to divide by."""
+        if self.class_ is not None:
+            return self._of_class(self.class_)
+        if self.average == "samples":
+            rows = self.statistic(WeightedMean)
+            return rows.total / rows.weight if rows.weight > 0 else self.undefined("no row counted")
+        counts = self.counts.pooled() if self.average == "micro" else self.counts
+        ratios = self.ratios(counts)
+        if self.average == "none":
+            return torch.where(counts.present, ratios, torch.nan)
+        weight = counts.support if self.average == "weighted" else counts.present.double()
+        total = weight.sum()
+        return ratios @ weight / total if total > 0 else self.undefined(f"there is no {self.needs}")
+
+    def _of_class(self, index: int) -> Tensor:
+        counts = self.counts
+        if index >= len(counts.tp) or not (counts.present[index] or self.output.type == BINARY):
+            return self.undefined(f"class {index} occurs neither in target nor predictions")
+        numerator, denominator = (part[index] for part in self.parts(counts))
+        return numerator / denominator if denominator > 0 else self.undefined(f"there is no {self.needs}")
+
+    def _sum_over_rows(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        ratios = self.ratios(batch.block("row_counts", _row_counts))
+        weight = torch.ones_like(ratios) if batch.weight is None else batch.weight
+        return ratios @ weight, weight.sum()
+
+    def _check_choice(self) -> None:
+        given = [value for value in (self.average, self.class_) if value is not None]
+        if len(given) != 1:
+            raise MetricNameError(
+                f"{self.word} takes exactly one of average= ({', '.join(self.averages)}) and class=, as in "
+                f"{self.word}(average=macro) or {self.word}(class=0); got {'both' if given else 'neither'}"
+            )
+        if self.average is not None and self.average not in self.averages:
+            raise MetricNameError(
+                f"{self.word}: average is one of {', '.join(self.averages)}, got {self.average!r}"
+            )
+        if self.class_ is not None and self.class_ < 0:
+            raise MetricNameError(f"{self.word}: class is a class index from 0, got {self.class_}")
+
+
+class BinaryRatio(Ratio):
+    """The ratio for class 1 of a binary output, for another class, or averaged over both."""
+
+    one_of: ClassVar[tuple[str, ...]] = ()
+    averages: ClassVar[tuple[str, ...]] = get_args(BinaryAverage)
+
+    def __init__(self, *, average: BinaryAverage = "binary", class_: int | None = None) -> None:
+        super().__init__(average=average, class_=class_)  # type: ignore[arg-type]  # more choices
+
+    def compute(self) -> Tensor:
+        """Take class 1 unless something else was asked for."""
+        asked = self.class_ is not None or self.average != "binary"
+        return super().compute() if asked else self._of_class(1)
+
+    def _check_choice(self) -> None:
+        if self.class_ is None or self.average != "binary":
+            super()._check_choice()
+        elif self.class_ not in (0, 1):
+            raise MetricNameError(
+                f"{self.word}: a binary output has classes 0 and 1, got class={self.class_}"
+            )
+
+
+class SetRatio(Ratio):
+    """The ratio for one label of a set, or averaged over labels or rows."""
+
+    averages: ClassVar[tuple[str, ...]] = get_args(SetAverage)
+
+    def __init__(self, *, average: SetAverage | None = None, class_: int | None = None) -> None:
+        super().__init__(average=average, class_=class_)  # type: ignore[arg-type]  # more choices
+
+
+def register_ratio(
+    name: str, aliases: Mapping[str, str] | Iterable[str] = (), *, tokens: bool = False
+) -> Callable[[type[R]], type[R]]:
+    """Register a ratio under one name for binary, category and set outputs, which differ in `average` only.
+
+    The decorated class is that of a category; its attributes `Binary` and `Set` are made from it.
+
+    Args:
+        name: its name; `name_macro` and kin become aliases, as scikit-learn has them.
+        aliases: other names: a list, or a mapping to what each means.
+        tokens: whether to register it as `token_name` of a sequence as well.
+    """
+
+    def register(cls: type[R]) -> type[R]:
+        cls.word = name
+        register_metric(name, [CATEGORY], aliases=_aliases(name, cls, aliases))(cls)
+        if tokens:
+            register_metric(f"token_{name}", [SEQUENCE], aliases=_aliases(f"token_{name}", cls))(cls)
+        for label, base, feature in (("Binary", BinaryRatio, BINARY), ("Set", SetRatio, SET)):
+            where = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.{label}"}
+            made = type(label, (base, cls), {**where, "__doc__": cls.__doc__})
+            setattr(cls, label, made)
+            register_metric(name, [feature], aliases=_aliases(name, base, aliases))(made)
+        return cls
+
+    return register
+
+
+def averages(name: str, choices: Iterable[str] = ("micro", "macro", "weighted")) -> dict[str, str]:
+    """The aliases of an averaged metric: `f1_macro` for `f1(average=macro)`, as scikit-learn names them."""
+    return {f"{name}_{average}": f"{name}(average={average})" for average in choices}
+
+
+def _aliases(name: str, cls: type[Ratio], others: Mapping[str, str] | Iterable[str] = ()) -> dict[str, str]:
+    given = dict(others) if isinstance(others, Mapping) else dict.fromkeys(others, name)
+    return averages(name, (a for a in cls.averages if a not in ("none", "binary"))) | given
+
+
+def _row_counts(batch: Outputs) -> Counts:
+    predicted, right = batch.label_flags
+    tp, positives, actual = (of.sum(1).double() for of in (predicted * right, predicted, right))
+    labels = predicted.shape[1] if batch.known is None else batch.known.sum(1)
+    return Counts(tp, positives - tp, actual - tp, labels - positives - actual + tp)
+
+
+def _settled(statistic: Confusion | LabelConfusion | ClassTotals) -> Counts:
+    """The counts, without what rounding leaves of true negatives that are none, where rows have weights."""
+    counts = statistic.counts
+    least = _ROUNDING * (counts.tp + counts.fp + counts.fn + counts.tn)
+    return Counts(counts.tp, counts.fp, counts.fn, torch.where(counts.tn > least, counts.tn, 0.0))

@@ -1,0 +1,151 @@
+"""Agreement beyond chance: Matthews' correlation and Cohen's kappa."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ...features import BINARY, CATEGORY, SET
+from ...registry.register import register_metric
+from ...statistics.confusion import Confusion, Counts
+from ._base import ConfusionMetric, SetRatio
+
+_ALIASES = ["matthews_corrcoef", "phi"]
+
+
+@register_metric("mcc", [CATEGORY, BINARY], aliases=_ALIASES)
+class MatthewsCorrelation(ConfusionMetric):
+    """Correlation of predicted and actual class.
+
+    Shape:
+        preds, target: (N,) int.
+    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when target or predictions hold one class
+        only.
+    Formula: (c * n - sum(p * t)) / sqrt((n^2 - sum(p^2)) * (n^2 - sum(t^2))), c rows of n right, p of each
+        class predicted, t of each class in the target
+    Deviates: scikit-learn gives 0, torchmetrics 1 or 0, when target or predictions hold one class only.
+    Source: Matthews 1975, BBA 405(2); for several classes Gorodkin 2004, Computational Biology and
+        Chemistry 28(5).
+
+    >>> metric = MatthewsCorrelation()
+    >>> metric.update(torch.tensor([1, 1, 0, 0]), torch.tensor([1, 0, 0, 0]))
+    >>> round(metric.compute().item(), 4)  # 2 / sqrt(2 * 2 * 3 * 1)
+    0.5774
+    """
+
+    objective = MAXIMIZE
+
+    def compute(self) -> Tensor:
+        """Divide the covariance of the class indicators by their deviations."""
+        counts = self.counts.near_one
+        predicted, actual = counts.tp + counts.fp, counts.support
+        if (predicted > 0).sum() < 2 or (actual > 0).sum() < 2:
+            return self.undefined("target or predictions hold one class only")
+        rows = actual.sum()
+        covariance = counts.tp.sum() * rows - predicted @ actual
+        spread = (rows**2 - predicted @ predicted) * (rows**2 - actual @ actual)
+        return covariance / spread.sqrt()
+
+
+@register_metric("mcc", [SET], aliases=_ALIASES)
+class SetMatthewsCorrelation(SetRatio):
+    """Correlation of predicted and actual label, of one label or averaged.
+
+    Shape:
+        preds, target: (N, L) of 0 and 1.
+    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan for a label that all or none are predicted
+        as, or all or none have. In an average such a label counts as 0.
+    Formula: (tp * tn - fp * fn) / sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    Source: Matthews 1975, BBA 405(2); torchmetrics' MultilabelMatthewsCorrCoef is `average=micro`.
+
+    >>> metric = SetMatthewsCorrelation(average="macro")
+    >>> metric.update(torch.tensor([[1, 1], [1, 0], [0, 0]]), torch.tensor([[1, 1], [0, 0], [0, 0]]))
+    >>> round(metric.compute().item(), 4)  # (1 * 1 / sqrt(2 * 1 * 2 * 1) + 1) / 2
+    0.75
+    """
+
+    objective = MAXIMIZE
+    word = "mcc"
+    needs = "label that some rows have and some have not, in target and predictions"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Covariance and product of deviations of the two indicators."""
+        counts = counts.near_one
+        spread = (counts.tp + counts.fp) * (counts.tn + counts.fn)
+        spread = spread.sqrt() * (counts.support * (counts.tn + counts.fp)).sqrt()
+        return counts.tp * counts.tn - counts.fp * counts.fn, spread
+
+
+@register_metric("cohen_kappa", [CATEGORY, BINARY], aliases=["kappa", "cohen_kappa_score"])
+class CohenKappa(ConfusionMetric):
+    """Agreement of predicted and actual class beyond what their frequencies alone would give.
+
+    Shape:
+        preds, target: (N,) int; with `weights=linear` or `quadratic` classes are ordered and far misses
+            cost more.
+    Value: float up to 1, no unit, 1 is best, 0 is chance; nan when chance alone would agree everywhere.
+    Formula: 1 - cost of the misses / their cost were the labels independent
+    Source: Cohen 1960, Educational and Psychological Measurement 20(1); weighted: Cohen 1968, Psychological
+        Bulletin 70(4).
+
+    >>> metric = CohenKappa()
+    >>> metric.update(torch.tensor([1, 1, 0, 0]), torch.tensor([1, 0, 0, 0]))
+    >>> metric.compute().item()  # (0.75 - 0.5) / (1 - 0.5)
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, weights: Literal["none", "linear", "quadratic"] = "none") -> None:
+        super().__init__()
+        self.weights = weights
+        self.reads_matrix = weights != "none"
+
+    def compute(self) -> Tensor:
+        """Compare the cost of the misses with that of independent labels."""
+        counts = self.counts
+        predicted, actual = counts.tp + counts.fp, counts.support
+        if (predicted + actual > 0).sum() < 2:
+            return self.undefined("target and predictions hold one and the same class")
+        return 1 - self._cost() / _COST_BY_CHANCE[self.weights](predicted, actual)
+
+    def _cost(self) -> Tensor:
+        if self.weights == "none":
+            return self.counts.fn.sum()
+        misses = self.statistic(Confusion).derived("misses by distance", _misses_by_distance)
+        distance = torch.arange(len(misses), dtype=torch.float64, device=misses.device)
+        return misses @ (distance if self.weights == "linear" else distance**2)
+
+
+def _misses_by_distance(statistic: Confusion) -> Tensor:
+    """How many rows are off by 0, 1, 2, ... classes, in one pass over the matrix."""
+    matrix = statistic.matrix
+    classes = len(matrix)
+    # each row, mirrored bottom to top, one place further to the left: diagonals become columns
+    sheared = torch.nn.functional.pad(matrix.flip(0), (0, classes)).flatten()[:-classes]
+    columns = sheared.view(classes, 2 * classes - 1).sum(0)
+    return torch.cat([columns[classes - 1 : classes], columns[classes:] + columns[: classes - 1].flip(0)])
+
+
+def _unequal(predicted: Tensor, actual: Tensor) -> Tensor:
+    return actual.sum() - predicted @ (actual / actual.sum())
+
+
+def _distance(predicted: Tensor, actual: Tensor) -> Tensor:
+    """The labels lie apart by one for each cut between classes that has one below and the other above."""
+    below, at_most = (predicted.cumsum(0) / predicted.sum())[:-1], (actual.cumsum(0) / actual.sum())[:-1]
+    return (below * (1 - at_most) + at_most * (1 - below)).sum() * actual.sum()
+
+
+def _square_distance(predicted: Tensor, actual: Tensor) -> Tensor:
+    """Both variances and the square of the gap of the means."""
+    place = torch.arange(len(actual), dtype=torch.float64, device=actual.device)
+    means = [place @ counts / counts.sum() for counts in (predicted, actual)]
+    spread = predicted @ (place - means[0]) ** 2 + actual @ (place - means[1]) ** 2
+    return spread + actual.sum() * (means[0] - means[1]) ** 2
+
+
+_COST_BY_CHANCE = {"none": _unequal, "linear": _distance, "quadratic": _square_distance}

@@ -1,0 +1,248 @@
+"""Calibration: whether the probabilities a model gives are those that come true."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....direction import MINIMIZE
+from ....exceptions import MetricNameError
+from ..._device import on_host
+from ...batch import Outputs
+from ...features import BINARY, CATEGORY, PROBABILITIES, SET
+from ...metric import MeanMetric, Metric
+from ...registry.register import register_metric
+from ...statistics.calibration import CalibrationBins, ClassBins
+from ...statistics.statistic import Statistic
+
+
+@register_metric("brier", [BINARY, SET], aliases=["neg_brier_score", "brier_score"])
+class BinaryBrier(MeanMetric):
+    """Mean squared gap between the predicted probability and the 0/1 outcome; of a set over all labels.
+
+    Soft labels may take the place of outcomes.
+
+    Shape:
+        preds: (N,) float, the probability of class 1; (N, L) of a set.
+        target: (N,) int or bool, 0 or 1; (N, L) of a set.
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    Formula: mean of (p - y)^2
+    Source: Brier 1950, Monthly Weather Review 78(1); half of its two-class sum.
+
+    >>> metric = BinaryBrier()
+    >>> metric.update(torch.tensor([0.9, 0.2]), torch.tensor([1, 0]))
+    >>> round(metric.compute().item(), 4)  # (0.1**2 + 0.2**2) / 2
+    0.025
+    """
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
+    reads_soft = True
+    regroups = True
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Square the gaps."""
+        probabilities = batch.probabilities
+        outcome = batch.outcome if batch.soft is None else batch.soft
+        return (probabilities - outcome.to(probabilities.dtype)).square()
+
+
+@register_metric("brier", [CATEGORY], aliases=["neg_brier_score", "brier_score"])
+class Brier(MeanMetric):
+    """Mean over rows of the squared gaps between predicted probabilities and outcome, summed over classes.
+
+    Soft labels may take the place of outcomes.
+
+    Shape:
+        preds: (N, C) float, probabilities (or logits by keyword).
+        target: (N,) int.
+    Value: float in [0, 2], no unit, 0 is best; nan before the first row.
+    Formula: mean over rows of the sum over classes of (p - y)^2
+    Deviates: scikit-learn's brier_score_loss halves the sum of two classes unless told not to.
+    Source: Brier 1950, Monthly Weather Review 78(1); scikit-learn's brier_score_loss with
+        scale_by_half=False.
+
+    >>> metric = Brier()
+    >>> metric.update(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([0]))
+    >>> round(metric.compute().item(), 4)  # 0.5**2 + 0.3**2 + 0.2**2
+    0.38
+    """
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
+    reads_soft = True
+    regroups = True
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Expand the square: the norm of the row, less twice the true probability, plus one."""
+        probabilities = batch.probabilities
+        if batch.soft is not None:
+            return (probabilities - batch.soft).square().sum(1, dtype=torch.float64)
+        true = probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
+        return _norm(probabilities).sub_(true, alpha=2).add_(1)
+
+
+def _norm(values: Tensor) -> Tensor:
+    """The sum of squares of each row in float64; NumPy widens a few at a time, torch all before it adds."""
+    if not on_host(values):
+        return values.square().sum(1, dtype=torch.float64)
+    squares = np.square(values.numpy())
+    return torch.from_numpy(np.add.reduce(squares, axis=1, dtype=np.float64))
+
+
+class BinnedCalibration(Metric):
+    """A metric of confidence and right answers in `bins` bins of equal width, each closed below.
+
+    A category's confidence is its largest probability; a binary output's, and each label's of a set, is the
+    probability of 1, held against how often the target is 1. To hold a binary output's larger probability
+    against how often it is right, measure it as `Category(2)` with two columns.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
+        target: (N,) int, (N, L) of a set.
+
+    Raises:
+        MetricNameError: bins is below 1.
+    """
+
+    inputs = PROBABILITIES
+    word: ClassVar[str]
+
+    def __init__(self, *, bins: int = 15) -> None:
+        super().__init__()
+        if bins < 1:
+            raise MetricNameError(f"{self.word} needs at least one bin, got bins={bins}")
+        self.bins = bins
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the calibration bins."""
+        return {"calibration": CalibrationBins(self.bins)}
+
+    def compute(self) -> Tensor:
+        """Measure the bins; nan with a reason where none has a row."""
+        rows, confidence, right = self.statistic(CalibrationBins).sums.unbind()
+        return self.measured(rows, confidence, right) if rows.sum() > 0 else self.undefined("no row counted")
+
+    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+        """The value of rows, summed confidence and right answers, (bins,) each."""
+        raise NotImplementedError(f"{type(self).__name__} needs measured(rows, confidence, right)")
+
+
+@register_metric("ece", [CATEGORY, BINARY, SET], aliases=["expected_calibration_error"])
+class ExpectedCalibrationError(BinnedCalibration):
+    """Mean gap, over rows, between how sure the model is and how often it is right at that confidence.
+
+    Confidence is cut into `bins` of equal width. A category's confidence is its largest probability; a
+    binary output's, and each label's of a set, is the probability of 1, held against how often the target is
+    1. To hold a binary output's larger probability against how often it is right, use `Category(2)`.
+
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    Formula: sum over bins of rows / all rows * |mean confidence - share right|
+    Deviates: Guo et al. close a bin above, torchmetrics and we below; it matters for a confidence on an edge.
+    Source: Naeini, Cooper & Hauskrecht 2015, AAAI; Guo et al. 2017, ICML.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = ExpectedCalibrationError()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.9, 0.9, 0.9, 0.9]), torch.tensor([1, 1, 1, 0]))
+    >>> round(metric.compute().item(), 4)  # |0.9 - 3/4|
+    0.15
+    """
+
+    objective = MINIMIZE
+    word = "ece"
+
+    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+        """Weigh the gaps of the bins by their rows."""
+        return (confidence - right).abs().sum() / rows.sum()
+
+
+@register_metric("rms_calibration_error", [CATEGORY, BINARY, SET], aliases=["rmsce"])
+class RmsCalibrationError(BinnedCalibration):
+    """Root mean square gap, over rows, between confidence and how often the model is right at it.
+
+    Bins and confidence are those of `ece`.
+
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    Formula: sqrt(sum over bins of rows / all rows * (mean confidence - share right)^2)
+    Source: Nguyen & O'Connor 2015, EMNLP; torchmetrics' calibration error with norm="l2".
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = RmsCalibrationError()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.9, 0.9, 0.2, 0.2]), torch.tensor([1, 0, 0, 0]))
+    >>> round(metric.compute().item(), 4)  # sqrt((0.4**2 + 0.2**2) / 2)
+    0.3162
+    """
+
+    objective = MINIMIZE
+    word = "rms_calibration_error"
+
+    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+        """Weigh the squared gaps of the bins by their rows."""
+        squares = (confidence - right).square() / torch.where(rows > 0, rows, 1.0)
+        return (squares.sum() / rows.sum()).sqrt()
+
+
+@register_metric("mce", [CATEGORY, BINARY, SET], aliases=["maximum_calibration_error"])
+class MaximumCalibrationError(BinnedCalibration):
+    """Largest gap of any bin between confidence and how often the model is right at it.
+
+    Bins and confidence are those of `ece`; a bin of a single row counts as much as any other.
+
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    Formula: max over bins of |mean confidence - share right|
+    Source: Naeini, Cooper & Hauskrecht 2015, AAAI.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = MaximumCalibrationError()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.9, 0.9, 0.2, 0.2]), torch.tensor([1, 0, 0, 0]))
+    >>> round(metric.compute().item(), 4)  # |0.9 - 1/2|
+    0.4
+    """
+
+    objective = MINIMIZE
+    word = "mce"
+
+    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+        """Take the largest gap."""
+        return ((confidence - right).abs() / torch.where(rows > 0, rows, 1.0)).amax()
+
+
+@register_metric("classwise_ece", [CATEGORY, SET], aliases=["static_calibration_error"])
+class ClasswiseEce(BinnedCalibration):
+    """Mean over classes of the calibration error of each class's own probability.
+
+    It sees what `ece` of a category does not: the probabilities of classes that were not predicted.
+
+    Shape:
+        preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
+        target: (N,) int, (N, L) of a set.
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    Formula: mean over classes of the sum over bins of rows / all rows * |mean probability - share of class|
+    Source: Nixon et al. 2019, CVPR Workshops; Kull et al. 2019, NeurIPS.
+
+    >>> metric = ClasswiseEce()
+    >>> metric.update(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([0]))
+    >>> round(metric.compute().item(), 4)  # (0.5 + 0.3 + 0.2) / 3
+    0.3333
+    """
+
+    objective = MINIMIZE
+    word = "classwise_ece"
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the bins of every class."""
+        return {"calibration": ClassBins(self.bins)}
+
+    def compute(self) -> Tensor:
+        """Average the errors of the classes."""
+        rows, probability, happened = self.statistic(ClassBins).sums_of_present.unbind()
+        if not rows.sum() > 0:
+            return self.undefined("no row counted")
+        return ((probability - happened).abs().sum(1) / rows.sum(1)).mean()

@@ -1,0 +1,227 @@
+"""Confidence: how sure a model is, whether too sure, and calibration that needs no fixed bins."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ....direction import MINIMIZE, Objective
+from ....exceptions import MetricNameError
+from ...batch import Outputs
+from ...features import BINARY, CATEGORY, PROBABILITIES, SET
+from ...metric import MeanMetric, Metric
+from ...registry.register import register_metric
+from ...statistics.confidences import Confidences
+from ...statistics.statistic import Statistic
+from .calibration import BinnedCalibration
+
+
+@register_metric("confidence", [CATEGORY, BINARY])
+class Confidence(MeanMetric):
+    """Mean probability of what the model predicted.
+
+    It has no objective: a model may be sure and wrong.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
+        target: (N,) int; only its rows are looked at.
+    Value: float in [0, 1], no unit; nan before the first row.
+    Formula: mean of p(predicted)
+    Source: Guo et al. 2017, ICML.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = Confidence()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.9, 0.2]), torch.tensor([1, 1]))
+    >>> round(metric.compute().item(), 4)  # (0.9 + 0.8) / 2
+    0.85
+    """
+
+    objective = None
+    inputs = PROBABILITIES
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Look up the probability of each prediction."""
+        return batch.block("sureness", _sureness)
+
+
+@register_metric("overconfidence", [CATEGORY, BINARY])
+class Overconfidence(MeanMetric):
+    """Mean confidence less accuracy: above 0 where the model is too sure, below 0 where it is too modest.
+
+    It has no objective, since its best value is 0, neither end: optimise `absolute_overconfidence`.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
+        target: (N,) int.
+    Value: float in [-1, 1], no unit, 0 is best; nan before the first row.
+    Formula: mean of p(predicted) - share right
+    Source: Lichtenstein & Fischhoff 1977, Organizational Behavior and Human Performance 20(2).
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = Overconfidence()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.9, 0.2]), torch.tensor([1, 1]))
+    >>> round(metric.compute().item(), 4)  # (0.9 + 0.8) / 2 - 1/2
+    0.35
+    """
+
+    objective: ClassVar[Objective | None] = None
+    inputs = PROBABILITIES
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Take off 1 where the prediction is right."""
+        return batch.block("sureness", _sureness).double() - (batch.predictions == batch.target).double()
+
+
+@register_metric("absolute_overconfidence", [CATEGORY, BINARY])
+class AbsoluteOverconfidence(Overconfidence):
+    """Distance between mean confidence and accuracy, whether the model is too sure or too modest.
+
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    Formula: |mean of p(predicted) - share right|
+    Source: Lichtenstein & Fischhoff 1977, Organizational Behavior and Human Performance 20(2).
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = AbsoluteOverconfidence()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.9, 0.8]), torch.tensor([1, 1]))
+    >>> round(metric.compute().item(), 4)  # |0.85 - 1|
+    0.15
+    """
+
+    objective = MINIMIZE
+
+    def compute(self) -> Tensor:
+        """Leave out the sign."""
+        return super().compute().abs()
+
+
+class OrderedCalibration(Metric):
+    """A calibration error over all answers in the order of their confidence, exact, without fixed bins.
+
+    Shape:
+        preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
+            logits by keyword).
+        target: (N,) int, (N, L) of a set.
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    """
+
+    inputs = PROBABILITIES
+    family: ClassVar[str] = "calibration"
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need every answer's confidence."""
+        return {"confidences": Confidences()}
+
+    def compute(self) -> Tensor:
+        """Measure the running sums; nan with a reason where no row counts."""
+        sums = self.statistic(Confidences).excess
+        if not sums.weight[-1] > 0:
+            return self.undefined("no row counted")
+        return self.measured(sums.weight, sums.excess)
+
+    def measured(self, weight: Tensor, excess: Tensor) -> Tensor:
+        """The value of running sums of weight and of confidence less right answers, by rising confidence."""
+        raise NotImplementedError(f"{type(self).__name__} needs measured(weight, excess)")
+
+
+@register_metric("adaptive_ece", [CATEGORY, BINARY, SET], aliases=["adaptive_calibration_error"])
+class AdaptiveEce(OrderedCalibration):
+    """Calibration error over bins that hold equally many rows each, so that no bin is nearly empty.
+
+    Confidence is that of `ece`. Rows of the same confidence that lie across an edge, and a row that does,
+    are shared out in proportion: the value depends on no order of the rows.
+
+    Raises:
+        MetricNameError: bins is below 1.
+    Formula: mean over bins of |mean confidence - share right|
+    Deviates: where the rows do not divide by the bins, other implementations give some bins one row more.
+    Source: Nguyen & O'Connor 2015, EMNLP; Nixon et al. 2019, CVPR Workshops.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = AdaptiveEce(bins=2)
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.1, 0.2, 0.7, 0.8]), torch.tensor([0, 1, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # (|0.15 - 0.5| + |0.75 - 1|) / 2
+    0.3
+    """
+
+    objective = MINIMIZE
+
+    def __init__(self, *, bins: int = 15) -> None:
+        super().__init__()
+        if bins < 1:
+            raise MetricNameError(f"adaptive_ece needs at least one bin, got bins={bins}")
+        self.bins = bins
+
+    def measured(self, weight: Tensor, excess: Tensor) -> Tensor:
+        """Cut the running sums into parts of equal weight."""
+        inner = torch.arange(1, self.bins, device=weight.device) * (weight[-1] / self.bins)
+        after = torch.searchsorted(weight, inner).clamp(1, len(weight) - 1)
+        share = (inner - weight[after - 1]) / (weight[after] - weight[after - 1])
+        cuts = torch.lerp(excess[after - 1], excess[after], share)
+        edges = torch.cat([excess[:1], cuts, excess[-1:]])
+        return edges.diff().abs().sum() / weight[-1]
+
+
+@register_metric("ks_calibration_error", [CATEGORY, BINARY, SET], aliases=["ks_ce"])
+class KsCalibrationError(OrderedCalibration):
+    """Largest gap, at any confidence, between right answers expected and right answers had up to there.
+
+    It is a Kolmogorov-Smirnov distance, and needs no bins. Confidence is that of `ece`.
+
+    Formula: max over s of |sum over rows of confidence up to s of (confidence - right)| / rows
+    Source: Gupta et al. 2021, ICLR.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = KsCalibrationError()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.1, 0.2, 0.7, 0.8]), torch.tensor([0, 1, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # |0.1 - 0.8 - 0.3 - 0.2| / 4
+    0.3
+    """
+
+    objective = MINIMIZE
+
+    def measured(self, weight: Tensor, excess: Tensor) -> Tensor:
+        """Take the largest running sum."""
+        return excess.abs().amax() / weight[-1]
+
+
+@register_metric("reliability_curve", [CATEGORY, BINARY, SET], aliases=["calibration_curve"])
+class ReliabilityCurve(BinnedCalibration):
+    """Mean confidence, share right and share of rows of each bin of confidence: the reliability diagram.
+
+    It has no objective: a curve has no better and worse. Bins and confidence are those of `ece`.
+
+    Value: table of shape (3, bins): mean confidence, share right, share of rows; nan in the first two for a
+        bin without rows.
+    Formula: per bin, mean of confidence, mean of right, rows / all rows
+    Deviates: scikit-learn's calibration_curve leaves out bins without rows.
+    Source: DeGroot & Fienberg 1983, The Statistician 32.
+
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = ReliabilityCurve(bins=2)
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.25, 0.75, 0.75, 0.75]), torch.tensor([0, 1, 0, 1]))
+    >>> (metric.compute()[[0, 2]]).tolist()
+    [[0.25, 0.75], [0.25, 0.75]]
+    """
+
+    objective = None
+    word = "reliability_curve"
+
+    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+        """Divide by the rows of the bins."""
+        return torch.stack([confidence / rows, right / rows, rows / rows.sum()])
+
+
+def _sureness(batch: Outputs) -> Tensor:
+    if batch.feature.type == CATEGORY:
+        probabilities, predicted = batch.probabilities, batch.predictions.long().unsqueeze(1)
+        return probabilities.gather(1, predicted).squeeze(1)
+    probabilities = batch.probabilities
+    return torch.where(batch.predictions.bool(), probabilities, 1 - probabilities)

@@ -1,0 +1,214 @@
+"""Areas under curves: how well scores rank the rows of a class above the others, whatever the threshold."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ....exceptions import MetricNameError
+from ...features import BINARY, CATEGORY, PROBABILITIES, SET
+from ...metric import Metric
+from ...registry.register import register_metric
+from ...statistics.areas import curves_of, pooled_curve
+from ...statistics.pairs import areas_of_pairs
+from ...statistics.ranked import Ranked
+from ...statistics.roc import area_over_log, area_up_to
+from ...statistics.scores import Scores
+from ...statistics.statistic import Statistic
+from ._base import averages
+from .columns import ONE_CLASS, ColumnMetric, CurveAverage
+
+
+@register_metric(
+    "roc_auc",
+    [CATEGORY, BINARY, SET],
+    aliases={
+        **dict.fromkeys(("auroc", "auc", "roc_auc_ovr", "anomaly_auroc"), "roc_auc"),
+        **averages("roc_auc"),
+        "roc_auc_ovr_weighted": "roc_auc(average=weighted)",
+    },
+)
+class RocAuc(ColumnMetric):
+    """Probability that a row of the class scores above one that is not of it (a tie counts a half); exact.
+
+    With `max_fpr` only the part of the curve up to that false positive rate counts, rescaled so that 0.5 is
+    chance and 1 is best. `average` micro takes each class of each row as a question of its own.
+
+    Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
+
+    Raises:
+        MetricNameError: max_fpr does not lie in (0, 1], no such class, or `class` beside `average`.
+    Formula: pairs in the right order / (positives * negatives), a tied pair counting 1/2
+    Deviates: Ludwig gives 0 for a target of one class, and counts a class without rows as 0; here that is
+        undefined, and left out. torchmetrics ranks sigmoids, which tie where logits are large; here logits
+        are ranked as they are.
+    Source: Hanley & McNeil 1982, Radiology 143(1); several classes one against the rest, Provost & Domingos
+        2000; partial areas McClish 1989, Medical Decision Making 9(3).
+
+    >>> import torch
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = RocAuc()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.1, 0.8, 0.7, 0.2]), torch.tensor([0, 1, 1, 0]))
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(
+        self, *, average: CurveAverage = "macro", class_: int | None = None, max_fpr: float | None = None
+    ) -> None:
+        super().__init__(average=average, class_=class_)
+        if max_fpr is not None and not 0 < max_fpr <= 1:
+            raise MetricNameError(f"roc_auc: max_fpr is a rate in (0, 1], got {max_fpr:g}")
+        self.max_fpr = max_fpr
+
+    def of_all(self) -> tuple[Tensor, Tensor]:
+        """Take the areas that all curve metrics share, or measure the parts of the curves."""
+        if self.max_fpr not in (None, 1.0):
+            return super().of_all()
+        curves = curves_of(self.statistic(Scores))
+        return curves.roc_auc, curves.positives
+
+    def of_pooled(self) -> Tensor:
+        """Rank all columns as one."""
+        if self.max_fpr not in (None, 1.0):
+            return super().of_pooled()
+        return pooled_curve(self.statistic(Scores)).roc_auc
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Standardise the partial area."""
+        most = self.max_fpr or 1.0
+        least_area, most_area = most**2 / 2, most
+        return (1 + (area_up_to(column, most) - least_area) / (most_area - least_area)) / 2
+
+
+@register_metric(
+    "average_precision",
+    [CATEGORY, BINARY, SET],
+    aliases={"pr_auc": "average_precision", **averages("average_precision")},
+)
+class AveragePrecision(ColumnMetric):
+    """Mean precision over the rows of the class, each taken at its own score; exact, without interpolation.
+
+    Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no
+        positive row.
+    Formula: sum over the thresholds t of (recall(t) - recall(next higher t)) * precision(t)
+    Deviates: the area by trapezoids under the precision-recall curve, which some call pr_auc, is larger.
+    Source: Zhu 2004, University of Waterloo report; scikit-learn's average_precision_score.
+
+    >>> import torch
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = AveragePrecision()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([1, 0, 1]))
+    >>> round(metric.compute().item(), 4)  # (1/1 + 2/3) / 2
+    0.8333
+    """
+
+    objective = MAXIMIZE
+    needs = "there is no positive row"
+
+    def of_all(self) -> tuple[Tensor, Tensor]:
+        """Take the average precisions that all curve metrics share."""
+        curves = curves_of(self.statistic(Scores))
+        return curves.average_precision, curves.positives
+
+    def of_pooled(self) -> Tensor:
+        """Rank all columns as one."""
+        return pooled_curve(self.statistic(Scores)).average_precision
+
+
+@register_metric("roc_auc_ovo", [CATEGORY], aliases={"roc_auc_ovo_weighted": "roc_auc_ovo(average=weighted)"})
+class RocAucOneVsOne(Metric):
+    """Mean area under the ROC curve over all pairs of classes, each told apart by the rows of the two alone.
+
+    The area of a pair is the mean of two: the rows of a above those of b by the score of a, and of b above a
+    by the score of b. `weighted` weighs a pair by its rows. A class without rows is in no pair.
+
+    Shape:
+        preds: (N, C) float, probabilities (or logits by keyword).
+        target: (N,) int.
+    Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
+    Formula: mean over pairs a < b of (auc(a over b) + auc(b over a)) / 2
+    Source: Hand & Till 2001, Machine Learning 45; scikit-learn's roc_auc_score with multi_class=ovo.
+
+    >>> import torch
+    >>> metric = RocAucOneVsOne()
+    >>> metric.update(torch.tensor([[0.6, 0.4], [0.7, 0.3], [0.65, 0.35]]), torch.tensor([0, 0, 1]))
+    >>> metric.compute().item()  # of the two rows of class 0 one is surer of it than the row of class 1
+    0.5
+    """
+
+    objective = MAXIMIZE
+    inputs = PROBABILITIES
+
+    def __init__(self, *, average: Literal["macro", "weighted"] = "macro") -> None:
+        super().__init__()
+        self.average = average
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need every row's scores."""
+        return {"scores": Scores()}
+
+    def compute(self) -> Tensor:
+        """Average over the ordered pairs, which is the same mean."""
+        areas, rows = areas_of_pairs(self.statistic(Scores))
+        held = ~areas.isnan()
+        if not held.any():
+            return self.undefined(ONE_CLASS)
+        weight = (rows.unsqueeze(0) + rows.unsqueeze(1) if self.average == "weighted" else held.double())[
+            held
+        ]
+        return (areas[held] * weight).sum() / weight.sum()
+
+
+@register_metric("log_auc", [CATEGORY, BINARY, SET], aliases=["logauc"])
+class LogAuc(ColumnMetric):
+    """Area under the ROC curve over the logarithm of the false positive rate: the first few alarms count.
+
+    The rate runs from `min_fpr` to `max_fpr`; the curve's points are joined by lines over its logarithm.
+
+    Value: float in [0, 1], no unit, 1 is best, 0.021 is chance between 0.001 and 0.1; nan when the target
+        holds one class only.
+
+    Raises:
+        MetricNameError: not 0 < min_fpr < max_fpr <= 1, no such class, or `class` beside `average`.
+    Formula: area of tpr over log10(fpr) from min_fpr to max_fpr / (log10(max_fpr) - log10(min_fpr))
+    Deviates: torchmetrics reads the two ends off the curve by a sort that mixes the points of a jump.
+    Source: Mysinger & Shoichet 2010, Journal of Chemical Information and Modeling 50(9); torchmetrics'
+        BinaryLogAUC.
+
+    >>> import torch
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = LogAuc()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.1, 0.8, 0.7, 0.2]), torch.tensor([0, 1, 1, 0]))
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(
+        self,
+        *,
+        average: CurveAverage = "macro",
+        class_: int | None = None,
+        min_fpr: float = 0.001,
+        max_fpr: float = 0.1,
+    ) -> None:
+        super().__init__(average=average, class_=class_)
+        if not 0 < min_fpr < max_fpr <= 1:
+            raise MetricNameError(
+                f"log_auc: rates of 0 < min_fpr < max_fpr <= 1 are wanted, got {min_fpr:g} and {max_fpr:g}"
+            )
+        self.min_fpr = min_fpr
+        self.max_fpr = max_fpr
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Take trapezoids over the logarithm."""
+        return area_over_log(column, self.min_fpr, self.max_fpr)

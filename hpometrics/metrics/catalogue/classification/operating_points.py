@@ -1,0 +1,224 @@
+"""Operating points: one rate of a decision where another is held at a level; equal error; false alarms."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricNameError
+from ...features import BINARY, CATEGORY, SET
+from ...registry.register import register_metric
+from ...statistics.ranked import Ranked
+from .columns import ColumnMetric, CurveAverage
+
+
+class OperatingPoint(ColumnMetric):
+    """A rate at the best of the thresholds that keep another rate at a level.
+
+    Several classes are held one against the rest, each at a threshold of its own.
+    """
+
+    level: ClassVar[str]
+
+    def _checked(self, value: float) -> float:
+        if not 0 <= value <= 1:
+            raise MetricNameError(f"{self.level} is a rate in [0, 1], got {value:g}")
+        return value
+
+
+@register_metric("recall_at_precision", [BINARY, CATEGORY, SET], aliases=["recall_at_fixed_precision"])
+class RecallAtPrecision(OperatingPoint):
+    """Largest recall among the thresholds whose precision is at least `precision`; 0 if there is none.
+
+    Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
+
+    Raises:
+        MetricNameError: precision lies outside [0, 1], no such class, or `class` beside `average`.
+    Formula: max of tp(t) / positives over thresholds t with tp(t) / (tp(t) + fp(t)) >= precision
+    Source: Davis & Goadrich 2006, ICML; torchmetrics' BinaryRecallAtFixedPrecision.
+
+    >>> import torch
+    >>> metric = RecallAtPrecision(precision=0.6)
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+    >>> round(metric.compute().item(), 4)  # from 0.7 up precision is 2/3 and recall 1
+    1.0
+    """
+
+    objective = MAXIMIZE
+    level = "precision"
+
+    def __init__(
+        self, *, precision: float, average: CurveAverage = "macro", class_: int | None = None
+    ) -> None:
+        super().__init__(average=average, class_=class_)
+        self.precision = self._checked(precision)
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Look where precision suffices."""
+        kept = column.tp / (column.tp + column.fp) >= self.precision
+        return (column.tp * kept).amax() / column.positives
+
+
+@register_metric("precision_at_recall", [BINARY, CATEGORY, SET], aliases=["precision_at_fixed_recall"])
+class PrecisionAtRecall(OperatingPoint):
+    """Largest precision among the thresholds whose recall is at least `recall`.
+
+    Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
+
+    Raises:
+        MetricNameError: recall lies outside [0, 1], no such class, or `class` beside `average`.
+    Formula: max of tp(t) / (tp(t) + fp(t)) over thresholds t with tp(t) / positives >= recall
+    Source: Davis & Goadrich 2006, ICML; torchmetrics' BinaryPrecisionAtFixedRecall.
+
+    >>> import torch
+    >>> metric = PrecisionAtRecall(recall=0.6)
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+    >>> round(metric.compute().item(), 4)  # recall 1 from 0.7 up, where 2 of 3 are right
+    0.6667
+    """
+
+    objective = MAXIMIZE
+    level = "recall"
+
+    def __init__(self, *, recall: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
+        super().__init__(average=average, class_=class_)
+        self.recall = self._checked(recall)
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Look where recall suffices."""
+        kept = column.tp / column.positives >= self.recall
+        return (column.tp / (column.tp + column.fp))[kept].amax()
+
+
+@register_metric("sensitivity_at_specificity", [BINARY, CATEGORY, SET])
+class SensitivityAtSpecificity(OperatingPoint):
+    """Largest share of positives found among the thresholds whose specificity is at least `specificity`.
+
+    Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
+
+    Raises:
+        MetricNameError: specificity lies outside [0, 1], no such class, or `class` beside `average`.
+    Formula: max of tp(t) / positives over thresholds t with tn(t) / negatives >= specificity
+    Source: Pepe 2003, The Statistical Evaluation of Medical Tests; torchmetrics'
+        BinarySensitivityAtSpecificity.
+
+    >>> import torch
+    >>> metric = SensitivityAtSpecificity(specificity=0.6)
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+    >>> round(metric.compute().item(), 4)  # above 0.8 specificity is 1; from 0.8 down it is 1/2
+    0.5
+    """
+
+    objective = MAXIMIZE
+    level = "specificity"
+
+    def __init__(
+        self, *, specificity: float, average: CurveAverage = "macro", class_: int | None = None
+    ) -> None:
+        super().__init__(average=average, class_=class_)
+        self.specificity = self._checked(specificity)
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Look where specificity suffices."""
+        tp, fp = column.cuts
+        kept = (column.negatives - fp) / column.negatives >= self.specificity
+        return tp[kept].amax() / column.positives
+
+
+@register_metric("specificity_at_sensitivity", [BINARY, CATEGORY, SET])
+class SpecificityAtSensitivity(OperatingPoint):
+    """Largest share of negatives left alone among the thresholds whose sensitivity is at least `sensitivity`.
+
+    Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
+
+    Raises:
+        MetricNameError: sensitivity lies outside [0, 1], no such class, or `class` beside `average`.
+    Formula: max of tn(t) / negatives over thresholds t with tp(t) / positives >= sensitivity
+    Source: Pepe 2003, The Statistical Evaluation of Medical Tests; torchmetrics'
+        BinarySpecificityAtSensitivity.
+
+    >>> import torch
+    >>> metric = SpecificityAtSensitivity(sensitivity=0.6)
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+    >>> round(metric.compute().item(), 4)  # both ones are found from 0.7 up, with one false alarm of two
+    0.5
+    """
+
+    objective = MAXIMIZE
+    level = "sensitivity"
+
+    def __init__(
+        self, *, sensitivity: float, average: CurveAverage = "macro", class_: int | None = None
+    ) -> None:
+        super().__init__(average=average, class_=class_)
+        self.sensitivity = self._checked(sensitivity)
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Look where sensitivity suffices."""
+        tp, fp = column.cuts
+        kept = tp / column.positives >= self.sensitivity
+        return (column.negatives - fp[kept].amin()) / column.negatives
+
+
+@register_metric(
+    "fpr_at_tpr", [BINARY, CATEGORY, SET], aliases={"fpr95": "fpr_at_tpr", "fpr_at_95_tpr": "fpr_at_tpr"}
+)
+class FalsePositiveRate(OperatingPoint):
+    """Least share of false alarms among the thresholds that find at least `tpr` of the positives.
+
+    Value: float in [0, 1], no unit, 0 is best, tpr is chance; nan when the target holds one class only.
+
+    Raises:
+        MetricNameError: tpr lies outside [0, 1], no such class, or `class` beside `average`.
+    Formula: min of fp(t) / negatives over thresholds t with tp(t) / positives >= tpr
+    Source: Liang, Li & Srikant 2018, ICLR, who call it FPR at 95% TPR.
+
+    >>> import torch
+    >>> metric = FalsePositiveRate()
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+    >>> round(metric.compute().item(), 4)  # both ones are found from 0.7 up, with one false alarm of two
+    0.5
+    """
+
+    objective = MINIMIZE
+    level = "tpr"
+
+    def __init__(
+        self, *, tpr: float = 0.95, average: CurveAverage = "macro", class_: int | None = None
+    ) -> None:
+        super().__init__(average=average, class_=class_)
+        self.tpr = self._checked(tpr)
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Look where enough is found."""
+        tp, fp = column.cuts
+        return fp[tp / column.positives >= self.tpr].amin() / column.negatives
+
+
+@register_metric("eer", [BINARY, CATEGORY, SET], aliases=["equal_error_rate"])
+class EqualErrorRate(ColumnMetric):
+    """Error rate at the threshold where false alarms and misses come nearest to the same rate.
+
+    It is the mean of the two rates there; of thresholds that come as near the highest is taken.
+
+    Value: float in [0, 1], no unit, 0 is best, 0.5 is chance; nan when the target holds one class only.
+    Formula: (fpr(t) + fnr(t)) / 2 at t = argmin of abs(fpr(t) - fnr(t))
+    Source: Martin et al. 1997, Eurospeech; torchmetrics' BinaryEER.
+
+    >>> import torch
+    >>> metric = EqualErrorRate()
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+    >>> metric.compute().item()  # from 0.8 up one of two ones is missed, and one of two zeros is an alarm
+    0.5
+    """
+
+    objective = MINIMIZE
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Compare the rates without dividing, so that equal ones are equal."""
+        tp, fp = column.cuts
+        alarms, misses = fp * column.positives, (column.positives - tp) * column.negatives
+        nearest = (alarms - misses).abs().argmin()
+        return (alarms[nearest] + misses[nearest]) / 2 / (column.positives * column.negatives)

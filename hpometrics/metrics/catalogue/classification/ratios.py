@@ -1,0 +1,251 @@
+"""How well the positives are found: precision, recall, and what balances them, per class or averaged."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ....exceptions import MetricNameError
+from ...features import BINARY, CATEGORY, SET
+from ...registry.register import register_metric
+from ...statistics.confusion import Counts
+from ._base import Average, BinaryAverage, BinaryRatio, Ratio, SetAverage, SetRatio, register_ratio
+
+
+@register_ratio("precision", ["positive_predictive_value", "ppv", "precision_score"], tokens=True)
+class Precision(Ratio):
+    """Of what is predicted as a class, the share that is of it.
+
+    Shape:
+        preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
+    Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
+        there is no class to average. In an average a class never predicted counts as 0.
+    Formula: tp / (tp + fp)
+    Deviates: scikit-learn gives 0 for one class that is never predicted, and its averages over the labels
+        of a set count as 0 those in neither target nor predictions. Ludwig decides at 0.5 whatever the
+        threshold of the output.
+    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
+
+    >>> import torch
+    >>> metric = Precision(average="macro")
+    >>> metric.update(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]))
+    >>> metric.compute().item()  # (1/2 + 1/1) / 2
+    0.75
+    """
+
+    objective = MAXIMIZE
+    needs = "row predicted positive"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Right among predicted."""
+        return counts.tp, counts.tp + counts.fp
+
+
+@register_ratio("recall", ["sensitivity", "true_positive_rate", "tpr", "recall_score"], tokens=True)
+class Recall(Ratio):
+    """Of what is of a class, the share that is predicted as it.
+
+    Shape:
+        preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
+    Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
+        there is no class to average. In an average a class that is only predicted counts as 0.
+    Formula: tp / (tp + fn)
+    Deviates: scikit-learn gives 0 for one class that is never the target, and its averages over the labels
+        of a set count as 0 those in neither target nor predictions. Ludwig decides at 0.5 whatever the
+        threshold of the output.
+    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
+
+    >>> import torch
+    >>> metric = Recall(class_=1)
+    >>> metric.update(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]))
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+    needs = "row whose target is positive"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Found among actual."""
+        return counts.tp, counts.support
+
+
+@register_ratio("f1", {"f1_score": "f1", "dice": "f1", "weighted_f1": "f1(average=weighted)"}, tokens=True)
+class F1(Ratio):
+    """Harmonic mean of precision and recall of a class, which is also its Dice coefficient.
+
+    Shape:
+        preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
+    Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
+        there is no class to average.
+    Formula: 2 * tp / (2 * tp + fp + fn)
+    Deviates: scikit-learn and ParlAI give 0 for a class in neither target nor predictions, and scikit-learn
+        averages it in where it is a label of a set.
+    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn (the mean of F1s, not
+        the F1 of means); `average=weighted` is ParlAI's weighted_f1.
+
+    >>> import torch
+    >>> metric = F1(average="macro")
+    >>> metric.update(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # (2/3 + 2/3) / 2
+    0.6667
+    """
+
+    objective = MAXIMIZE
+    needs = "positive in target or predictions"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Twice the agreement among all positives of either side."""
+        return 2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn
+
+
+@register_ratio("jaccard", ["iou", "jaccard_index", "jaccard_score"])
+class Jaccard(Ratio):
+    """Intersection over union of a class in target and predictions.
+
+    Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
+        there is no class to average. With `average=samples` a row whose union is empty counts as 0.
+    Formula: tp / (tp + fp + fn)
+    Deviates: scikit-learn gives 0 for a class in neither target nor predictions, and averages it in where it
+        is a label of a set. Ludwig's jaccard of a set is `average=samples`, but leaves out rows whose union
+        is empty.
+    Source: Jaccard 1912, New Phytologist 11(2); averages as in scikit-learn with zero_division=0.
+
+    >>> import torch
+    >>> metric = Jaccard(average="macro")
+    >>> metric.update(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]))
+    >>> metric.compute().item()  # (1/2 + 1/2) / 2
+    0.5
+    """
+
+    objective = MAXIMIZE
+    needs = "positive in target or predictions"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Intersection over union."""
+        return counts.tp, counts.tp + counts.fp + counts.fn
+
+
+@register_ratio("fowlkes_mallows", ["fmi"])
+class FowlkesMallows(Ratio):
+    """Geometric mean of precision and recall of a class.
+
+    Value: float in [0, 1], no unit, 1 is best; nan for a class that is never the target or never
+        predicted, and when there is no class to average; in an average such a class counts as 0.
+    Formula: tp / sqrt((tp + fp) * (tp + fn))
+    Source: Fowlkes & Mallows 1983, Journal of the American Statistical Association 78(383).
+
+    >>> import torch
+    >>> metric = FowlkesMallows.Binary()
+    >>> metric.update(torch.tensor([1, 1, 1, 1, 0]), torch.tensor([1, 1, 0, 0, 1]))
+    >>> round(metric.compute().item(), 4)  # 2 / sqrt(4 * 3)
+    0.5774
+    """
+
+    objective = MAXIMIZE
+    needs = "positive in both target and predictions"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Right among the geometric mean of predicted and actual."""
+        return counts.tp, (counts.tp + counts.fp).sqrt() * counts.support.sqrt()
+
+
+class _FBeta(Ratio):
+    word = "fbeta"
+    needs = "positive in target or predictions"
+    beta: float
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Harmonic mean of precision and recall, recall counting beta squared times as much."""
+        square = self.beta**2
+        return (1 + square) * counts.tp, (1 + square) * counts.tp + square * counts.fn + counts.fp
+
+
+@register_metric("fbeta", [CATEGORY], aliases=["fbeta_score"])
+class FBeta(_FBeta):
+    """Harmonic mean of precision and recall of a class, recall counting `beta` squared times as much.
+
+    Shape:
+        preds, target: (N,) int.
+    Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions.
+
+    Raises:
+        MetricNameError: beta is not positive; average and class are both given, or neither.
+    Formula: (1 + beta^2) * tp / ((1 + beta^2) * tp + beta^2 * fn + fp)
+    Deviates: scikit-learn gives 0 for a class in neither target nor predictions.
+    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
+
+    >>> import torch
+    >>> metric = FBeta(beta=0.5, average="macro")
+    >>> metric.update(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # (1.25 / 2.25 + 1.25 / 1.5) / 2
+    0.6944
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, beta: float, average: Average | None = None, class_: int | None = None) -> None:
+        super().__init__(average=average, class_=class_)
+        self.beta = _positive_beta(beta)
+
+
+@register_metric("fbeta", [BINARY], aliases=["fbeta_score"])
+class BinaryFBeta(BinaryRatio, _FBeta):
+    """Harmonic mean of precision and recall of class 1, recall counting `beta` squared times as much.
+
+    Shape:
+        preds, target: (N,) of 0 and 1.
+    Value: float in [0, 1], no unit, 1 is best; nan when neither target nor predictions hold a 1.
+
+    Raises:
+        MetricNameError: beta is not positive; average and class are both given.
+    Formula: (1 + beta^2) * tp / ((1 + beta^2) * tp + beta^2 * fn + fp)
+    Deviates: scikit-learn gives 0 when neither target nor predictions hold a 1.
+    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
+
+    >>> import torch
+    >>> metric = BinaryFBeta(beta=2.0)
+    >>> metric.update(torch.tensor([1, 1, 0]), torch.tensor([1, 0, 0]))
+    >>> round(metric.compute().item(), 4)  # 5 * 1 / (5 * 1 + 4 * 0 + 1)
+    0.8333
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, beta: float, average: BinaryAverage = "binary", class_: int | None = None) -> None:
+        super().__init__(average=average, class_=class_)
+        self.beta = _positive_beta(beta)
+
+
+@register_metric("fbeta", [SET], aliases=["fbeta_score"])
+class SetFBeta(SetRatio, _FBeta):
+    """Harmonic mean of precision and recall of a label, recall counting `beta` squared times as much.
+
+    Shape:
+        preds, target: (N, L) of 0 and 1.
+    Value: float in [0, 1], no unit, 1 is best; nan for a label in neither target nor predictions.
+
+    Raises:
+        MetricNameError: beta is not positive; average and class are both given, or neither.
+    Formula: (1 + beta^2) * tp / ((1 + beta^2) * tp + beta^2 * fn + fp)
+    Deviates: scikit-learn gives 0 for a label in neither target nor predictions, and averages it in.
+    Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
+
+    >>> import torch
+    >>> metric = SetFBeta(beta=2.0, average="samples")
+    >>> metric.update(torch.tensor([[1, 1, 0], [1, 0, 0]]), torch.tensor([[1, 0, 0], [1, 0, 0]]))
+    >>> round(metric.compute().item(), 4)  # (5 / 6 + 1) / 2
+    0.9167
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, beta: float, average: SetAverage | None = None, class_: int | None = None) -> None:
+        super().__init__(average=average, class_=class_)
+        self.beta = _positive_beta(beta)
+
+
+def _positive_beta(beta: float) -> float:
+    if not beta > 0:
+        raise MetricNameError(f"fbeta's beta must be positive, got {beta}")
+    return beta

@@ -1,0 +1,1 @@
+"""Clustering and nominal association metrics."""

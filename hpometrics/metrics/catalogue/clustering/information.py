@@ -1,0 +1,228 @@
+"""Clusters held against known groups by information: how much each side tells of the other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricNameError
+from ...features import CLUSTERS
+from ...registry.register import register_metric
+from ...statistics.contingency import Table
+from ._base import entropy, mutual_information
+from .chance import expected_mutual_information
+from .partitions import ClusteringMetric
+
+AverageMethod = Literal["arithmetic", "geometric", "min", "max"]
+
+
+@register_metric("mutual_information", [CLUSTERS], aliases=["mutual_info_score"])
+class MutualInformation(ClusteringMetric):
+    """How much the clusters tell of the groups; the more groups, the larger it can be.
+
+    Value: float from 0, in nats, the entropy of the target is best; nan before the first row.
+    Formula: sum over cells of p(t, k) log(p(t, k) / (p(t) p(k)))
+    Source: Shannon 1948, Bell System Technical Journal 27.
+
+    >>> metric = MutualInformation()
+    >>> metric.update(torch.tensor([1, 1, 0, 0]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # log(2)
+    0.6931
+    """
+
+    objective = MAXIMIZE
+
+    def measured(self, table: Table) -> Tensor:
+        """Sum over the cells."""
+        return mutual_information(table)
+
+
+@register_metric("normalized_mutual_information", [CLUSTERS], aliases=["normalized_mutual_info_score", "nmi"])
+class NormalizedMutualInformation(ClusteringMetric):
+    """Mutual information as a share of the entropies of both sides.
+
+    Args:
+        average_method: which mean of the two entropies it is divided by.
+
+    Value: float in [0, 1], no unit, 1 is best; 1 where both sides are one group; nan where that mean is 0
+        otherwise.
+    Formula: mutual information / mean(entropy of target, entropy of predictions)
+    Deviates: with min or geometric, scikit-learn gives 0 where one side alone is one group.
+    Source: Strehl & Ghosh 2002, Journal of Machine Learning Research 3; means as in Vinh, Epps & Bailey 2010.
+
+    >>> metric = NormalizedMutualInformation()
+    >>> metric.update(torch.tensor([3, 3, 0, 0]), torch.tensor([0, 0, 1, 1]))
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, average_method: AverageMethod = "arithmetic") -> None:
+        super().__init__()
+        self.average_method = average_method
+
+    def measured(self, table: Table) -> Tensor:
+        """Divide by the mean entropy."""
+        mean = _mean_entropy(table, self.average_method)
+        if table.same:
+            return torch.ones_like(mean)
+        if not mean > 0:
+            return self.undefined(f"one side is a single group; its {self.average_method} entropy is 0")
+        return (mutual_information(table) / mean).clamp(max=1)
+
+
+@register_metric("adjusted_mutual_information", [CLUSTERS], aliases=["adjusted_mutual_info_score", "ami"])
+class AdjustedMutualInformation(ClusteringMetric):
+    """Mutual information, set against what clusters of these sizes would reach by chance.
+
+    Args:
+        average_method: which mean of the two entropies is the most there could be.
+
+    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; 1 where both sides group the rows alike; nan
+        where the mean entropy is that of chance, and for weights that are no whole numbers.
+    Formula: (mutual information - expected) / (mean(entropies) - expected)
+    Deviates: scikit-learn gives a number from rounding where the mean entropy is that of chance.
+    Source: Vinh, Epps & Bailey 2010, Journal of Machine Learning Research 11.
+
+    >>> metric = AdjustedMutualInformation()
+    >>> metric.update(torch.tensor([1, 1, 0, 0]), torch.tensor([0, 0, 1, 1]))
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+    chance_of_rows = True
+
+    def __init__(self, *, average_method: AverageMethod = "arithmetic") -> None:
+        super().__init__()
+        self.average_method = average_method
+
+    def measured(self, table: Table) -> Tensor:
+        """Take chance off both the information and the most there could be."""
+        expected = expected_mutual_information(table)
+        most = _mean_entropy(table, self.average_method)
+        if table.same:
+            return torch.ones_like(most)
+        if (most - expected).abs() <= 1e-12 * most.clamp(min=1):
+            return self.undefined("clusters of these sizes say by chance all that there is to say")
+        return (mutual_information(table) - expected) / (most - expected)
+
+
+@register_metric("homogeneity", [CLUSTERS], aliases=["homogeneity_score"])
+class Homogeneity(ClusteringMetric):
+    """Share of the groups' entropy that the clusters explain: whether each cluster holds one group only.
+
+    Value: float in [0, 1], no unit, 1 is best; 1 where there is one group; nan before the first row.
+    Formula: mutual information / entropy of target
+    Source: Rosenberg & Hirschberg 2007, EMNLP-CoNLL.
+
+    >>> metric = Homogeneity()
+    >>> metric.update(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def measured(self, table: Table) -> Tensor:
+        """Divide by the entropy of the target."""
+        return _explained(table, table.rows)
+
+
+@register_metric("completeness", [CLUSTERS], aliases=["completeness_score"])
+class Completeness(ClusteringMetric):
+    """Share of the clusters' entropy that the groups explain: whether each group lies in one cluster only.
+
+    Value: float in [0, 1], no unit, 1 is best; 1 where there is one cluster; nan before the first row.
+    Formula: mutual information / entropy of predictions
+    Source: Rosenberg & Hirschberg 2007, EMNLP-CoNLL.
+
+    >>> metric = Completeness()
+    >>> metric.update(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # log(2) / (1.5 * log(2))
+    0.6667
+    """
+
+    objective = MAXIMIZE
+
+    def measured(self, table: Table) -> Tensor:
+        """Divide by the entropy of the predictions."""
+        return _explained(table, table.columns)
+
+
+@register_metric("v_measure", [CLUSTERS], aliases=["v_measure_score"])
+class VMeasure(ClusteringMetric):
+    """Weighted harmonic mean of homogeneity and completeness.
+
+    Args:
+        beta: how much more completeness counts.
+
+    Value: float in [0, 1], no unit, 1 is best; 0 where both parts are 0; nan before the first row.
+
+    Raises:
+        MetricNameError: beta is not above 0.
+    Formula: (1 + beta) homogeneity completeness / (beta homogeneity + completeness)
+    Source: Rosenberg & Hirschberg 2007, EMNLP-CoNLL.
+
+    >>> metric = VMeasure()
+    >>> metric.update(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # 2 * 1 * 2/3 / (1 + 2/3)
+    0.8
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, beta: float = 1.0) -> None:
+        super().__init__()
+        if not beta > 0:
+            raise MetricNameError(f"v_measure needs a beta above 0, got beta={beta}")
+        self.beta = beta
+
+    def measured(self, table: Table) -> Tensor:
+        """Join both parts."""
+        homogeneity, completeness = _explained(table, table.rows), _explained(table, table.columns)
+        below = self.beta * homogeneity + completeness
+        joined = (1 + self.beta) * homogeneity * completeness / below
+        return torch.where(below > 0, joined, 0.0)
+
+
+@register_metric("variation_of_information", [CLUSTERS])
+class VariationOfInformation(ClusteringMetric):
+    """What is left to say of either side when the other is known; a distance between groupings.
+
+    Value: float from 0, in nats, 0 is best; nan before the first row.
+    Formula: entropy of target + entropy of predictions - 2 mutual information
+    Source: Meila 2003, COLT.
+
+    >>> metric = VariationOfInformation()
+    >>> metric.update(torch.tensor([0, 0, 0, 0]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # log(2)
+    0.6931
+    """
+
+    objective = MINIMIZE
+
+    def measured(self, table: Table) -> Tensor:
+        """Take the information off twice."""
+        left = entropy(table.rows) + entropy(table.columns) - 2 * mutual_information(table)
+        return torch.zeros_like(left) if table.same else left.clamp(min=0)
+
+
+def _mean_entropy(table: Table, method: AverageMethod) -> Tensor:
+    both = torch.stack([entropy(table.rows), entropy(table.columns)])
+    if method == "arithmetic":
+        return both.mean()
+    if method == "geometric":
+        return both.prod().sqrt()
+    return both.amin() if method == "min" else both.amax()
+
+
+def _explained(table: Table, sizes: Tensor) -> Tensor:
+    """Mutual information as a share of the entropy of one side; 1 where that side is a single group."""
+    if len(sizes) == 1:
+        return torch.ones_like(table.total)
+    return (mutual_information(table) / entropy(sizes)).clamp(max=1)

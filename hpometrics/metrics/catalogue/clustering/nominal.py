@@ -1,0 +1,188 @@
+"""Nominal association: how much predicted and right labels tell of each other, whatever they are called.
+
+A model that mixes the classes up, but always in the same way, is as good here as one that is right.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ...features import CATEGORY, CLUSTERS
+from ...registry.register import register_metric
+from ...statistics.contingency import Table
+from ._base import GroupingMetric, entropy, mutual_information
+
+_ONE_VALUE = "one side has a single value, which cannot vary with the other"
+
+
+class NominalMetric(GroupingMetric):
+    """Association of two nominal variables.
+
+    Shape:
+        preds, target: (N,) int.
+    """
+
+    family: ClassVar[str] = "nominal"
+
+
+class ChiSquareMetric(NominalMetric):
+    """An association by Pearson's chi-square; with `bias_correction` less what chance adds.
+
+    Args:
+        bias_correction: whether to take off what chance adds.
+        yates: whether the counts of a table of 2 x 2 come nearer to the expected ones by a half at most.
+
+    Value: float in [0, 1], no unit, 1 is best; nan where one side has a single value.
+    """
+
+    def __init__(self, *, bias_correction: bool = False, yates: bool = False) -> None:
+        super().__init__()
+        self.bias_correction = bias_correction
+        self.yates = yates
+
+    def measured(self, table: Table) -> Tensor:
+        """Divide the mean square contingency by the most it could be."""
+        rows, columns = (float(len(sizes)) for sizes in (table.rows, table.columns))
+        squared = mean_square_contingency(table)
+        if min(rows, columns) < 2:
+            return self.undefined(_ONE_VALUE)
+        if self.yates and rows == columns == 2:
+            squared = squared * _continuity(table, squared)
+        if self.bias_correction:
+            spare = float(table.total) - 1
+            if spare <= 0:
+                return self.undefined("the bias of a single row cannot be taken off")
+            squared = (squared - (rows - 1) * (columns - 1) / spare).clamp(min=0)
+            rows, columns = (size - (size - 1) ** 2 / spare for size in (rows, columns))
+        most = self.most(rows, columns)
+        if most <= 0:
+            return self.undefined("the bias is as large as the association could be")
+        return (squared / most).clamp(max=1).sqrt()
+
+    def most(self, rows: float, columns: float) -> float:
+        """The largest mean square contingency of a table of this size."""
+        raise NotImplementedError(f"{type(self).__name__} needs most(rows, columns)")
+
+
+def mean_square_contingency(table: Table) -> Tensor:
+    """Pearson's chi-square, divided by the rows; never below 0."""
+    expected = table.rows[table.row] * table.columns[table.column]
+    return ((table.cells.square() / expected).sum() - 1).clamp(min=0)
+
+
+def _continuity(table: Table, squared: Tensor) -> Tensor:
+    """Yates' correction of a table of 2 x 2: the share of the mean square contingency that it leaves."""
+    gap = (squared * table.rows.prod() * table.columns.prod()).sqrt() / table.total  # the same of each cell
+    return (1 - 0.5 / gap).clamp(min=0).square() if gap > 0 else squared
+
+
+@register_metric("cramers_v", [CATEGORY, CLUSTERS])
+class CramersV(ChiSquareMetric):
+    """Strength of association, 1 where one side follows from the other.
+
+    Formula: sqrt(chi2 / n / min(R - 1, C - 1))
+    Deviates: torchmetrics and dython correct the bias by default, and with it tables of 2 x 2 by Yates'
+        correction, which belongs to the test and not to the strength: `bias_correction=true,
+        yates=true`. torchmetrics adds a half even to a count that is nearer to the expected one.
+    Source: Cramer 1946, Mathematical Methods of Statistics; correction of Bergsma 2013, Journal of the Korean
+        Statistical Society 42(3).
+
+    >>> import torch
+    >>> metric = CramersV()
+    >>> metric.update(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # sqrt(1 / 3)
+    0.5774
+    """
+
+    objective = MAXIMIZE
+
+    def most(self, rows: float, columns: float) -> float:
+        """The shorter side less one."""
+        return min(rows, columns) - 1
+
+
+@register_metric("tschuprows_t", [CATEGORY, CLUSTERS])
+class TschuprowsT(ChiSquareMetric):
+    """Strength of association, 1 only where each side follows from the other.
+
+    Formula: sqrt(chi2 / n / sqrt((R - 1) (C - 1)))
+    Deviates: torchmetrics corrects the bias by default, and with it tables of 2 x 2 by Yates'
+        correction: `bias_correction=true, yates=true`. It adds a half even to a count that is nearer
+        to the expected one.
+    Source: Tschuprow 1925, Grundbegriffe und Grundprobleme der Korrelationstheorie; correction of Bergsma
+        2013, Journal of the Korean Statistical Society 42(3).
+
+    >>> import torch
+    >>> metric = TschuprowsT()
+    >>> metric.update(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # sqrt(1 / sqrt(2))
+    0.8409
+    """
+
+    objective = MAXIMIZE
+
+    def most(self, rows: float, columns: float) -> float:
+        """The geometric mean of both sides less one."""
+        return float((max(rows - 1, 0) * max(columns - 1, 0)) ** 0.5)
+
+
+@register_metric("pearsons_contingency", [CATEGORY, CLUSTERS], aliases=["pearsons_contingency_coefficient"])
+class PearsonsContingency(NominalMetric):
+    """Strength of association by chi-square; K classes reach sqrt((K - 1) / K) at most.
+
+    Value: float in [0, 1), no unit, higher is better; nan where one side has a single value.
+    Formula: sqrt(chi2 / (n + chi2))
+    Source: Pearson 1904, Drapers' Company Research Memoirs.
+
+    >>> import torch
+    >>> metric = PearsonsContingency()
+    >>> metric.update(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)  # sqrt(1 / 2)
+    0.7071
+    """
+
+    objective = MAXIMIZE
+
+    def measured(self, table: Table) -> Tensor:
+        """Bend the mean square contingency into [0, 1)."""
+        if min(len(table.rows), len(table.columns)) < 2:
+            return self.undefined(_ONE_VALUE)
+        squared = mean_square_contingency(table)
+        return (squared / (1 + squared)).sqrt()
+
+
+@register_metric("theils_u", [CATEGORY, CLUSTERS], aliases=["uncertainty_coefficient"])
+class TheilsU(NominalMetric):
+    """Share of one side's entropy that the other side explains.
+
+    Args:
+        explained: which side is to be explained by the other.
+
+    Value: float in [0, 1], no unit, 1 is best; nan where the side to be explained has a single value.
+    Formula: mutual information / entropy of the explained side
+    Deviates: torchmetrics' theils_u(preds, target) explains the predictions, as explained=predictions does
+        here, and is 0 where they have a single value.
+    Source: Theil 1970, American Journal of Sociology 76(1).
+
+    >>> import torch
+    >>> metric = TheilsU()
+    >>> metric.update(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 0, 1, 1]))
+    >>> round(metric.compute().item(), 4)
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, explained: Literal["target", "predictions"] = "target") -> None:
+        super().__init__()
+        self.explained = explained
+
+    def measured(self, table: Table) -> Tensor:
+        """Divide by the entropy of the explained side."""
+        sizes = table.rows if self.explained == "target" else table.columns
+        if len(sizes) < 2:
+            return self.undefined(f"the {self.explained} has a single value, which needs no explanation")
+        return (mutual_information(table) / entropy(sizes)).clamp(max=1)

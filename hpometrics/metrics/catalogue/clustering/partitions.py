@@ -1,0 +1,154 @@
+"""Clusters held against known groups: agreement that does not look at the numbers of the groups."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ...features import CLUSTERS
+from ...registry.register import register_metric
+from ...statistics.contingency import Table
+from ._base import GroupingMetric, pairs
+from .assignment import best_assignment
+
+
+class ClusteringMetric(GroupingMetric):
+    """Agreement of predicted clusters with known groups."""
+
+    family: ClassVar[str] = "external_clustering"
+
+
+@register_metric("rand", [CLUSTERS], aliases=["rand_score", "rand_index"])
+class Rand(ClusteringMetric):
+    """Share of all pairs of rows that both sides keep together or both keep apart.
+
+    Value: float in [0, 1], no unit, 1 is best; nan for fewer than two rows, and for weights that are no
+        whole numbers.
+    Formula: (pairs together in both + pairs apart in both) / pairs
+    Deviates: scikit-learn gives 1 for a single row.
+    Source: Rand 1971, Journal of the American Statistical Association 66(336).
+
+    >>> metric = Rand()
+    >>> metric.update(torch.tensor([5, 5, 9]), torch.tensor([0, 0, 0]))
+    >>> round(metric.compute().item(), 4)  # one pair of three
+    0.3333
+    """
+
+    objective = MAXIMIZE
+    chance_of_rows = True
+
+    def measured(self, table: Table) -> Tensor:
+        """Count pairs by the cells and margins."""
+        every = pairs(table.total)
+        if not every > 0:
+            return self.undefined("there is no pair of rows")
+        return 1 + (2 * pairs(table.cells) - pairs(table.rows) - pairs(table.columns)) / every
+
+
+@register_metric("adjusted_rand", [CLUSTERS], aliases=["adjusted_rand_score", "adjusted_rand_index"])
+class AdjustedRand(ClusteringMetric):
+    """Rand index, set against what clusters of these sizes would reach by chance.
+
+    Value: float in [-1, 1], no unit, 1 is best, 0 is chance, -0.5 at worst; 1 where both sides group the
+        rows alike; nan for fewer than two rows, and for weights that are no whole numbers.
+    Formula: (together - expected) / ((pairs in target + pairs in predictions) / 2 - expected)
+    Deviates: scikit-learn gives 1 for a single row.
+    Source: Hubert & Arabie 1985, Journal of Classification 2(1).
+
+    >>> metric = AdjustedRand()
+    >>> metric.update(torch.tensor([1, 1, 0, 0]), torch.tensor([0, 0, 1, 1]))
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+    chance_of_rows = True
+
+    def measured(self, table: Table) -> Tensor:
+        """Take chance off both the pairs that are together and the most there could be."""
+        every = pairs(table.total)
+        if not every > 0:
+            return self.undefined("there is no pair of rows")
+        rows, columns = pairs(table.rows), pairs(table.columns)
+        expected = rows * columns / every
+        most = (rows + columns) / 2
+        return torch.ones_like(every) if table.same else (pairs(table.cells) - expected) / (most - expected)
+
+
+@register_metric("fowlkes_mallows", [CLUSTERS], aliases=["fowlkes_mallows_score", "fowlkes_mallows_index"])
+class FowlkesMallows(ClusteringMetric):
+    """Geometric mean of the precision and the recall with which pairs of rows are put together.
+
+    Value: float in [0, 1], no unit, 1 is best; nan where one side puts no two rows together, and for weights
+        that are no whole numbers.
+    Formula: together / sqrt(pairs in target * pairs in predictions)
+    Deviates: scikit-learn gives 0 where one side puts no two rows together.
+    Source: Fowlkes & Mallows 1983, Journal of the American Statistical Association 78(383).
+
+    >>> metric = FowlkesMallows()
+    >>> metric.update(torch.tensor([1, 1, 1]), torch.tensor([0, 0, 4]))
+    >>> round(metric.compute().item(), 4)  # 1 / sqrt(1 * 3)
+    0.5774
+    """
+
+    objective = MAXIMIZE
+    chance_of_rows = True
+
+    def measured(self, table: Table) -> Tensor:
+        """Divide the pairs by the geometric mean of both sides'."""
+        rows, columns = pairs(table.rows), pairs(table.columns)
+        if not rows * columns > 0:
+            return self.undefined("one side puts no two rows together")
+        return pairs(table.cells) / rows.sqrt() / columns.sqrt()
+
+
+@register_metric("purity", [CLUSTERS])
+class Purity(ClusteringMetric):
+    """Share of rows that belong to the largest group of their cluster; a cluster per row reaches 1.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: sum over clusters of the largest cell / rows
+    Source: Zhao & Karypis 2001, University of Minnesota report 01-40.
+
+    >>> metric = Purity()
+    >>> metric.update(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1]))
+    >>> metric.compute().item()  # (2 + 1) / 4
+    0.75
+    """
+
+    objective = MAXIMIZE
+
+    def measured(self, table: Table) -> Tensor:
+        """Sum the largest cells of the columns."""
+        largest = torch.zeros_like(table.columns).scatter_reduce(0, table.column, table.cells, "amax")
+        return largest.sum() / table.total
+
+
+@register_metric("cluster_accuracy", [CLUSTERS])
+class ClusterAccuracy(ClusteringMetric):
+    """Share of rows that are right when clusters are given the names of groups in the best one-to-one way.
+
+    Clusters beyond the number of groups get no name and are wrong. The best way is found exactly, in a dense
+    table of groups by clusters.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: max over one-to-one namings of the rows in named cells / rows
+    Source: Kuhn 1955, Naval Research Logistics Quarterly 2; as in Xie, Girshick & Farhadi 2016, ICML.
+
+    >>> metric = ClusterAccuracy()
+    >>> metric.update(torch.tensor([1, 1, 0, 2]), torch.tensor([0, 0, 1, 1]))
+    >>> metric.compute().item()  # 1 is 0; 0 or 2 is 1
+    0.75
+    """
+
+    objective = MAXIMIZE
+
+    def measured(self, table: Table) -> Tensor:
+        """Name the clusters and count."""
+        dense = torch.zeros(len(table.rows), len(table.columns), dtype=torch.float64)
+        dense[table.row.cpu(), table.column.cpu()] = table.cells.cpu()
+        row, column = best_assignment(dense.numpy())
+        return dense[row, column].sum().to(table.cells.device) / table.total

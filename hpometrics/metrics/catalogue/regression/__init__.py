@@ -1,0 +1,1 @@
+"""Regression and forecasting metrics, a file per family."""

@@ -1,0 +1,295 @@
+"""Real outputs: how far predictions are from the target, in the target's own unit.
+
+Where an output has several columns (vector, time series), a metric is measured for each column and the
+columns are averaged with equal weight: scikit-learn's `multioutput="uniform_average"`. What takes a root can
+also take it of all columns together, as torchmetrics does: `multioutput=pooled`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ....direction import MINIMIZE
+from ...aggregation import RowValues, weighed_rows
+from ...batch import Outputs
+from ...features import NUMBER, PREDICTIONS, TIMESERIES, VECTOR
+from ...metric import MeanMetric, Metric
+from ...registry.register import register_metric
+from ...statistics.columns import ERROR, columns
+from ...statistics.errors import Errors, Measure
+from ...statistics.extremes import Extremes
+from ...statistics.moments import Moments
+from ...statistics.pooled import Pooled, quantile
+from ...statistics.statistic import Statistic
+from .._data import drifted
+
+REAL = [NUMBER, VECTOR, TIMESERIES]
+Multioutput = Literal["uniform", "pooled"]
+
+
+def power_mean(values: Tensor, p: float) -> Tensor:
+    """The power mean of sizes (D,), measured in units of the largest, so that no power is too large."""
+    largest = values.amax()
+    shares = torch.where((largest > 0) & largest.isfinite(), values / largest, 1.0)
+    return largest * (shares.square().mean().sqrt() if p == 2 else shares.pow(p).mean().pow(1 / p))
+
+
+def root_over(roots: Tensor, multioutput: Multioutput) -> Tensor:
+    """Average the roots of the columns, or take the root of the mean of their squares.
+
+    >>> root_over(torch.tensor([3.0, 4.0]), "uniform").item()
+    3.5
+    >>> round(root_over(torch.tensor([3.0, 4.0]), "pooled").item(), 4)  # sqrt((9 + 16) / 2)
+    3.5355
+    """
+    return roots.mean() if multioutput == "uniform" else power_mean(roots, 2.0)
+
+
+class ErrorMetric(Metric):
+    """A function of the mean of one measure of the error; a subclass names the measure."""
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+    measure: ClassVar[Measure]
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the sum of the measure, per column."""
+        return {"errors": Errors(self.measure)}
+
+    def compute(self) -> Tensor:
+        """Average the columns."""
+        mean = self.statistic(Errors).mean.mean()
+        return self.undefined("no row counted") if mean.isnan() else mean
+
+    def row_values(self, batch: Outputs) -> RowValues | None:
+        """Average the columns of each row."""
+        return weighed_rows(self.statistic(Errors).measured(batch).mean(-1), batch.target, self.name)
+
+
+class ErrorMean(MeanMetric):
+    """The mean over rows and columns of a function of prediction and target; a subclass gives `of`."""
+
+    inputs = PREDICTIONS
+    regroups = True
+    unmeasured: ClassVar[str] = "the measure of some value is not a finite number"
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Average the columns of each row, in float64."""
+        return self.of(*columns(batch)).mean(-1)
+
+    def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
+        """Measure each value; error is preds - target, all three are (N, D) float64."""
+        raise NotImplementedError(f"{type(self).__name__} needs of(preds, target, error)")
+
+    def compute(self) -> Tensor:
+        """Divide once; nan with a reason when nothing counted or a value has no measure."""
+        mean = super().compute()
+        if self.undefined_reason is None and not mean.isfinite():
+            return self.undefined(self.unmeasured)
+        return mean
+
+
+@register_metric("mse", REAL, aliases=["mean_squared_error", "neg_mean_squared_error", "mse_loss"])
+class MSE(ErrorMetric):
+    """Mean squared error.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), in the square of the target's unit, 0 is best; nan before the first row.
+    Formula: mean((preds - target) ** 2)
+    Source: scikit-learn's mean_squared_error.
+
+    >>> metric = MSE()
+    >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
+    >>> metric.compute().item()  # (0.25 + 0.25 + 0 + 1) / 4
+    0.375
+    """
+
+    measure = "square"
+
+
+@register_metric("rmse", REAL, aliases=["root_mean_squared_error", "neg_root_mean_squared_error"])
+class RMSE(ErrorMetric):
+    """Root of the mean squared error.
+
+    Of several columns the mean of their roots (`multioutput=uniform`), or one root of all columns (`pooled`).
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
+    Formula: sqrt(mean((preds - target) ** 2))
+    Deviates: torchmetrics, Ludwig and pytorch-tabnet take one root of all columns, which is
+        `multioutput=pooled`.
+    Source: scikit-learn's root_mean_squared_error.
+
+    >>> metric = RMSE()
+    >>> metric.update(torch.tensor([3.0, 5.0]), torch.tensor([0.0, 1.0]))
+    >>> round(metric.compute().item(), 4)  # sqrt((9 + 16) / 2)
+    3.5355
+    """
+
+    measure = "square"
+
+    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
+        super().__init__()
+        self.multioutput = multioutput
+
+    def compute(self) -> Tensor:
+        """Take the root of each column and average them, or the root of all columns."""
+        root = root_over(self.statistic(Errors).root_mean, self.multioutput)
+        return self.undefined("no row counted") if root.isnan() else root
+
+
+@register_metric("mae", REAL, aliases=["mean_absolute_error", "neg_mean_absolute_error", "l1", "l1_loss"])
+class MAE(ErrorMetric):
+    """Mean absolute error.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
+    Formula: mean(|preds - target|)
+    Source: scikit-learn's mean_absolute_error.
+
+    >>> metric = MAE()
+    >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
+    >>> metric.compute().item()  # (0.5 + 0.5 + 0 + 1) / 4
+    0.5
+    """
+
+    measure = "absolute"
+
+
+@register_metric("median_absolute_error", REAL, aliases=["neg_median_absolute_error"])
+class MedianAbsoluteError(Metric):
+    """Median of the absolute errors: half of the rows are nearer, half are farther; keeps every row.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
+    Formula: median(|preds - target|)
+    Source: scikit-learn's median_absolute_error.
+
+    >>> metric = MedianAbsoluteError()
+    >>> metric.update(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1.5, 2.0, 3.0]))
+    >>> metric.compute().item()  # of 0.5, 0 and 6
+    0.5
+    """
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+    draw_batch = staticmethod(drifted)
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep every row."""
+        return {"rows": Pooled()}
+
+    def compute(self) -> Tensor:
+        """Average the medians of the columns."""
+        rows = self.statistic(Pooled).rows
+        if not len(rows.weight):
+            return self.undefined("no row counted")
+        return quantile(rows.errors.abs(), rows.weight, 0.5).mean()
+
+
+@register_metric("max_error", REAL, aliases=["neg_max_error"])
+class MaxError(Metric):
+    """The largest absolute error; of several columns the mean of their largest ones.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row. A weight above 0
+        counts as 1.
+    Formula: max(|preds - target|)
+    Source: scikit-learn's max_error, which takes one column.
+
+    >>> metric = MaxError()
+    >>> metric.update(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1.5, 2.0, 3.0]))
+    >>> metric.compute().item()
+    6.0
+    """
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+    draw_batch = staticmethod(drifted)
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the extreme errors, per column."""
+        return {"extremes": Extremes("error")}
+
+    def compute(self) -> Tensor:
+        """Average the columns."""
+        extremes = self.statistic(Extremes)
+        largest = torch.maximum(extremes.high, -extremes.low).mean()
+        return largest if largest.isfinite() else self.undefined("no row counted")
+
+
+class MeanError(Metric):
+    """A function of the mean error, measured from a first row so that a large offset costs no digits."""
+
+    inputs = PREDICTIONS
+    draw_batch = staticmethod(drifted)
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the moments, per column."""
+        return {"moments": Moments()}
+
+    @property
+    def errors(self) -> Tensor:
+        """The mean error of each column."""
+        return self.statistic(Moments).mean(ERROR)
+
+    def defined(self, value: Tensor) -> Tensor:
+        """The value, or nan when nothing counted."""
+        return value if self.statistic(Moments).rows > 0 else self.undefined("no row counted")
+
+
+@register_metric("bias", REAL, aliases=["mean_error", "mean_bias_error"])
+class Bias(MeanError):
+    """Mean error, with its sign: above 0 the predictions are too high.
+
+    Its best value is 0, so it has no direction and is measured only; `absolute_bias` is what can be
+    optimised.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in (-inf, inf), in the target's unit, 0 is best; nan before the first row.
+    Formula: mean(preds - target)
+    Source: Willmott & Matsuura 2006, International Journal of Geographical Information Science 20(1).
+
+    >>> metric = Bias()
+    >>> metric.update(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 5.0]))
+    >>> metric.compute().item()  # (1 - 3) / 2
+    -1.0
+    """
+
+    objective: ClassVar[Any] = None
+
+    def compute(self) -> Tensor:
+        """Average the columns."""
+        return self.defined(self.errors.mean())
+
+
+@register_metric("absolute_bias", REAL)
+class AbsoluteBias(MeanError):
+    """Distance of the mean error from 0; of several columns the mean of their distances.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
+    Formula: |mean(preds - target)|
+    Source: the distance of `bias` from its best value.
+
+    >>> metric = AbsoluteBias()
+    >>> metric.update(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 5.0]))
+    >>> metric.compute().item()  # |(1 - 3) / 2|
+    1.0
+    """
+
+    objective = MINIMIZE
+
+    def compute(self) -> Tensor:
+        """Average the columns."""
+        return self.defined(self.errors.abs().mean())

@@ -1,0 +1,223 @@
+"""Losses of pairs and triplets by their names in torch: distances and scores that belong together or not."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ....direction import MINIMIZE
+from ....exceptions import MetricInputError, MetricNameError
+from ..._device import on_host
+from ...batch import Outputs
+from ...features import NUMBER, VECTOR, OutputFeature
+from ...metric import Metric
+from ...registry.register import register_metric
+from .._data import Batch, normal, shape_of, uniform
+from ._extras import ExtraMean
+from .correlation import cosine
+
+_EPS = 1e-6  # torch's, added to every coordinate of a distance
+
+
+class SideMean(ExtraMean):
+    """The mean over rows of a loss whose target says -1 or 1."""
+
+    objective = MINIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Refuse, on the CPU, another target, then measure."""
+        check_sides(self, batch.target, "targets")
+        return super().measure(batch)
+
+
+@register_metric("hinge_embedding", [NUMBER], aliases=["hinge_embedding_loss"])
+class HingeEmbedding(SideMean):
+    """Distances of pairs: those that belong together cost theirs, the others what is missing to `margin`.
+
+    Shape:
+        preds: (N,) distances.
+        target: (N,) 1 for a pair that belongs together, -1 for one that does not.
+    Value: float in (-inf, inf), in the distance's unit, 0 is best; nan before the first row; below 0 only for
+        distances below 0.
+
+    Raises:
+        MetricInputError: a target is neither -1 nor 1.
+    Formula: mean(preds if target == 1 else max(0, margin - preds))
+    Source: torch's hinge_embedding_loss.
+
+    >>> metric = HingeEmbedding()
+    >>> metric.update(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]))
+    >>> metric.compute().item()  # (0.25 + 0.75) / 2
+    0.5
+    """
+
+    def __init__(self, *, margin: float = 1.0) -> None:
+        super().__init__()
+        self.margin = float(margin)
+
+    def get_current_value(self, preds: Tensor, target: Tensor) -> Tensor:
+        """Measure each pair."""
+        return torch.where(target == 1, preds, (self.margin - preds).clamp(min=0))
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        """Pairs near and far, but for the noise."""
+        target = 2.0 * (uniform((rows,), random) < 0.5) - 1
+        seen = torch.where(uniform((rows,), random) < noise / 2, -target, target)
+        return {"predictions": 0.5 - 0.4 * seen, "target": target}
+
+
+@register_metric("margin_ranking", [NUMBER], aliases=["margin_ranking_loss"])
+class MarginRanking(SideMean):
+    """Scores of pairs: how far the one that should be higher fails to be so by `margin`.
+
+    Shape:
+        preds: (N,) scores.
+        target: (N,) 1 where preds should be above `other`, -1 where below.
+        other: (N,) the scores of the other side.
+    Value: float from 0, in the score's unit, 0 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: a target is neither -1 nor 1, or `other=` is missing.
+    Formula: mean(max(0, margin - target * (preds - other)))
+    Source: torch's margin_ranking_loss.
+
+    >>> metric = MarginRanking()
+    >>> metric.update(torch.tensor([1.0, 1.0]), torch.tensor([1.0, -1.0]), other=torch.tensor([0.0, 0.0]))
+    >>> metric.compute().item()  # (0 + 1) / 2
+    0.5
+    """
+
+    def __init__(self, *, margin: float = 0.0) -> None:
+        super().__init__()
+        self.margin = float(margin)
+
+    def get_current_value(  # type: ignore[override]
+        self, preds: Tensor, target: Tensor, other: Tensor
+    ) -> Tensor:
+        """Measure each pair."""
+        return (self.margin - target * (preds - other)).clamp(min=0)
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        """Pairs in order, but for the noise."""
+        target = 2.0 * (uniform((rows,), random) < 0.5) - 1
+        seen = torch.where(uniform((rows,), random) < noise / 2, -target, target)
+        other = normal((rows,), random)
+        return {
+            "predictions": other + seen * (1 + uniform((rows,), random)),
+            "target": target,
+            "other": other,
+        }
+
+
+@register_metric("cosine_embedding", [VECTOR], aliases=["cosine_embedding_loss"])
+class CosineEmbedding(ExtraMean):
+    """Angles of pairs of vectors: small for those that belong together, wide for the others.
+
+    Shape:
+        preds, target: (N, D) the two vectors of each pair.
+        similar: (N,) 1 for a pair that belongs together, -1 for one that does not; all 1 if not given.
+    Value: float in [0, 2], no unit, 0 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: `similar=` holds other numbers than -1 and 1.
+    Formula: mean(1 - cos if similar == 1 else max(0, cos - margin)), cos = preds . target / (|preds| *
+        |target|)
+    Source: torch's cosine_embedding_loss.
+
+    >>> metric = CosineEmbedding()
+    >>> pair = torch.tensor([[3.0, 4.0], [1.0, 0.0]]), torch.tensor([[3.0, 4.0], [2.0, 0.0]])
+    >>> metric.update(*pair, similar=torch.tensor([1, -1]))
+    >>> metric.compute().item()  # (0 + 1) / 2
+    0.5
+    """
+
+    objective = MINIMIZE
+    by_row = ("similar",)
+
+    def __init__(self, *, margin: float = 0.0) -> None:
+        super().__init__()
+        if not -1 <= margin <= 1:
+            raise MetricNameError(f"cosine_embedding: margin is a cosine in [-1, 1], got {margin!r}")
+        self.margin = float(margin)
+
+    def get_current_value(self, preds: Tensor, target: Tensor, similar: Tensor | None = None) -> Tensor:
+        """Measure each pair."""
+        angle = cosine(preds, target)
+        if similar is None:
+            return 1 - angle
+        check_sides(self, similar, "similar=")
+        return torch.where(similar == 1, 1 - angle, (angle - self.margin).clamp(min=0))
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        """Vectors that point the same way or the opposite, but for the noise."""
+        target = normal(shape_of(output, rows), random)
+        similar = 2.0 * (uniform((rows,), random) < 0.5) - 1
+        seen = torch.where(uniform((rows,), random) < noise / 2, -similar, similar)
+        return {"predictions": 2 * target * seen.unsqueeze(1), "target": target, "similar": similar}
+
+
+@register_metric("triplet_margin", [VECTOR], aliases=["triplet_margin_loss"])
+class TripletMargin(ExtraMean):
+    """How far an anchor fails to be nearer to its positive than to its negative by `margin`.
+
+    Shape:
+        preds, target: (N, D) the anchors and their positives.
+        negative: (N, D) their negatives.
+    Value: float from 0, in the vectors' unit, 0 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: `negative=` is missing or of another shape.
+    Formula: mean(max(0, d(anchor, positive) - d(anchor, negative) + margin)), d(x, y) = |x - y + 1e-6|_p
+    Source: Balntas, Riba, Ponsa & Mikolajczyk 2016, BMVC; torch's triplet_margin_loss.
+
+    >>> metric = TripletMargin()
+    >>> anchor = torch.tensor([[0.0, 0.0]])
+    >>> metric.update(anchor, torch.tensor([[0.0, 2.0]]), negative=torch.tensor([[1.5, 0.0]]))
+    >>> round(metric.compute().item(), 4)  # 2 - 1.5 + 1
+    1.5
+    """
+
+    objective = MINIMIZE
+
+    def __init__(self, *, margin: float = 1.0, p: float = 2.0, swap: bool = False) -> None:
+        super().__init__()
+        if margin <= 0 or p <= 0:
+            raise MetricNameError(f"triplet_margin: margin and p are above 0, got {margin:g} and {p:g}")
+        self.margin = float(margin)
+        self.p = float(p)
+        self.swap = swap
+
+    def get_current_value(  # type: ignore[override]
+        self, preds: Tensor, target: Tensor, negative: Tensor
+    ) -> Tensor:
+        """Measure each triplet; with `swap` the negative's distance is that from the nearer of the others."""
+        apart = self._distance(preds, negative)
+        if self.swap:
+            apart = torch.minimum(apart, self._distance(target, negative))
+        return (self._distance(preds, target) - apart + self.margin).clamp(min=0)
+
+    def _distance(self, x: Tensor, y: Tensor) -> Tensor:
+        distance: Tensor = torch.linalg.vector_norm(x - y + _EPS, self.p, dim=-1)
+        return distance
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        """Positives at a distance that grows with the noise; negatives anywhere."""
+        shape = shape_of(output, rows)
+        target, negative = normal(shape, random), normal(shape, random)
+        return {"predictions": target + noise * normal(shape, random), "target": target, "negative": negative}
+
+
+def check_sides(metric: Metric, values: Tensor, what: str) -> None:
+    """Refuse, on the CPU, what is not -1 or 1.
+
+    Raises:
+        MetricInputError: naming what came.
+    """
+    if on_host(values) and not bool((values.abs() == 1).all()):
+        raise MetricInputError(
+            f"{metric.name} reads {what} of -1 and 1, got values from {values.min():g} to {values.max():g}"
+        )

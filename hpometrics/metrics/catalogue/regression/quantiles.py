@@ -1,0 +1,193 @@
+"""Quantiles: predictions that a share `alpha` of the targets should stay below, one or several a value."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricNameError
+from ...features import PREDICTIONS, OutputFeature
+from ...metric import Metric
+from ...registry.register import register_metric
+from ...statistics.pooled import Pooled, quantile
+from ...statistics.statistic import Statistic
+from .._data import Batch, drifted, normal, shape_of
+from ._extras import ExtraMean, read_extra
+from .errors import REAL, ErrorMean
+
+
+def pinball(error: Tensor, alpha: float | Tensor) -> Tensor:
+    """The pinball loss of preds - target: `alpha` for each unit too low, `1 - alpha` for each too high."""
+    return torch.maximum((1 - alpha) * error, -alpha * error)
+
+
+@register_metric("pinball", REAL, aliases=["mean_pinball_loss", "quantile_loss"])
+class Pinball(ErrorMean):
+    """Pinball loss of a predicted quantile: a target above it costs `alpha` a unit, one below it the rest.
+
+    `alpha=0.5` is half of mae.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers; predictions are the quantile of share alpha.
+    Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
+    Formula: mean(max(alpha * (target - preds), (1 - alpha) * (preds - target)))
+    Source: Koenker & Bassett 1978, Econometrica 46(1); scikit-learn's mean_pinball_loss.
+
+    >>> metric = Pinball(alpha=0.9)
+    >>> metric.update(torch.tensor([1.0, 3.0]), torch.tensor([2.0, 2.0]))
+    >>> round(metric.compute().item(), 4)  # (0.9 + 0.1) / 2
+    0.5
+    """
+
+    objective = MINIMIZE
+
+    def __init__(self, *, alpha: float = 0.5) -> None:
+        super().__init__()
+        self.alpha = share("pinball", alpha)
+
+    def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
+        """Measure each value."""
+        return pinball(error, self.alpha)
+
+
+class D2(Metric):
+    """Share of the pinball loss of the target's own quantile that the predictions save; keeps every row."""
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+    alpha: float
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep every row."""
+        return {"rows": Pooled()}
+
+    def compute(self) -> Tensor:
+        """Compare both losses, per column; average the columns."""
+        rows = self.statistic(Pooled).rows
+        weight = rows.weight
+        if len(weight) < 2:
+            return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
+        if bool((rows.target == rows.target[0]).all(0).any()):
+            return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
+        target = rows.target if rows.target.is_floating_point() else rows.gaps
+        constant = quantile(target, weight, self.alpha)
+        reference = weight @ pinball(constant - target, self.alpha)
+        return (1 - weight @ pinball(rows.errors, self.alpha) / reference).mean()
+
+
+@register_metric("d2_pinball", REAL, aliases=["d2_pinball_score"])
+class D2Pinball(D2):
+    """Share of the pinball loss of always predicting the target's quantile that the predictions save.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers; predictions are the quantile of share alpha.
+    Value: float in (-inf, 1], no unit, 1 is best, 0 is what the target's own quantile gives; nan with fewer
+        than 2 rows or a target (column) that never varies.
+    Formula: 1 - pinball(target, preds) / pinball(target, quantile(target, alpha))
+    Source: Koenker & Machado 1999, Journal of the American Statistical Association 94(448), eq. 7;
+        scikit-learn's d2_pinball_score.
+
+    >>> metric = D2Pinball(alpha=0.9)
+    >>> metric.update(torch.tensor([1.0, 3.0, 3.0]), torch.tensor([1.0, 2.0, 3.0]))
+    >>> round(metric.compute().item(), 4)  # 1 - 0.1 / (0.2 + 0.1)
+    0.6667
+    """
+
+    def __init__(self, *, alpha: float = 0.5) -> None:
+        super().__init__()
+        self.alpha = inner_share("d2_pinball", alpha)
+
+
+@register_metric("d2_absolute_error", REAL, aliases=["d2_absolute_error_score"])
+class D2AbsoluteError(D2):
+    """Share of the absolute error of always predicting the target's median that the predictions save.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in (-inf, 1], no unit, 1 is best, 0 is what the target's median gives; nan with fewer than 2
+        rows or a target (column) that never varies.
+    Formula: 1 - sum(|target - preds|) / sum(|target - median(target)|)
+    Source: scikit-learn's d2_absolute_error_score.
+
+    >>> metric = D2AbsoluteError()
+    >>> metric.update(torch.tensor([1.0, 3.0, 3.0]), torch.tensor([1.0, 2.0, 3.0]))
+    >>> metric.compute().item()  # 1 - 1 / 2
+    0.5
+    """
+
+    alpha: ClassVar[float] = 0.5  # type: ignore[misc]  # a fixed one
+
+
+@register_metric("mean_pinball", REAL)
+class MeanPinball(ExtraMean):
+    """Mean pinball loss of several predicted quantiles per value: a forecast's whole distribution.
+
+    Twice this value tends to the CRPS as evenly spaced quantiles grow many.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers; predictions are not read.
+        quantiles: (N, Q) or (N, D, Q), the predicted quantiles.
+        levels: (Q,) or (N, Q), their shares in (0, 1); 1/(Q+1), 2/(Q+1), ... if not given.
+    Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: `quantiles=` is missing or of another shape.
+    Formula: mean(max(level * (target - quantile), (1 - level) * (quantile - target)))
+    Source: Gneiting 2011, International Journal of Forecasting 27(2).
+
+    >>> metric = MeanPinball()
+    >>> metric.update(torch.tensor([2.0]), torch.tensor([2.0]), quantiles=torch.tensor([[1.0, 2.0, 3.0]]))
+    >>> round(metric.compute().item(), 4)  # levels 0.25, 0.5, 0.75: (0.25 + 0 + 0.25) / 3
+    0.1667
+    """
+
+    objective = MINIMIZE
+    wide = ("quantiles",)
+    free = ("levels",)
+
+    def get_current_value(  # type: ignore[override]
+        self, preds: Tensor, target: Tensor, quantiles: Tensor, levels: Any = None
+    ) -> Tensor:
+        """Measure each value."""
+        count = quantiles.shape[-1]
+        if levels is None:
+            shares = torch.arange(1, count + 1, dtype=torch.float64, device=target.device) / (count + 1)
+        else:
+            shares = read_extra(self, "levels", levels, target.device)
+            shares = (
+                shares.reshape(len(shares), *[1] * (target.ndim - 1), count) if shares.ndim > 1 else shares
+            )
+        return pinball(quantiles - target.unsqueeze(-1), shares).mean(-1)
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        """Nine quantiles that stray as far as the noise."""
+        batch = drifted(output, rows, noise, random)
+        shape = (*shape_of(output, rows), 9)
+        strayed = (0.1 + noise) * normal(shape, random).sort(-1).values
+        return {**batch, "quantiles": batch["predictions"].unsqueeze(-1) + strayed}
+
+
+def share(metric: str, alpha: float) -> float:
+    """Return a share, in [0, 1].
+
+    Raises:
+        MetricNameError: it is none.
+    """
+    if not 0 <= alpha <= 1:
+        raise MetricNameError(f"{metric}: alpha is a share in [0, 1], got {alpha!r}")
+    return float(alpha)
+
+
+def inner_share(metric: str, alpha: float) -> float:
+    """Return a share that is neither 0 nor 1.
+
+    Raises:
+        MetricNameError: it is none.
+    """
+    if not 0 < alpha < 1:
+        raise MetricNameError(f"{metric}: alpha is a share above 0 and below 1, got {alpha!r}")
+    return float(alpha)

@@ -1,0 +1,236 @@
+"""Shares of variation: how much of what varies in the target the predictions follow."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricNameError
+from ...features import PREDICTIONS
+from ...metric import Metric
+from ...registry.register import register_metric
+from ...statistics.columns import ERROR, TARGET, times_power
+from ...statistics.moments import Moments
+from ...statistics.pooled import Pooled
+from ...statistics.statistic import Statistic
+from .errors import REAL
+
+Multioutput = Literal["uniform", "variance_weighted"]
+
+
+class MomentMetric(Metric):
+    """A function of the moments of predictions, target and error."""
+
+    inputs = PREDICTIONS
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the moments, per column."""
+        return {"moments": Moments()}
+
+
+def unvarying(name: str, moments: Moments, *which: int) -> str | None:
+    """Return why a share of variation is undefined, as too few rows or a constant column; else None."""
+    too_few = f"{name} needs at least 2 rows, got {moments.rows:g}"
+    if moments.rows <= 0:
+        return too_few
+    for of in which:
+        flat = (moments.spread(of) == 0).nonzero().flatten().tolist()
+        if flat and moments.rows < 2:
+            return too_few
+        if flat:
+            what = "target" if of == TARGET else "prediction"
+            where = f" in column {flat[0]}" if len(moments.spread(of)) > 1 else ""
+            return f"{name} is a share of variation, and every {what}{where} is the same number"
+    return None
+
+
+def squares(moments: Moments) -> Tensor:
+    """The sum of squared errors of each column, in squares of the error's unit."""
+    return moments.spread(ERROR) + moments.rows * moments.center(ERROR).square()
+
+
+def unexplained(moments: Moments, squared: Tensor) -> Tensor:
+    """Squares of errors of each column, in squares of the error's unit, as a share of the target's spread."""
+    power = 2 * (moments.exponent(ERROR) - moments.exponent(TARGET))
+    return times_power(squared / moments.spread(TARGET), power)
+
+
+@register_metric("r2", REAL, aliases=["r2_score"])
+class R2(MomentMetric):
+    """Share of the target's variation that the predictions explain; 0 is what predicting its mean gives.
+
+    Of several columns the mean (`multioutput=uniform`), or the mean weighted by how much each column varies.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in (-inf, 1], no unit, 1 is best; nan with fewer than 2 rows or a target (column) that never
+        varies, where scikit-learn gives 1 or 0.
+    Formula: 1 - sum((preds - target) ** 2) / sum((target - mean(target)) ** 2)
+    Deviates: scikit-learn gives a constant target 1 or 0, torchmetrics and torcheval another number of its
+        rounding errors; sums of squares in single precision (torchmetrics) lose all digits far from 0.
+    Source: Wright 1921, Journal of Agricultural Research 20(7); scikit-learn's r2_score.
+
+    >>> metric = R2()
+    >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
+    >>> round(metric.compute().item(), 4)
+    0.9486
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
+        super().__init__()
+        self.multioutput = multioutput
+
+    def compute(self) -> Tensor:
+        """Compare squared errors with the target's spread, per column; average the columns."""
+        moments = self.statistic(Moments)
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+            return self.undefined(reason)
+        return 1 - _averaged(unexplained(moments, squares(moments)), moments, self.multioutput)
+
+
+@register_metric("adjusted_r2", REAL)
+class AdjustedR2(MomentMetric):
+    """R2 less what a linear model with `features` inputs explains by chance.
+
+    A row of weight 2 is two rows: n is the sum of the weights, so that their scale counts. Weights that are
+    no numbers of repetitions are best divided by their mean.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers, N > features + 1.
+    Value: float in (-inf, 1], no unit, 1 is best; nan with fewer than features + 2 rows or a target (column)
+        that never varies.
+    Formula: 1 - (1 - r2) * (n - 1) / (n - features - 1)
+    Deviates: torchmetrics falls back to plain r2 where there are too few rows.
+    Source: Ezekiel 1930, Methods of Correlation Analysis; torchmetrics' r2_score(adjusted=features).
+
+    >>> metric = AdjustedR2(features=1)
+    >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
+    >>> round(metric.compute().item(), 4)  # 1 - 0.0514 * 3 / 2
+    0.9229
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, features: int) -> None:
+        super().__init__()
+        if features < 0:
+            raise MetricNameError(f"adjusted_r2: features is a number of inputs from 0, got {features!r}")
+        self.features = features
+
+    def compute(self) -> Tensor:
+        """Correct the mean r2 of the columns for the degrees of freedom."""
+        moments = self.statistic(Moments)
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+            return self.undefined(reason)
+        free = moments.rows - self.features - 1
+        if free <= 0:
+            return self.undefined(f"{self.name} needs more than {self.features + 1} rows")
+        return 1 - unexplained(moments, squares(moments)).mean() * (moments.rows - 1) / free
+
+
+@register_metric("explained_variance", REAL, aliases=["explained_variance_score"])
+class ExplainedVariance(MomentMetric):
+    """Share of the target's variation that the predictions explain when their constant offset is forgiven.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in (-inf, 1], no unit, 1 is best; nan with fewer than 2 rows or a target (column) that never
+        varies, where scikit-learn gives 1 or 0.
+    Formula: 1 - var(preds - target) / var(target)
+    Source: scikit-learn's explained_variance_score.
+
+    >>> metric = ExplainedVariance()
+    >>> metric.update(torch.tensor([11.0, 12.0, 13.0]), torch.tensor([1.0, 2.0, 3.0]))
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
+        super().__init__()
+        self.multioutput = multioutput
+
+    def compute(self) -> Tensor:
+        """Compare the error's spread with the target's, per column; average the columns."""
+        moments = self.statistic(Moments)
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+            return self.undefined(reason)
+        return 1 - _averaged(unexplained(moments, moments.spread(ERROR)), moments, self.multioutput)
+
+
+@register_metric("rse", REAL, aliases=["relative_squared_error"])
+class RSE(MomentMetric):
+    """Squared error as a share of that of always predicting the target's mean: 1 - r2.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), no unit, 0 is best, 1 is what the mean gives; nan with fewer than 2 rows or a
+        target (column) that never varies.
+    Formula: sum((preds - target) ** 2) / sum((target - mean(target)) ** 2)
+    Source: Witten & Frank 2000, Data Mining, section 5.8; torchmetrics' relative_squared_error.
+
+    >>> metric = RSE()
+    >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
+    >>> round(metric.compute().item(), 4)  # 1.5 / 29.1875
+    0.0514
+    """
+
+    objective = MINIMIZE
+
+    def compute(self) -> Tensor:
+        """Compare squared errors with the target's spread, per column; average the columns."""
+        moments = self.statistic(Moments)
+        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+            return self.undefined(reason)
+        return unexplained(moments, squares(moments)).mean()
+
+
+@register_metric("rae", REAL, aliases=["relative_absolute_error"])
+class RAE(Metric):
+    """Absolute error as a share of that of always predicting the target's mean; keeps every row.
+
+    Shape:
+        preds, target: (N,) or (N, D) real numbers.
+    Value: float in [0, inf), no unit, 0 is best, 1 is what the mean gives; nan with fewer than 2 rows or a
+        target (column) that never varies.
+    Formula: sum(|preds - target|) / sum(|target - mean(target)|)
+    Source: Witten & Frank 2000, Data Mining, section 5.8.
+
+    >>> metric = RAE()
+    >>> metric.update(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 2.0, 3.0]))
+    >>> metric.compute().item()  # 2 / (1 + 0 + 1)
+    1.0
+    """
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep every row."""
+        return {"rows": Pooled()}
+
+    def compute(self) -> Tensor:
+        """Compare absolute errors with the target's gaps from its mean, per column; average the columns."""
+        rows = self.statistic(Pooled).rows
+        weight = rows.weight
+        if len(weight) < 2:
+            return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
+        shifted = rows.gaps
+        gaps = weight @ (shifted - weight @ shifted / weight.sum()).abs()
+        if bool((rows.target == rows.target[0]).all(0).any()):
+            return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
+        return (weight @ rows.errors.abs() / gaps).mean()
+
+
+def _averaged(values: Tensor, moments: Moments, multioutput: Multioutput) -> Tensor:
+    if multioutput == "uniform":
+        return values.mean()
+    exponent = moments.exponent(TARGET)
+    spread = times_power(moments.spread(TARGET), 2 * (exponent - exponent.max()))
+    return torch.dot(values, spread) / spread.sum()

@@ -1,0 +1,1 @@
+"""Ranking metrics, a file per family."""

@@ -1,0 +1,212 @@
+"""Fairness of ranked lists to items: whether groups of items are listed alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....direction import MINIMIZE
+from ...batch import Outputs
+from ...features import RANKING
+from ...registry.register import register_metric
+from ...retrieval.base import TopKMetric
+from ...retrieval.lists import Lists
+from ...retrieval.side_data import SideData
+from ...statistics.cutoffs import rankings_in
+from ...statistics.item_counts import ItemCounts
+from ...statistics.item_means import ItemMeans
+from ...statistics.item_totals import ItemTotals
+from ...statistics.statistic import Statistic
+from ..law_rankings import pushed_items
+from .gain import Gain, gains
+
+TOO_FEW = "fewer than two groups of {} to compare"
+
+
+def mean_gap(means: Tensor) -> Tensor:
+    """The mean absolute difference over all pairs of values that are not nan; nan of fewer than two."""
+    there = means[~means.isnan()].unsqueeze(1)
+    return torch.nn.functional.pdist(there, p=1).mean()
+
+
+def relative_spread(rates: Tensor) -> Tensor:
+    """Standard deviation over mean of the values that are not nan; nan of fewer than two, or of mean 0."""
+    there = rates[~rates.isnan()]
+    return there.std(correction=0) / there.mean() if len(there) > 1 else there.new_tensor(torch.nan)
+
+
+class RateSpread(TopKMetric):
+    """A metric of how unequal the rates are at which groups of items are listed, of those that could be."""
+
+    family = "fairness"
+
+    def require(self, batch: Outputs) -> None:
+        """Make sure that the groups of items are known before anything is counted."""
+        super().require(batch)
+        _ = rankings_in(batch).item_groups
+
+    def compute(self) -> Tensor:
+        """Compare the rates; nan with a reason where there are fewer than two, or all are 0."""
+        counts, there = self.statistic(ItemCounts).at(self.k), self.statistic(ItemTotals).counts
+        side = SideData.of(self.output, counts.device)  # type: ignore[arg-type]  # a ranking was measured
+        rates = _of_groups(side, counts) / _of_groups(side, there)
+        spread = relative_spread(rates)
+        few = int((~rates.isnan()).sum()) < 2
+        reason = TOO_FEW.format("items") if few else "no item of a known group is listed"
+        return self.undefined(reason) if bool(spread.isnan()) else spread
+
+
+def _of_groups(side: SideData, counts: Tensor) -> Tensor:
+    """Add up what items have, (items,), by their groups; items of no known group are in none."""
+    groups = side.item_groups[: len(counts)]
+    known = groups >= 0
+    return counts.new_zeros(side.num_item_groups).index_add(0, groups[known], counts[known])
+
+
+@register_metric("reo", [RANKING], aliases=["REO", "ranking_based_equal_opportunity"])
+class EqualOpportunity(RateSpread):
+    """How unequal the chances are that relevant items of different groups are listed.
+
+    Needs `Ranking(item_groups=...)`; items of group -1 are in no group.
+
+    Shape: scores, target (users, items).
+    Value: float from 0, no unit, 0 is best: all groups have the same rate; nan when fewer than two groups
+        have a relevant item, or nothing is found.
+    Formula: std / mean over groups of hits@k in the group / relevant items of the group, over all users; std
+        divides by the number of groups.
+    Deviates: WarpRec counts items of unknown group as a group.
+    Source: Zhu, Wang & Caverlee 2020, Measuring and Mitigating Item Under-Recommendation Bias, SIGIR.
+
+    >>> from hpometrics import Ranking
+    >>> metric = EqualOpportunity(k=1)
+    >>> metric.output = Ranking(item_groups=[0, 0, 1])
+    >>> metric.update(torch.tensor([[3.0, 2, 1], [1.0, 2, 3]]), torch.tensor([[1, 1, 1], [0, 0, 1]]))
+    >>> metric.compute().item()  # rates 1 of 2 and 1 of 2
+    0.0
+    """
+
+    objective = MINIMIZE
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Count hits and relevant items."""
+        return {"hits": ItemCounts("hits", (self.k,)), "relevant": ItemTotals("relevant")}
+
+
+@register_metric("rsp", [RANKING], aliases=["RSP", "ranking_based_statistical_parity"])
+class StatisticalParity(RateSpread):
+    """How unequal the chances are that items of different groups are listed, relevant or not.
+
+    Needs `Ranking(item_groups=...)`; items of group -1 are in no group. What a user has seen, and what is no
+    candidate, could not be listed and is not counted.
+
+    Shape: scores, target (users, items).
+    Value: float from 0, no unit, 0 is best: all groups have the same rate; nan when fewer than two groups
+        are on offer, or nothing is listed.
+    Formula: std / mean over groups of listed items of the group / items of the group on offer, over all
+        users; std divides by the number of groups.
+    Deviates: WarpRec counts items of unknown group as a group; its version 1 estimates what is on offer.
+    Source: Zhu, Wang & Caverlee 2020, Measuring and Mitigating Item Under-Recommendation Bias, SIGIR.
+
+    >>> from hpometrics import Ranking
+    >>> metric = StatisticalParity(k=1)
+    >>> metric.output = Ranking(item_groups=[0, 0, 1])
+    >>> metric.update(torch.tensor([[3.0, 2, 1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute().item()  # rates 1/2 and 0
+    1.0
+    """
+
+    objective = MINIMIZE
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Count items of lists and items on offer."""
+        return {"lists": ItemCounts("lists", (self.k,)), "offered": ItemTotals("offered")}
+
+
+class ItemGap(TopKMetric):
+    """A metric of how far apart groups of items are, each the mean of its items' own means over lists."""
+
+    family = "fairness"
+    draw_batch = staticmethod(pushed_items)
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Keep the mean of each item."""
+        return {"items": ItemMeans(self.formula, self.of_places, (self.k,))}
+
+    def of_places(self, lists: Lists) -> Tensor:
+        """Measure each place of lists, (rows, depth) float64; nan where a place counts for nothing."""
+        raise NotImplementedError(f"{type(self).__name__} needs of_places(lists)")
+
+    def compute(self) -> Tensor:
+        """Average the items of each group and compare; nan with a reason of fewer than two groups."""
+        means = self.statistic(ItemMeans).means(self.k)
+        side = SideData.of(self.output, means.device)  # type: ignore[arg-type]  # a ranking was measured
+        counted = ~means.isnan() & (side.item_groups >= 0)
+        groups, own = side.item_groups[counted], means[counted]
+        none = own.new_zeros(side.num_item_groups)
+        total, number = (none.index_add(0, groups, part) for part in (own, torch.ones_like(own)))
+        gap = mean_gap(total / number)
+        return self.undefined(TOO_FEW.format("items")) if bool(gap.isnan()) else gap
+
+
+@register_metric("item_mad_ranking", [RANKING], aliases={"ItemMADRanking": "item_mad_ranking(gain=warprec)"})
+class ItemMADRanking(ItemGap):
+    """Mean absolute difference between groups of items in what their items gain per time they are listed.
+
+    Needs `Ranking(item_groups=...)`; items of group -1 are in no group.
+
+    Shape: scores, target (users, items), grades from 0.
+    Value: float from 0, in units of gain, 0 is best; nan when fewer than two groups are listed.
+    Formula: an item's value is the mean gain at its places within the first k, 0 where it is not relevant,
+        with no discount by rank; a group's the mean over its listed items; the value is the mean of
+        |difference| over pairs of groups. Gains as in `ndcg`.
+    Deviates: WarpRec's is `gain=warprec`, which its spelling means, and 0 of fewer than two groups.
+    Source: Deldjoo et al. 2021, User Modeling and User-Adapted Interaction 31; Zhu, Hu & Caverlee 2018, CIKM.
+
+    >>> from hpometrics import Ranking
+    >>> metric = ItemMADRanking(k=2)
+    >>> metric.output = Ranking(item_groups=[0, 0, 1])
+    >>> metric.update(torch.tensor([[3.0, 1, 2], [3.0, 2, 1]]), torch.tensor([[1, 0, 1], [0, 0, 1]]))
+    >>> metric.compute().item()  # items 1/2, 0 and 1; groups 1/4 and 1
+    0.75
+    """
+
+    objective = MINIMIZE
+
+    def __init__(self, k: int, gain: Gain = "linear", **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+        self.gain = gain
+
+    def of_places(self, lists: Lists) -> Tensor:
+        """Take gains."""
+        return gains(lists.grades, self.gain)
+
+
+@register_metric("item_mad_rating", [RANKING], aliases=["ItemMADRating"])
+class ItemMADRating(ItemGap):
+    """Mean absolute difference between groups of items in the scores of their items that are found.
+
+    Needs `Ranking(item_groups=...)`; items of group -1 are in no group.
+
+    Shape: scores, target (users, items).
+    Value: float from 0, in units of the scores, 0 is best; nan when items of fewer than two groups are
+        found.
+    Formula: an item's value is the mean score where it is relevant within the first k; a group's the mean
+        over its found items; the value is the mean of |difference| over pairs of groups.
+    Deviates: WarpRec gives 0 of fewer than two groups.
+    Source: Deldjoo et al. 2021, User Modeling and User-Adapted Interaction 31; Zhu, Hu & Caverlee 2018, CIKM.
+
+    >>> from hpometrics import Ranking
+    >>> metric = ItemMADRating(k=2)
+    >>> metric.output = Ranking(item_groups=[0, 0, 1])
+    >>> metric.update(torch.tensor([[5.0, 1, 2], [3.0, 4, 1]]), torch.tensor([[1, 0, 1], [0, 1, 0]]))
+    >>> metric.compute().item()  # (5 + 4) / 2 and 2
+    2.5
+    """
+
+    objective = MINIMIZE
+
+    def of_places(self, lists: Lists) -> Tensor:
+        """Take the scores of hits."""
+        return torch.where(lists.hits, lists.values.double(), torch.nan)

@@ -1,0 +1,1 @@
+"""Text and sequence metrics, a file per family."""

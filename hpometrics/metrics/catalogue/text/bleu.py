@@ -1,0 +1,286 @@
+"""BLEU: of each text, averaged; of a corpus of texts; of a corpus of token ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ....exceptions import MetricNameError
+from ..._device import on_host
+from ...batch import Outputs
+from ...features import PREDICTIONS, TEXT, OutputFeature
+from ...metric import Metric
+from ...registry.register import register_metric
+from ...statistics.mean import Sums
+from ...statistics.ngrams import NgramMatches
+from ...statistics.statistic import Statistic
+from ...statistics.text_counts import TOKENIZERS, Tokenize, normalised_words, words
+from ...statistics.totals import RowTotals
+from .words import TextMetric, compared, draw_texts, numbers, per_row, reference_counts
+
+Floats = NDArray[np.float64]
+_FLOOR = 0.1
+Smooth = Literal["exp", "none", "floor"]
+Scale = Literal["percent", "share"]
+
+ORDERS = 4
+_ORDERS = np.arange(1, ORDERS + 1)[:, None]
+EPSILON = 1e-12  # what an order without a match counts as, in ParlAI's use of NLTK's first method
+
+
+def sentence_bleus(batch: Outputs) -> Floats:
+    """The block of BLEU-1 to BLEU-4 of each text: shape (N, 4)."""
+    return batch.block("sentence bleus", lambda batch: bleus_of(_matches(batch)))
+
+
+def _matches(batch: Outputs) -> NgramMatches:
+    """Compare with all references at once; a text that normalises to nothing is one empty word."""
+    found = compared(batch, "normalised", normalised_words)
+    if found.one_pair_each and numbers(batch).lengths.all():
+        return found
+    return NgramMatches.of_numbers(numbers(batch).filled(), reference_counts(batch))
+
+
+def bleus_of(found: NgramMatches) -> Floats:
+    """BLEU-1 to BLEU-4 of each row: shape (N, 4)."""
+    matched, length = found.matched_up_to(ORDERS), found.predicted_lengths
+    bleus: Floats = np.maximum(matched, EPSILON)
+    bleus /= np.maximum(length - (_ORDERS - 1), 1)
+    np.log(bleus, out=bleus).cumsum(0, out=bleus)
+    bleus /= _ORDERS
+    bleus += np.minimum(0, 1 - found.closest_lengths / length)  # by how much it is too short
+    np.exp(bleus, out=bleus)
+    bleus *= matched[0] > 0
+    return bleus.T
+
+
+class SentenceBleu(TextMetric):
+    """Mean over texts of their BLEU up to n-grams of one order; ParlAI's form.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    """
+
+    objective = MAXIMIZE
+    order: ClassVar[int]
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each text's BLEU."""
+        return per_row(sentence_bleus(batch)[:, self.order - 1], batch)
+
+    def contribution(self, batch: Outputs) -> Sums:
+        """Sum them; plain numbers do where no row is weighed."""
+        if batch.weight is not None or not on_host(batch.target):
+            return super().contribution(batch)
+        return float(sentence_bleus(batch)[:, self.order - 1].sum()), float(len(batch))
+
+
+@register_metric("bleu_1", [TEXT], aliases=["bleu-1", "bleu1"])
+class Bleu1(SentenceBleu):
+    """Mean over texts of their BLEU of words: the share that a reference has, less if the text is too short.
+
+    Texts are normalised as for `accuracy`. A text that shares no word with a reference scores 0.
+
+    Formula: mean over rows of min(1, exp(1 - r / c)) * p1, lengths c and of the nearest reference r
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu1()
+    >>> metric.update(["w x y z"], ["w x q z"])
+    >>> metric.compute().item()
+    0.75
+    """
+
+    order = 1
+
+
+@register_metric("bleu_2", [TEXT], aliases=["bleu-2", "bleu2"])
+class Bleu2(SentenceBleu):
+    """Mean over texts of their BLEU of words and pairs of words.
+
+    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    shares no word with a reference scores 0.
+
+    Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2)^(1/2)
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu(order=2)`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu2()
+    >>> metric.update(["w x y z"], ["w x q z"])
+    >>> round(metric.compute().item(), 4)  # sqrt(3/4 * 1/3)
+    0.5
+    """
+
+    order = 2
+
+
+@register_metric("bleu_3", [TEXT], aliases=["bleu-3", "bleu3"])
+class Bleu3(SentenceBleu):
+    """Mean over texts of their BLEU up to three words.
+
+    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    shares no word with a reference scores 0.
+
+    Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3)^(1/3)
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu(order=3)`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu3()
+    >>> metric.update(["hi there"], ["hi there"])
+    >>> round(metric.compute().item(), 9)  # too short for three words: (1 * 1 * 1e-12)^(1/3)
+    0.0001
+    """
+
+    order = 3
+
+
+@register_metric("bleu_4", [TEXT], aliases=["bleu-4", "bleu4", "nlg_bleu"])
+class Bleu4(SentenceBleu):
+    """Mean over texts of their BLEU up to four words.
+
+    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    shares no word with a reference scores 0.
+
+    Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3 * p4)^(1/4)
+    Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu`.
+    Source: Papineni et al. 2002, ACL; by sentence as in ParlAI, which uses NLTK's sentence_bleu.
+
+    >>> metric = Bleu4()
+    >>> metric.update(["so it is said", "the end is near"], ["so it is said", "now all is lost"])
+    >>> round(metric.compute().item(), 4)  # (1 + 1e-9 or so) / 2
+    0.5
+    """
+
+    order = 4
+
+
+class BleuCounts(RowTotals):
+    """Lengths, matches and possible matches of a corpus: [predicted, nearest reference, 4 + 4 orders]."""
+
+    def __init__(self, tokenize: Tokenize, lowercase: bool) -> None:
+        super().__init__(tokenize=tokenize, lowercase=lowercase)
+
+    def columns(self, batch: Outputs) -> Tensor:
+        """Count each row."""
+        tokenizer, lowercase = TOKENIZERS[self.params["tokenize"]], self.params["lowercase"]
+
+        def cut(text: str) -> list[str]:
+            return tokenizer(text.lower() if lowercase else text)
+
+        name = f"{self.params['tokenize']}{' lower' if lowercase else ''}"
+        found = NgramMatches(*words(batch, name, cut))
+        counts = [
+            found.predicted_lengths,
+            found.closest_lengths,
+            *found.matched_up_to(ORDERS),
+            *(found.predicted(order) for order in range(1, ORDERS + 1)),
+        ]
+        return per_row(np.stack(counts, 1), batch)
+
+
+@register_metric("bleu", [TEXT], aliases=["corpus_bleu", "sacrebleu"])
+class CorpusBleu(Metric):
+    """BLEU of the corpus: matches of all texts are pooled before any ratio, in percent.
+
+    Args:
+        tokenize: `13a` (WMT's), `char`, or `none` for texts that are tokens between spaces already.
+        lowercase: whether case is ignored.
+        order: the longest n-grams, 1 to 4.
+        smooth: `exp`, the k-th order without a match counts as 1/2^k matches; `none`, BLEU is then 0;
+            or `floor`: such an order counts as a tenth of a match.
+        add_k: how many n-grams and matches more each order has but the first, as in sacrebleu's `add-k`.
+        scale: `percent`, as in papers and sacrebleu; or `share`, as in torchmetrics.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float in [0, 100], in percent (in [0, 1] with `scale=share`), highest is best; nan before the
+        first row.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+        MetricNameError: an order outside 1 to 4, or an add_k below 0.
+    Formula: 100 * min(1, exp(1 - r / c)) * (p1 * ... * p4)^(1/4), all counts over the corpus
+    Deviates: `bleu_4` is the mean over sentences. torchmetrics' bleu_score takes, of two references equally
+        near in length, the first one and not the shorter; it smooths only on request, and then
+        as `add_k=1`.
+    Source: Papineni et al. 2002, ACL; Post 2018, WMT (sacrebleu, whose defaults these are).
+
+    >>> metric = CorpusBleu()
+    >>> metric.update(["the cat sat on the mat"], ["the cat sat on a mat"])
+    >>> round(metric.compute().item(), 2)  # (5/6 * 3/5 * 2/4 * 1/3)^(1/4)
+    53.73
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
+
+    def __init__(
+        self,
+        *,
+        tokenize: Tokenize = "13a",
+        lowercase: bool = False,
+        order: int = ORDERS,
+        smooth: Smooth = "exp",
+        add_k: float = 0.0,
+        scale: Scale = "percent",
+    ) -> None:
+        super().__init__()
+        if order not in range(1, ORDERS + 1):
+            raise MetricNameError(f"bleu: order is 1 to {ORDERS}, got {order}")
+        if not 0 <= add_k < math.inf:
+            raise MetricNameError(f"bleu: add_k is a number from 0, got {add_k}")
+        self.tokenize, self.lowercase, self.order = tokenize, lowercase, order
+        self.smooth, self.add_k, self.scale = smooth, float(add_k), scale
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the corpus counts under the tokenizer."""
+        return {"counts": BleuCounts(self.tokenize, self.lowercase)}
+
+    def compute(self) -> Tensor:
+        """Pool, then divide; nan with a reason when no row weighs anything."""
+        pooled = self.statistic(BleuCounts)
+        if pooled.counted_nothing:
+            return self.undefined("no row counted")
+        predicted, nearest, *counts = pooled.total.tolist()
+        matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
+        if self.add_k and any(matched):
+            matched, possible = (
+                [first, *(one + self.add_k for one in longer)] for first, *longer in (matched, possible)
+            )
+        bleu = brevity(predicted, nearest) * _geometric_mean(matched, possible, self.smooth)
+        return torch.tensor(bleu * (100 if self.scale == "percent" else 1), dtype=torch.float64)
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws."""
+        return draw_texts(rows, noise, random)
+
+
+def brevity(predicted: float, right: float) -> float:
+    """The factor below 1 of predictions that are shorter than what was right."""
+    if predicted >= right:
+        return 1.0
+    return math.exp(1 - right / predicted) if predicted else 0.0
+
+
+def _geometric_mean(matched: Sequence[float], possible: Sequence[float], smooth: Smooth) -> float:
+    """The geometric mean of the precisions; 0 if nothing matches or an order has no n-gram at all."""
+    halved, logs = 1.0, 0.0
+    if not any(matched) or not all(possible):
+        return 0.0
+    for hits, all_of_them in zip(matched, possible, strict=True):
+        if not hits and smooth == "none":
+            return 0.0
+        if not hits:
+            halved /= 2
+        missing = _FLOOR if smooth == "floor" else halved
+        logs += math.log((hits or missing) / all_of_them)
+    return math.exp(logs / len(matched))

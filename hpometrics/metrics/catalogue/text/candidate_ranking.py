@@ -1,0 +1,173 @@
+"""Ranked candidates: where the right text stands among those that a model chose from."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...._redaction import excerpt
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricInputError, MetricNameError
+from ...batch import Outputs
+from ...features import PREDICTIONS, TEXT, OutputFeature
+from ...metric import MeanMetric
+from ...registry.register import register_metric
+from ...statistics.text_counts import normalised
+from .words import draw_texts, per_row
+
+
+def ranks(batch: Outputs) -> NDArray[np.int64]:
+    """The block of ranks of the right text, from 1; 0 where no candidate is right."""
+    return batch.block("ranks of references", _ranks)
+
+
+def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
+    """The candidates of each row, best first.
+
+    Raises:
+        MetricInputError: they were not given, or not a list of texts for each row.
+    """
+    rows = batch.extras.get("candidates")
+    if rows is None:
+        raise MetricInputError(
+            "candidates are wanted as candidates=[...], a list of texts per row, best first"
+        )
+    if len(rows) != len(batch):
+        raise MetricInputError(f"candidates have {len(rows)} rows, the batch has {len(batch)}")
+    for number, row in enumerate(rows):
+        if isinstance(row, str) or not all(isinstance(text, str) for text in row):
+            raise MetricInputError(
+                f"candidates are a list of texts per row, got {excerpt(repr(row), 150)} in row {number}"
+            )
+    return [tuple(row) for row in rows]
+
+
+def _ranks(batch: Outputs) -> NDArray[np.int64]:
+    form = cache(normalised)
+    found = []
+    for row, references in zip(candidates_of(batch), batch.references, strict=True):
+        right = set(map(form, references))
+        found.append(next((place for place, text in enumerate(row, 1) if form(text) in right), 0))
+    return np.array(found)
+
+
+class CandidateMetric(MeanMetric):
+    """A metric of ranked candidates, `candidates=`: for each row a list of texts, best first.
+
+    The references are the target, or the extra `references` beside token ids.
+
+    Shape:
+        candidates: for each of N rows a list of texts, best first.
+        target: N texts, or N lists of one or more references.
+
+    Raises:
+        MetricInputError: no candidates, or not a list of texts per row.
+    """
+
+    inputs = PREDICTIONS
+    extras: ClassVar[tuple[str, ...]] = ("texts", "references", "candidates")
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws: eight candidates, the right one first but for the noise."""
+        batch = draw_texts(rows, 0.0, random)
+        candidates = []
+        for text in batch["predictions"]:
+            others = [f"other {number}" for number in range(7)]
+            noisy = float(torch.rand((), generator=random)) < noise
+            place = int(torch.randint(8, (), generator=random)) if noisy else 0
+            candidates.append([*others[:place], text, *others[place:]])
+        return {**batch, "predictions": [row[0] for row in candidates], "candidates": candidates}
+
+
+@register_metric("hits", [TEXT], aliases=["hits_at_k"])
+class TextHits(CandidateMetric):
+    """Share of rows with a right text among their first k candidates.
+
+    Texts are compared after normalisation, as for `accuracy`.
+
+    Args:
+        k: how many candidates count, as in `hits@5`.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+
+    Raises:
+        MetricInputError: no candidates, or not a list of texts per row.
+        MetricNameError: k below 1.
+    Formula: rows whose right text has a rank of at most k / rows
+    Source: ParlAI's hits@k.
+
+    >>> metric = TextHits(k=2)
+    >>> metric.update(["yes"], ["I do."], candidates=[["yes", "i do", "no"]])
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, k: int) -> None:
+        super().__init__()
+        if k < 1:
+            raise MetricNameError(f"hits@{k}: k is at least 1")
+        self.k = k
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give 1 for a row whose right text is among the first k."""
+        found = ranks(batch)
+        return per_row((found > 0) & (found <= self.k), batch)
+
+
+@register_metric("rank", [TEXT], aliases=["mean_rank"])
+class TextRank(CandidateMetric):
+    """Mean rank of the right text among the candidates, from 1.
+
+    Texts are compared after normalisation, as for `accuracy`. Where no candidate is right, the rank is one
+    behind the last.
+
+    Value: float from 1, in places, 1 is best; nan before the first row.
+    Formula: mean over rows of the rank of the first right candidate, candidates + 1 if there is none
+    Source: ParlAI's rank.
+
+    >>> metric = TextRank()
+    >>> metric.update(["yes"], ["I do."], candidates=[["yes", "i do", "no"]])
+    >>> metric.compute().item()
+    2.0
+    """
+
+    objective = MINIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each row's rank."""
+        found = ranks(batch)
+        behind = np.array([len(row) + 1 for row in candidates_of(batch)])
+        return per_row(np.where(found > 0, found, behind), batch)
+
+
+@register_metric("mrr", [TEXT], aliases=["mean_reciprocal_rank"])
+class TextReciprocalRank(CandidateMetric):
+    """Mean over rows of 1 / rank of the right text among the candidates; 0 where no candidate is right.
+
+    Texts are compared after normalisation, as for `accuracy`.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: mean over rows of 1 / rank of the first right candidate
+    Deviates: where no candidate is right ParlAI gives 1 / (candidates + 1).
+    Source: Voorhees 1999, TREC-8.
+
+    >>> metric = TextReciprocalRank()
+    >>> metric.update(["yes"], ["I do."], candidates=[["yes", "i do", "no"]])
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each row's reciprocal rank."""
+        found = ranks(batch)
+        return per_row(np.where(found > 0, 1 / np.maximum(found, 1), 0.0), batch)

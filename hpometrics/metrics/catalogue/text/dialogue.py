@@ -1,0 +1,232 @@
+"""Dialogue state: whether the slots that a turn's state holds are predicted, together and one by one.
+
+States are mappings from slot to value: a list of them as `slots=`, and of the right ones as `gold_slots=`,
+beside the texts of the turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ...batch import Outputs
+from ...features import PREDICTIONS, TEXT, OutputFeature
+from ...metric import MeanMetric, Metric
+from ...registry.register import register_metric
+from ...statistics.slots import SlotCounts, states
+from ...statistics.statistic import Statistic
+from .words import per_row
+
+EXTRAS = ("texts", "references", "slots", "gold_slots")
+
+
+def draw_states(rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+    """Draw states of up to four slots, of which a share `noise` is predicted at random or not at all."""
+    predicted, right = [], []
+    for _ in range(rows):
+        values, guesses = torch.randint(6, (2, 4), generator=random)
+        wrong = torch.rand(4, generator=random) < noise
+        predicted.append(_filled(torch.where(wrong, guesses, values)))
+        right.append(_filled(values))
+    return {"predictions": [""] * rows, "target": [""] * rows, "slots": predicted, "gold_slots": right}
+
+
+def _filled(values: Tensor) -> dict[str, int]:
+    """A value from 3 up means that the slot is not there."""
+    return {f"slot{slot}": value for slot, value in enumerate(values.tolist()) if value < 3}
+
+
+def _equal(batch: Outputs) -> Tensor:
+    """1 for each turn whose predicted state is the right one."""
+    return per_row(np.array([slots == right for slots, right in zip(*states(batch), strict=True)]), batch)
+
+
+def _empty(batch: Outputs) -> Tensor:
+    """1 for each turn whose right state has no slot."""
+    return per_row(np.array([not right for right in states(batch).right]), batch)
+
+
+class JointGoal(MeanMetric):
+    """A share of turns whose whole state is right.
+
+    Shape:
+        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
+
+    Raises:
+        MetricInputError: one of the two is missing, or not a mapping per row.
+    """
+
+    inputs = PREDICTIONS
+    extras: ClassVar[tuple[str, ...]] = EXTRAS
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws."""
+        return draw_states(rows, noise, random)
+
+
+@register_metric("jga", [TEXT], aliases=["joint_goal_accuracy"])
+class JointGoalAccuracy(JointGoal):
+    """Share of turns whose predicted state has exactly the right slots with the right values.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: turns whose slots equal the right ones / turns
+    Source: Williams et al. 2013, SIGDIAL; ParlAI's jga.
+
+    >>> metric = JointGoalAccuracy()
+    >>> gold = [{"area": "north"}, {"stars": 4}]
+    >>> metric.update(["", ""], ["", ""], slots=[{"area": "north"}, {}], gold_slots=gold)
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give 1 for a turn whose state is right."""
+        return _equal(batch)
+
+
+@register_metric("jga_empty", [TEXT])
+class EmptyGoalAccuracy(JointGoal):
+    """Share of the turns without a slot in which none is predicted.
+
+    Value: float in [0, 1], no unit, 1 is best; nan if every turn has a slot.
+    Formula: turns without a slot, right or predicted / turns without a right slot
+    Source: ParlAI's jga_empty.
+
+    >>> metric = EmptyGoalAccuracy()
+    >>> texts, gold = ["...", "...", "..."], [{}, {}, {"stars": 3}]
+    >>> metric.update(texts, texts, slots=[{}, {"area": "north"}, {"stars": 4}], gold_slots=gold)
+    >>> metric.compute().item()  # the first two turns
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Give 1 for a right turn; those without a right slot count."""
+        return _equal(batch), _empty(batch)
+
+
+@register_metric("jga_noempty", [TEXT])
+class FilledGoalAccuracy(JointGoal):
+    """Share of the turns with a slot whose predicted state is exactly right.
+
+    Value: float in [0, 1], no unit, 1 is best; nan if no turn has a slot.
+    Formula: turns with a right slot whose slots equal the right ones / turns with a right slot
+    Source: ParlAI's jga_noempty.
+
+    >>> metric = FilledGoalAccuracy()
+    >>> texts, gold = ["...", "...", "..."], [{}, {"area": "north"}, {"stars": 3}]
+    >>> metric.update(texts, texts, slots=[{}, {"area": "north"}, {"stars": 4}], gold_slots=gold)
+    >>> metric.compute().item()  # the last two turns
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Give 1 for a right turn; those with a right slot count."""
+        return _equal(batch), 1 - _empty(batch)
+
+
+class SlotMetric(Metric):
+    """A ratio of slots counted over all turns.
+
+    Shape:
+        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
+
+    Raises:
+        MetricInputError: one of the two is missing, or not a mapping per row.
+    """
+
+    inputs = PREDICTIONS
+    extras: ClassVar[tuple[str, ...]] = EXTRAS
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the counts of slots."""
+        return {"slots": SlotCounts()}
+
+    def ratio(self, hits: Tensor, whole: Tensor, reason: str) -> Tensor:
+        """Divide; nan with the reason where there is nothing to divide by."""
+        return hits / whole if whole else self.undefined(reason)
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws."""
+        return draw_states(rows, noise, random)
+
+
+@register_metric("slot_p", [TEXT], aliases=["slot_precision"])
+class SlotPrecision(SlotMetric):
+    """Share of the predicted slots that have the right value.
+
+    Value: float in [0, 1], no unit, 1 is best; nan if no slot is predicted.
+    Formula: slots predicted with the right value / slots predicted, over all turns
+    Source: ParlAI's slot_p.
+
+    >>> metric = SlotPrecision()
+    >>> slots = [{"area": "north", "stars": 4}]
+    >>> metric.update(["..."], ["..."], slots=slots, gold_slots=[{"area": "north"}])
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def compute(self) -> Tensor:
+        """Divide hits by predicted slots."""
+        hits, predicted, _ = self.statistic(SlotCounts).total
+        return self.ratio(hits, predicted, "no slot is predicted")
+
+
+@register_metric("slot_r", [TEXT], aliases=["slot_recall"])
+class SlotRecall(SlotMetric):
+    """Share of the right slots that are predicted with the right value.
+
+    Value: float in [0, 1], no unit, 1 is best; nan if no turn has a slot.
+    Formula: slots predicted with the right value / right slots, over all turns
+    Source: ParlAI's slot_r.
+
+    >>> metric = SlotRecall()
+    >>> gold = [{"area": "north", "stars": 4}]
+    >>> metric.update(["..."], ["..."], slots=[{"area": "north"}], gold_slots=gold)
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def compute(self) -> Tensor:
+        """Divide hits by right slots."""
+        hits, _, right = self.statistic(SlotCounts).total
+        return self.ratio(hits, right, "no turn has a slot")
+
+
+@register_metric("slot_f1", [TEXT])
+class SlotF1(SlotMetric):
+    """F1 of slots with their values, counted over all turns.
+
+    Value: float in [0, 1], no unit, 1 is best; nan if no slot is predicted and no turn has one.
+    Formula: 2 slots predicted with the right value / (slots predicted + right slots), over all turns
+    Deviates: where no predicted slot is right ParlAI gives nan, not 0.
+    Source: ParlAI's slot_f1.
+
+    >>> metric = SlotF1()
+    >>> slots = [{"area": "north", "stars": 4}]
+    >>> metric.update(["..."], ["..."], slots=slots, gold_slots=[{"area": "north"}])
+    >>> round(metric.compute().item(), 4)  # 2 * 1 / (2 + 1)
+    0.6667
+    """
+
+    objective = MAXIMIZE
+
+    def compute(self) -> Tensor:
+        """Divide twice the hits by all slots."""
+        hits, predicted, right = self.statistic(SlotCounts).total
+        return self.ratio(2 * hits, predicted + right, "there is no slot, predicted or right")

@@ -1,0 +1,338 @@
+"""Edit distance of texts: error rates over words and characters, and what alignments share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricNameError
+from ...batch import Outputs
+from ...features import PREDICTIONS, TEXT, OutputFeature
+from ...metric import Metric
+from ...registry.register import register_metric
+from ...statistics.edits import aligned, edit_distance, extended_edits
+from ...statistics.statistic import Statistic
+from ...statistics.text_counts import Words, words
+from ...statistics.totals import RowTotals
+from .words import TextMetric, draw_texts, per_row
+
+Unit = Literal["word", "character"]
+
+
+def _cut(batch: Outputs, unit: Unit) -> Words:
+    return words(batch, f"raw {unit}s", str.split if unit == "word" else list)
+
+
+def nearest(text: Sequence[str], references: Iterable[Sequence[str]]) -> tuple[int, int]:
+    """The edits to the reference with the fewest per token of its own, and its length."""
+    pairs = [(edit_distance(text, reference), len(reference)) for reference in references]
+    return min(pairs, key=lambda pair: (pair[0] / max(pair[1], 1), pair[1]))
+
+
+class EditCounts(RowTotals):
+    """Edits and length of the nearest reference, over words or characters."""
+
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit=unit)
+
+    def columns(self, batch: Outputs) -> Tensor:
+        """Count each row."""
+        texts = _cut(batch, self.params["unit"])
+        return per_row(np.array(list(map(nearest, texts.predictions, texts.references))), batch)
+
+
+class AlignedCounts(RowTotals):
+    """Edits, hits and lengths of prediction and nearest reference, over words."""
+
+    def columns(self, batch: Outputs) -> Tensor:
+        """Count each row."""
+        texts = _cut(batch, "word")
+        right = [_nearest_words(*row) for row in zip(texts.predictions, texts.references, strict=True)]
+        numbers: dict[str, int] = {}
+        first, first_lengths = _padded(texts.predictions, numbers)
+        second, second_lengths = _padded(right, numbers)
+        edits, hits = aligned(first, first_lengths, second, second_lengths)
+        return per_row(torch.stack([edits, hits, first_lengths, second_lengths], 1).numpy(), batch)
+
+
+def _nearest_words(text: list[str], references: list[list[str]]) -> list[str]:
+    if len(references) == 1:
+        return references[0]
+    return min(references, key=lambda right: (edit_distance(text, right) / max(len(right), 1), len(right)))
+
+
+def _padded(texts: Sequence[Sequence[str]], numbers: dict[str, int]) -> tuple[Tensor, Tensor]:
+    """Number the words; rows padded to one length, and their own lengths."""
+    rows = [torch.tensor([numbers.setdefault(word, len(numbers)) for word in text]).long() for text in texts]
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+    return padded, torch.tensor([len(row) for row in rows])
+
+
+class ErrorRate(Metric):
+    """A ratio of pooled edit counts.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references (the one with the fewest edits per word counts).
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+    """
+
+    inputs = PREDICTIONS
+    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws."""
+        return draw_texts(rows, noise, random)
+
+    def _per_token(self, unit: Unit) -> Tensor:
+        edits, length = self.statistic(EditCounts).total
+        return edits / length if length else self.undefined(f"the references hold no {unit}")
+
+
+@register_metric("wer", [TEXT], aliases=["word_error_rate"])
+class WordErrorRate(ErrorRate):
+    """Word edits that turn the predictions into the references, per word of the references.
+
+    Words are what white space separates; nothing is normalised. Of several references the one with the
+    fewest edits per word counts.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float from 0, edits per word, 0 is best; nan if the references hold no word.
+    Formula: (substitutions + deletions + insertions) / words of the references, both pooled
+    Deviates: Ludwig averages the rates of batches.
+    Source: Levenshtein 1966, Soviet Physics Doklady 10(8); jiwer and torchmetrics agree.
+
+    >>> metric = WordErrorRate()
+    >>> metric.update(["the cat sat", "hello"], ["a cat sat", "hello"])
+    >>> metric.compute().item()  # 1 of 4 words
+    0.25
+    """
+
+    objective = MINIMIZE
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the edits over words."""
+        return {"edits": EditCounts("word")}
+
+    def compute(self) -> Tensor:
+        """Divide edits by words."""
+        return self._per_token("word")
+
+
+@register_metric("cer", [TEXT], aliases=["char_error_rate"])
+class CharacterErrorRate(ErrorRate):
+    """Character edits that turn the predictions into the references, per character of the references.
+
+    Spaces are characters; nothing is normalised. Of several references the one with the fewest edits per
+    character counts.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+    Value: float from 0, edits per character, 0 is best; nan if the references hold no character.
+    Formula: (substitutions + deletions + insertions) / characters of the references, both pooled
+    Deviates: Ludwig averages the rates of batches.
+    Source: Levenshtein 1966, Soviet Physics Doklady 10(8); jiwer and torchmetrics agree.
+
+    >>> metric = CharacterErrorRate()
+    >>> metric.update(["cart"], ["cat"])
+    >>> round(metric.compute().item(), 4)  # 1 / 3
+    0.3333
+    """
+
+    objective = MINIMIZE
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the edits over characters."""
+        return {"edits": EditCounts("character")}
+
+    def compute(self) -> Tensor:
+        """Divide edits by characters."""
+        return self._per_token("character")
+
+
+@register_metric("edit_distance", [TEXT])
+class EditDistance(TextMetric):
+    """Mean over texts of the character edits that turn them into their nearest reference.
+
+    Value: float from 0, in edits, 0 is best; nan before the first row.
+    Formula: mean over rows of the fewest substitutions + deletions + insertions
+    Deviates: torchmetrics looks at 25 places around the diagonal only and can miss the fewest edits.
+    Source: Levenshtein 1966, Soviet Physics Doklady 10(8).
+
+    >>> metric = EditDistance()
+    >>> metric.update(["kitten", "cat"], ["sitting", ["dog", "cat"]])
+    >>> metric.compute().item()
+    1.5
+    """
+
+    objective = MINIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each text's distance."""
+        pairs = zip(batch.texts, batch.references, strict=True)
+        return per_row(np.array([min(edit_distance(text, r) for r in right) for text, right in pairs]), batch)
+
+
+@register_metric("mer", [TEXT])
+class MatchErrorRate(ErrorRate):
+    """Share of the aligned words that are edits: 1 minus the share that is a match.
+
+    Of all alignments with the fewest edits the one with the most matches counts. Words are what white space
+    separates; nothing is normalised.
+
+    Value: float in [0, 1], no unit, 0 is best; nan if no text holds a word.
+    Formula: edits / (hits + edits), both pooled
+    Deviates: torchmetrics divides by the longer of the two texts, which leaves insertions beside deletions
+        out; jiwer takes whichever alignment it meets first.
+    Source: Morris, Maier & Green 2004, Interspeech.
+
+    >>> metric = MatchErrorRate()
+    >>> metric.update(["a b"], ["b c"])
+    >>> round(metric.compute().item(), 4)  # a deleted, b kept, c inserted
+    0.6667
+    """
+
+    objective = MINIMIZE
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need edits and hits of the alignments."""
+        return {"alignments": AlignedCounts()}
+
+    def compute(self) -> Tensor:
+        """Divide edits by all that is aligned."""
+        edits, hits, _, _ = self.statistic(AlignedCounts).total
+        return edits / (edits + hits) if edits + hits else self.undefined("no text holds a word")
+
+
+class PreservedWords(ErrorRate):
+    """Words preserved or lost, as a function of hits and both lengths."""
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need hits and lengths of the alignments."""
+        return {"alignments": AlignedCounts()}
+
+    def preserved(self) -> Tensor:
+        """The product of the shares of predicted and of right words that are hits."""
+        _, hits, predicted, right = self.statistic(AlignedCounts).total
+        if not predicted and not right:
+            return self.undefined("no text holds a word")
+        shares: Tensor = hits / torch.stack([predicted, right])
+        return shares.nan_to_num(nan=0.0).prod()  # of no words none is a hit
+
+
+@register_metric("wip", [TEXT])
+class WordInformationPreserved(PreservedWords):
+    """Share of predicted words that are hits, times the share of the references' words that are.
+
+    Alignments are those of `mer`.
+
+    Value: float in [0, 1], no unit, 1 is best; nan if no text holds a word.
+    Formula: hits / predicted words * hits / words of the references, all pooled
+    Deviates: torchmetrics counts an insertion beside a deletion against the hits, and says lower is better.
+    Source: Morris, Maier & Green 2004, Interspeech.
+
+    >>> metric = WordInformationPreserved()
+    >>> metric.update(["a b"], ["b c"])
+    >>> metric.compute().item()  # 1/2 * 1/2
+    0.25
+    """
+
+    objective = MAXIMIZE
+
+    def compute(self) -> Tensor:
+        """Multiply the two shares."""
+        return self.preserved()
+
+
+@register_metric("wil", [TEXT])
+class WordInformationLost(PreservedWords):
+    """1 minus the word information preserved, `wip`.
+
+    Value: float in [0, 1], no unit, 0 is best; nan if no text holds a word.
+    Formula: 1 - hits / predicted words * hits / words of the references, all pooled
+    Deviates: torchmetrics counts an insertion beside a deletion against the hits.
+    Source: Morris, Maier & Green 2004, Interspeech.
+
+    >>> metric = WordInformationLost()
+    >>> metric.update(["a b"], ["b c"])
+    >>> metric.compute().item()
+    0.75
+    """
+
+    objective = MINIMIZE
+
+    def compute(self) -> Tensor:
+        """Take what is preserved from 1."""
+        return 1 - self.preserved()
+
+
+@register_metric("eed", [TEXT], aliases=["extended_edit_distance"])
+class ExtendedEditDistance(TextMetric):
+    """Character edits that make the best reference of the text, which may jump where a word begins.
+
+    Marks are set apart and English abbreviations kept together, as its authors' program does.
+
+    Args:
+        alpha: what a jump costs.
+        rho: what each further visit of a character costs, or none.
+        deletion: what it costs to leave a character out.
+        insertion: what a missing character costs.
+
+    Value: float in [0, 1], no unit, 0 is best; nan before the first row.
+    Formula: mean over rows of the least (edits + alpha jumps + rho visits) / (characters + rho visits)
+    Source: Stanchev, Wang & Ney 2019, WMT; torchmetrics' extended_edit_distance.
+
+    >>> metric = ExtendedEditDistance()
+    >>> metric.update(["this is the prediction"], ["this is the reference"])
+    >>> round(metric.compute().item(), 4)
+    0.3835
+    """
+
+    objective = MINIMIZE
+
+    def __init__(
+        self, *, alpha: float = 2.0, rho: float = 0.3, deletion: float = 0.2, insertion: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.alpha, self.rho = alpha, rho
+        self.deletion, self.insertion = deletion, insertion
+        for name in ("alpha", "rho", "deletion", "insertion"):
+            if not getattr(self, name) >= 0:
+                raise MetricNameError(f"eed: {name} is a number from 0, got {getattr(self, name)!r}")
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each text's distance from its best reference."""
+        rows = zip(batch.texts, batch.references, strict=True)
+        return per_row(np.array([min(self._distances(text, right)) for text, right in rows]), batch)
+
+    def _distances(self, text: str, references: Iterable[str]) -> Iterator[float]:
+        costs = {"alpha": self.alpha, "rho": self.rho, "deletion": self.deletion, "insertion": self.insertion}
+        predicted = _set_apart(text)
+        for right in references:
+            yield extended_edits(predicted, _set_apart(right), **costs)
+
+
+_MARK, _BLANKS = re.compile(r"[.!?,]"), re.compile(r"\s+")
+_IN_A_NUMBER, _TITLE = re.compile(r"(\d) ([.,]) (\d)"), re.compile(r"(Dr|Jr|Prof|Rev|Gen|Mr|Mt|Mrs|Ms) .")
+_ABBREVIATED = ("e.g.", "i.e.", "U.S.")
+
+
+def _set_apart(text: str) -> str:
+    """Put a blank before each mark that is none of a number or an abbreviation, and around the text."""
+    spaced = _BLANKS.sub(" ", _MARK.sub(r" \g<0>", text.rstrip()))
+    joined = _TITLE.sub(r"\1.", _IN_A_NUMBER.sub(r"\1\2\3", spaced))
+    for word in _ABBREVIATED:
+        joined = joined.replace(" ".join(word), word)
+    return f" {joined} "

@@ -1,0 +1,197 @@
+"""Generated token ids: how near a decoded sequence is to the right one, and how long it is."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricNameError
+from ...batch import Outputs
+from ...features import PREDICTIONS, SEQUENCE, TEXT
+from ...metric import MeanMetric, Metric
+from ...registry.register import register_metric
+from ...statistics.decoded import SequenceBleuCounts, decoded
+from ...statistics.edits import aligned
+from ...statistics.statistic import Statistic
+from ...statistics.totals import RowTotals
+from .bleu import ORDERS, brevity
+
+
+def sequence_edits(batch: Outputs, end: int | None) -> Tensor:
+    """The block of edits between each decoded prediction and its target: (N,)."""
+    return batch.block(f"sequence edits {end}", lambda b: aligned(*decoded(b, end))[0])
+
+
+class SequenceEditCounts(RowTotals):
+    """Edits and tokens of the target."""
+
+    def __init__(self, end: int | None) -> None:
+        super().__init__(end=end)
+
+    def columns(self, batch: Outputs) -> Tensor:
+        """Count each row."""
+        end = self.params["end"]
+        return torch.stack([sequence_edits(batch, end), decoded(batch, end).target_lengths], 1).double()
+
+
+@register_metric("edit_distance", [SEQUENCE])
+class SequenceEditDistance(MeanMetric):
+    """Mean over sequences of the token edits that turn the prediction into the target.
+
+    Args:
+        end: the id that ends a sequence. Without it, prediction and target are read where the target counts;
+            with it, each up to its first `end`, so that they may differ in length.
+
+    Shape:
+        preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    Value: float from 0, in edits, 0 is best; nan before the first row.
+    Formula: mean over rows of the fewest substitutions + deletions + insertions
+    Deviates: Ludwig's edit_distance (documented until its version 0.5) divides by the length of the target.
+    Source: Levenshtein 1966, Soviet Physics Doklady 10(8).
+
+    >>> metric = SequenceEditDistance(end=0)
+    >>> metric.update(torch.tensor([[5, 6, 0]]), torch.tensor([[4, 5, 6]]))
+    >>> metric.compute().item()  # 4 is inserted
+    1.0
+    """
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self, *, end: int | None = None) -> None:
+        super().__init__()
+        self.end = end
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each sequence's distance."""
+        return sequence_edits(batch, self.end).double()
+
+
+@register_metric("token_error_rate", [SEQUENCE, TEXT])
+class TokenErrorRate(Metric):
+    """Token edits that turn the predictions into the targets, per token of the targets.
+
+    Args:
+        end: the id that ends a sequence. Without it, prediction and target are read where the target counts;
+            with it, each up to its first `end`, so that they may differ in length.
+
+    Shape:
+        preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    Value: float from 0, edits per token, 0 is best; nan if the targets hold no token.
+    Formula: (substitutions + deletions + insertions) / tokens of the targets, both pooled
+    Source: Levenshtein 1966, Soviet Physics Doklady 10(8); `wer` over token ids.
+
+    >>> metric = TokenErrorRate(end=0)
+    >>> metric.update(torch.tensor([[5, 6, 0, 9]]), torch.tensor([[4, 5, 6, 7]]))
+    >>> metric.compute().item()  # 4 and 7 are inserted
+    0.5
+    """
+
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self, *, end: int | None = None) -> None:
+        super().__init__()
+        self.end = end
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need edits and lengths."""
+        return {"edits": SequenceEditCounts(self.end)}
+
+    def compute(self) -> Tensor:
+        """Divide edits by tokens."""
+        edits, tokens = self.statistic(SequenceEditCounts).total
+        return edits / tokens if tokens else self.undefined("the targets hold no token")
+
+
+@register_metric(
+    "fairseq_bleu",
+    [SEQUENCE, TEXT],
+    aliases={f"fairseq_bleu{order}": f"fairseq_bleu(order={order})" for order in range(1, ORDERS + 1)},
+)
+class FairseqBleu(Metric):
+    """BLEU of a corpus of token ids, one reference each, in percent, not smoothed.
+
+    Args:
+        order: the longest n-grams, 1 to 4.
+        end: the id that ends a sequence. Without it, prediction and target are read where the target counts;
+            with it, each up to its first `end`, so that they may differ in length.
+        unk: the id of unknown tokens; in a target it matches nothing.
+
+    Shape:
+        preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    Value: float in [0, 100], in percent, 100 is best, 0 if an order has no match; nan if no token is
+        predicted.
+
+    Raises:
+        MetricNameError: an order outside 1 to 4.
+    Formula: 100 * min(1, exp(1 - r / c)) * (p1 * ... * p4)^(1/4), all counts over the corpus
+    Deviates: ParlAI's containers add in place and count a batch twice.
+    Source: Papineni et al. 2002, ACL; fairseq's scorer and ParlAI's fairseq_bleu1 to fairseq_bleu4.
+
+    >>> metric = FairseqBleu(order=2)
+    >>> metric.update(torch.tensor([[3, 4, 5, 6]]), torch.tensor([[3, 4, 7, 6]]))
+    >>> round(metric.compute().item(), 4)  # sqrt(3/4 * 1/3)
+    50.0
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self, *, order: int = ORDERS, end: int | None = None, unk: int | None = None) -> None:
+        super().__init__()
+        if order not in range(1, ORDERS + 1):
+            raise MetricNameError(f"fairseq_bleu: order is 1 to {ORDERS}, got {order}")
+        self.order, self.end, self.unk = order, end, unk
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need the counts of the corpus; of all orders, so that they can be shared."""
+        return {"counts": SequenceBleuCounts(ORDERS, self.end, self.unk)}
+
+    def compute(self) -> Tensor:
+        """Pool, then divide."""
+        predicted, right, *counts = self.statistic(SequenceBleuCounts).total.tolist()
+        if not predicted:
+            return self.undefined("no token is predicted")
+        matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
+        if not all(matched):
+            return torch.zeros((), dtype=torch.float64)
+        logs = sum(math.log(hits / whole) for hits, whole in zip(matched, possible, strict=True))
+        bleu = 100 * brevity(predicted, right) * math.exp(logs / self.order)
+        return torch.tensor(bleu, dtype=torch.float64)
+
+
+@register_metric("gen_n_toks", [SEQUENCE, TEXT])
+class GeneratedTokens(MeanMetric):
+    """Mean number of tokens that are generated per sequence; it has no better and no worse.
+
+    Args:
+        end: the id that ends a sequence and does not count itself. Without it, as many tokens are generated
+            as there are positions that count.
+
+    Shape:
+        preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    Value: float from 0, in tokens; nan before the first row.
+    Formula: tokens before the end / sequences
+    Deviates: ParlAI counts the end token and the start token as well.
+    Source: ParlAI's gen_n_toks.
+
+    >>> metric = GeneratedTokens(end=0)
+    >>> metric.update(torch.tensor([[5, 6, 0], [5, 0, 0]]), torch.tensor([[5, 6, 7], [5, 6, 7]]))
+    >>> metric.compute().item()
+    1.5
+    """
+
+    objective = None
+    inputs = PREDICTIONS
+
+    def __init__(self, *, end: int | None = None) -> None:
+        super().__init__()
+        self.end = end
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each sequence's length."""
+        return decoded(batch, self.end).preds_lengths.double()

@@ -1,0 +1,272 @@
+"""Sequences of tokens: how many tokens are right, how many sequences, and how surprised the model is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ...batch import Outputs
+from ...features import PREDICTIONS, PROBABILITIES, SEQUENCE, TEXT, OutputFeature
+from ...metric import MeanMetric
+from ...registry.register import register_metric
+
+
+def right_tokens(batch: Outputs) -> Tensor:
+    """The block of positions that count and are predicted right: (N, T), bool."""
+    return batch.block("right_tokens", lambda b: (b.predictions == b.index) & b.counted)
+
+
+def token_losses(batch: Outputs) -> Tensor:
+    """The block of -log p of each position's token, in nats: (N, T); what does not count is arbitrary."""
+    return batch.block("token_losses", _token_losses)
+
+
+def _token_losses(batch: Outputs) -> Tensor:
+    true = batch.index.masked_fill(~batch.counted, 0).unsqueeze(-1)
+    return -batch.log_probabilities.gather(-1, true).squeeze(-1)
+
+
+@register_metric("token_accuracy", [SEQUENCE, TEXT], aliases=["token_acc"])
+class TokenAccuracy(MeanMetric):
+    """Share of tokens predicted right.
+
+    Args:
+        average: `token`, every token of the epoch weighs the same; or `sequence`, the mean over sequences
+            of the share of each (Ludwig's form).
+
+    Shape:
+        preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    Value: float in [0, 1], no unit, 1 is best; nan if no position counts.
+    Formula: right tokens / tokens
+    Deviates: Ludwig's token_accuracy is `average=sequence`, and the mean of batch means there.
+    Source: ParlAI's token_acc.
+
+    >>> metric = TokenAccuracy()
+    >>> metric.update(torch.tensor([[5, 6, 7], [8, 0, 0]]), torch.tensor([[5, 6, 9], [8, -100, -100]]))
+    >>> metric.compute().item()  # 3 of 4 tokens; of the two sequences (2/3 + 1/1) / 2
+    0.75
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+
+    def __init__(self, *, average: Literal["token", "sequence"] = "token") -> None:
+        super().__init__()
+        self.average = average
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Give each token, or each sequence, and which of them count."""
+        right = right_tokens(batch)
+        if self.average == "token":
+            return right, batch.counted
+        tokens = batch.counted.sum(1)
+        return right.sum(1).double() / tokens, tokens > 0
+
+
+@register_metric("sequence_accuracy", [SEQUENCE, TEXT], aliases=["token_em"])
+class SequenceAccuracy(MeanMetric):
+    """Share of sequences predicted right in every token that counts.
+
+    What is predicted at padded positions does not matter; a sequence that is all padding is left out.
+
+    Shape:
+        preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    Value: float in [0, 1], no unit, 1 is best; nan if no position counts.
+    Formula: sequences without a wrong token / sequences with a token
+    Deviates: Ludwig compares padded positions too, so that a right sequence with anything behind it is wrong.
+    Source: ParlAI's token_em; Ludwig's sequence_accuracy.
+
+    >>> metric = SequenceAccuracy()
+    >>> metric.update(torch.tensor([[5, 6, 7], [8, 0, 0]]), torch.tensor([[5, 6, 9], [8, -100, -100]]))
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Give 1 for a sequence without a wrong token, and which sequences have tokens."""
+        return (right_tokens(batch) == batch.counted).all(1), batch.counted.any(1)
+
+
+@register_metric("last_accuracy", [SEQUENCE, TEXT])
+class LastAccuracy(MeanMetric):
+    """Share of sequences whose last token that counts is predicted right.
+
+    A sequence that is all padding is left out.
+
+    Shape:
+        preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    Value: float in [0, 1], no unit, 1 is best; nan if no position counts.
+    Formula: sequences with a right last token / sequences with a token
+    Source: Ludwig's last_accuracy (documented until its version 0.5).
+
+    >>> metric = LastAccuracy()
+    >>> metric.update(torch.tensor([[5, 6, 7], [8, 9, 0]]), torch.tensor([[5, 6, 9], [7, 9, -100]]))
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Give 1 for a sequence with a right last token, and which sequences have tokens."""
+        places = torch.arange(batch.index.shape[1], device=batch.index.device)
+        last = (batch.counted * places).amax(1, keepdim=True)
+        return right_tokens(batch).gather(1, last).squeeze(1), batch.counted.any(1)
+
+
+class TokenLoss(MeanMetric):
+    """A function of the mean negative log-likelihood of a token.
+
+    Shape:
+        probabilities or logits: (N, T, V) float.
+        target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
+    """
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Give each token's negative log-likelihood, and which tokens count."""
+        return token_losses(batch), batch.counted
+
+
+@register_metric(
+    "log_loss",
+    [SEQUENCE, TEXT],
+    aliases=["cross_entropy", "loss", "sequence_softmax_cross_entropy", "token_loss", "token_nll"],
+)
+class TokenLogLoss(TokenLoss):
+    """Mean of -log p of the right token over all tokens, in nats.
+
+    From logits nothing leaves log space; a given probability below the machine epsilon of its dtype is taken
+    as that.
+
+    Value: float from 0, in nats, 0 is best, log(V) is a blind guess; nan if no position counts.
+    Formula: -(sum of log p of the right tokens) / tokens
+    Deviates: Ludwig's sequence_softmax_cross_entropy leaves out each batch's first row and averages batches.
+    Source: ParlAI's loss.
+
+    >>> metric = TokenLogLoss()
+    >>> metric.update(torch.tensor([[[0.5, 0.5], [0.125, 0.875]]]), torch.tensor([[0, 0]]))
+    >>> round(metric.compute().item(), 4)  # (log 2 + log 8) / 2
+    1.3863
+    """
+
+
+@register_metric("bits_per_token", [SEQUENCE, TEXT])
+class BitsPerToken(TokenLoss):
+    """Mean of -log2 p of the right token over all tokens: what the model needs to encode one.
+
+    Value: float from 0, in bits, 0 is best, log2(V) is a blind guess; nan if no position counts.
+    Formula: -(sum of log2 p of the right tokens) / tokens
+    Source: Shannon 1951, Bell System Technical Journal 30(1).
+
+    >>> metric = BitsPerToken()
+    >>> metric.update(torch.tensor([[[0.5, 0.5], [0.125, 0.875]]]), torch.tensor([[0, 0]]))
+    >>> round(metric.compute().item(), 4)  # (1 + 3) / 2
+    2.0
+    """
+
+    def compute(self) -> Tensor:
+        """Average over tokens, in bits."""
+        return super().compute() / math.log(2)
+
+
+@register_metric("perplexity", [SEQUENCE, TEXT], aliases=["ppl"])
+class Perplexity(TokenLoss):
+    """How many tokens the model wavers between: exp of the mean negative log-likelihood of a token.
+
+    The mean is over all tokens of the epoch, and exp is taken once. From logits nothing leaves log space; a
+    given probability below the machine epsilon of its dtype is taken as that.
+
+    Value: float in [1, inf), in tokens, 1 is best, V is a blind guess; nan if no position counts.
+    Formula: exp(-(sum of log p of the right tokens) / tokens)
+    Deviates: Ludwig applies a softmax to probabilities, so that a perfect model has about 19.
+    Source: Jelinek et al. 1977, Journal of the Acoustical Society of America 62(S1).
+
+    >>> metric = Perplexity()
+    >>> metric.update(torch.tensor([[[0.5, 0.5], [0.125, 0.875]]]), torch.tensor([[0, 0]]))
+    >>> round(metric.compute().item(), 4)  # 1 / sqrt(0.5 * 0.125)
+    4.0
+    """
+
+    def compute(self) -> Tensor:
+        """Average over tokens, then take exp."""
+        return super().compute().exp()
+
+
+class NextTokenLoss(MeanMetric):
+    """A function of the mean negative log-likelihood of the next token.
+
+    Shape:
+        probabilities or logits: (N, T, V) float, of the token at t + 1 given those up to t.
+        target: (N, T) int, the tokens; those that are the output's `ignore_index` do not count.
+    """
+
+    objective = MINIMIZE
+    inputs = PROBABILITIES
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Give each next token's negative log-likelihood, and which of them count."""
+        return batch.block("next_token_losses", _next_token_losses)
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws: each position's logits favour the next token, but for the noise."""
+        tokens = getattr(output, "vocab_size", None) or 7
+        target, guess = torch.randint(tokens, (2, rows, 6), generator=random)
+        answer = torch.where(torch.rand(rows, 6, generator=random) < noise, guess, target).roll(-1, 1)
+        logits = 0.5 * torch.randn(rows, 6, tokens, generator=random, dtype=torch.float64)
+        return {"logits": logits + 8 * torch.nn.functional.one_hot(answer, tokens), "target": target}
+
+
+def _next_token_losses(batch: Outputs) -> tuple[Tensor, Tensor]:
+    counted = batch.counted[:, 1:]
+    true = batch.index[:, 1:].masked_fill(~counted, 0).unsqueeze(-1)
+    return -batch.log_probabilities[:, :-1].gather(-1, true).squeeze(-1), counted
+
+
+@register_metric("next_token_log_loss", [SEQUENCE, TEXT], aliases=["next_token_softmax_cross_entropy"])
+class NextTokenLogLoss(NextTokenLoss):
+    """Mean of -log p of the next token, in nats: what stands at a position predicts the token behind it.
+
+    The last position predicts nothing, the first token is predicted by none.
+
+    Value: float from 0, in nats, 0 is best, log(V) is a blind guess; nan if no position counts.
+    Formula: -(sum over t of log p_t of the token at t + 1) / tokens behind the first
+    Deviates: Ludwig averages the means of batches.
+    Source: Ludwig's next_token_softmax_cross_entropy.
+
+    >>> metric = NextTokenLogLoss()
+    >>> metric.update(torch.tensor([[[0.5, 0.5], [0.9, 0.1]]]), torch.tensor([[1, 0]]))
+    >>> round(metric.compute().item(), 4)  # log 2: the second position predicts nothing
+    0.6931
+    """
+
+
+@register_metric("next_token_perplexity", [SEQUENCE, TEXT])
+class NextTokenPerplexity(NextTokenLoss):
+    """How many tokens the model wavers between for the next one: exp of `next_token_log_loss`.
+
+    Value: float in [1, inf), in tokens, 1 is best, V is a blind guess; nan if no position counts.
+    Formula: exp(-(sum over t of log p_t of the token at t + 1) / tokens behind the first)
+    Deviates: Ludwig applies a softmax to probabilities and averages the means of batches before exp.
+    Source: Ludwig's next_token_perplexity.
+
+    >>> metric = NextTokenPerplexity()
+    >>> metric.update(torch.tensor([[[0.5, 0.5], [0.9, 0.1]]]), torch.tensor([[1, 0]]))
+    >>> round(metric.compute().item(), 4)  # 1 / 0.5
+    2.0
+    """
+
+    def compute(self) -> Tensor:
+        """Average over tokens, then take exp."""
+        return super().compute().exp()

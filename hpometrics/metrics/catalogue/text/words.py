@@ -1,0 +1,285 @@
+"""Texts as a whole: exact match and the overlap of words, by ParlAI's and by SQuAD's normaliser."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....direction import MAXIMIZE
+from ..._device import sent
+from ...batch import Outputs
+from ...features import PREDICTIONS, TEXT, OutputFeature
+from ...metric import MeanMetric
+from ...registry.register import register_metric
+from ...statistics.ngrams import NgramMatches
+from ...statistics.text_counts import (
+    ARTICLES,
+    END,
+    Tokenizer,
+    closed_predictions,
+    closed_references,
+    is_plain,
+    normalised_words,
+    running_words,
+    squad_words,
+    words,
+)
+from ...statistics.token_ids import Numbered, numbered_bytes, numbered_running
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Overlap(NamedTuple):
+    """Precision, recall and F1 of words: for each the best reference of each row, taken independently."""
+
+    precision: Floats
+    recall: Floats
+    f1: Floats
+
+
+class TextMetric(MeanMetric):
+    """A metric of predicted texts and their references, measured text by text.
+
+    The texts are the predictions and the target, or the extras `texts` and `references` beside token ids.
+
+    Shape:
+        predictions: N texts.
+        target: N texts, or N lists of one or more references.
+
+    Raises:
+        MetricInputError: token ids instead of texts, or a row without a reference.
+    """
+
+    inputs = PREDICTIONS
+    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
+
+    @staticmethod
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+        """Draw a batch for the laws: texts of which a share `noise` of the words is replaced at random."""
+        return draw_texts(rows, noise, random)
+
+
+def draw_texts(rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+    """Draw texts of 2 to 9 words with one or two references, and predictions right but for the noise."""
+    texts: list[str] = []
+    references: list[list[str]] = []
+    for _ in range(rows):
+        length = int(torch.randint(2, 10, (), generator=random))
+        right, other, guess = torch.randint(40, (3, length), generator=random)
+        given = torch.where(torch.rand(length, generator=random) < noise, guess, right)
+        texts.append(_spelt(given))
+        references.append([_spelt(right), _spelt(other)][: 1 + length % 2])
+    return {"predictions": texts, "target": references}
+
+
+def per_row(values: NDArray[Any], batch: Outputs) -> Tensor:
+    """Values of rows as a tensor beside the batch's target."""
+    return sent(torch.from_numpy(values.astype(np.float64)), batch.target.device)
+
+
+def compared(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
+    """The block of n-gram matches of each prediction with each of its references apart."""
+
+    def make(batch: Outputs) -> NgramMatches:
+        if tokenizer is normalised_words:
+            return NgramMatches.of_numbers(numbers(batch), reference_counts(batch), apart=True)
+        return NgramMatches(*words(batch, name, tokenizer), apart=True)
+
+    return batch.block(f"n-grams {name}", make)
+
+
+def numbers(batch: Outputs) -> Numbered:
+    """The block of the normalised words of all predictions, then of all references, as numbers."""
+
+    def make(batch: Outputs) -> Numbered:
+        text = closed_predictions(batch) + closed_references(batch)
+        if is_plain(text):
+            return numbered_bytes(text, END, ARTICLES)
+        return numbered_running(running_words(text), END, ARTICLES)
+
+    return batch.block("numbers", make)
+
+
+def reference_counts(batch: Outputs) -> Ints:
+    """How many references each row has."""
+    if batch.single_references is not None:
+        return np.ones(len(batch), np.int64)
+    return np.fromiter(map(len, batch.references), np.int64, len(batch.references))
+
+
+def overlap(batch: Outputs, name: str, tokenizer: Tokenizer) -> Overlap:
+    """The block of overlaps of words; texts without words overlap with nothing."""
+    return batch.block(f"overlap {name}", lambda batch: _overlap(compared(batch, name, tokenizer)))
+
+
+def _overlap(found: NgramMatches) -> Overlap:
+    shared = found.matched(1)
+    predicted, right = found.predicted_lengths, found.reference_lengths
+    ratios = (
+        shared / np.maximum(predicted, 1),
+        shared / np.maximum(right, 1),
+        2 * shared / np.maximum(predicted + right, 1),
+    )
+    return Overlap(*map(found.best, ratios))
+
+
+def _spelt(numbers: Tensor) -> str:
+    return " ".join(f"w{number}" for number in numbers.tolist())
+
+
+def _any_equal(batch: Outputs, name: str, tokenizer: Tokenizer) -> Tensor:
+    """1 for each row whose prediction has the words of one of its references."""
+    texts = words(batch, name, tokenizer)
+    hits = [text in right for text, right in zip(texts.predictions, texts.references, strict=True)]
+    return per_row(np.array(hits), batch)
+
+
+@register_metric("accuracy", [TEXT], aliases=["exact_match", "em"])
+class TextAccuracy(TextMetric):
+    """Share of texts that equal one of their references, after normalisation.
+
+    Normalisation is ParlAI's: lower case; ASCII punctuation, "a", "an", "the" become single spaces.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: rows whose normalised prediction is a normalised reference / rows
+    Source: ParlAI's accuracy (ExactMatchMetric).
+
+    >>> metric = TextAccuracy()
+    >>> metric.update(["The cat!", "a dog"], ["cat", ["cat", "frog"]])
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give 1 for a text that equals a reference."""
+        return _any_equal(batch, "normalised", normalised_words)
+
+
+@register_metric("f1", [TEXT], aliases=["f1_unigram", "unigram_f1", "nlg_f1"])
+class TextF1(TextMetric):
+    """Mean over texts of the F1 of their words with those of the best reference, after normalisation.
+
+    Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a text that
+    normalises to nothing scores 0. With several references, this F1, `precision` and `recall` each take
+    the reference that is best for it.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: mean over rows of the best 2 shared words / (predicted words + words of the reference)
+    Source: ParlAI's f1 (F1Metric).
+
+    >>> metric = TextF1()
+    >>> metric.update(["x x x"], ["x"])
+    >>> metric.compute().item()  # precision 1/3, recall 1
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each text's F1."""
+        return per_row(overlap(batch, "normalised", normalised_words).f1, batch)
+
+
+@register_metric("precision", [TEXT], aliases=["unigram_precision"])
+class TextPrecision(TextMetric):
+    """Mean over texts of the share of their words that the best reference has, after normalisation.
+
+    Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a text that
+    normalises to nothing scores 0.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: mean over rows of the best shared words / predicted words
+    Source: ParlAI's precision.
+
+    >>> metric = TextPrecision()
+    >>> metric.update(["hello there world"], ["hello world"])
+    >>> round(metric.compute().item(), 4)
+    0.6667
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each text's precision."""
+        return per_row(overlap(batch, "normalised", normalised_words).precision, batch)
+
+
+@register_metric("recall", [TEXT], aliases=["unigram_recall"])
+class TextRecall(TextMetric):
+    """Mean over texts of the share of the best reference's words that they have, after normalisation.
+
+    Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a reference that
+    normalises to nothing scores 0.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: mean over rows of the best shared words / words of the reference
+    Source: ParlAI's recall.
+
+    >>> metric = TextRecall()
+    >>> metric.update(["x y"], [["x", "x y z w"]])
+    >>> metric.compute().item()  # all of "x"
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each text's recall."""
+        return per_row(overlap(batch, "normalised", normalised_words).recall, batch)
+
+
+@register_metric("squad_em", [TEXT], aliases=["squad_exact_match"])
+class SquadExactMatch(TextMetric):
+    """Share of answers that equal one of the right ones, after SQuAD's normalisation.
+
+    Unlike in `accuracy`, punctuation is deleted and not replaced by a space: "don't" is one word.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: rows whose normalised prediction is a normalised reference / rows
+    Deviates: SQuAD's script and torchmetrics print percent.
+    Source: Rajpurkar et al. 2016, EMNLP.
+
+    >>> metric = SquadExactMatch()
+    >>> metric.update(["The U.S.", "France"], [["US"], ["in France"]])
+    >>> metric.compute().item()
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give 1 for an answer that equals a right one."""
+        return _any_equal(batch, "squad", squad_words)
+
+
+@register_metric("squad_f1", [TEXT])
+class SquadF1(TextMetric):
+    """Mean over answers of the F1 of their words with those of the best right one, by SQuAD's normalisation.
+
+    An answer and a reference that both normalise to nothing agree: F1 is 1 for them, as for the unanswerable
+    questions of SQuAD 2.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    Formula: mean over rows of the best 2 shared words / (predicted words + words of the reference)
+    Deviates: SQuAD's script and torchmetrics print percent.
+    Source: Rajpurkar et al. 2016, EMNLP; Rajpurkar et al. 2018, ACL.
+
+    >>> metric = SquadF1()
+    >>> metric.update(["the big cat"], [["cat", "big dog"]])
+    >>> round(metric.compute().item(), 4)  # 2 * 1 / (2 + 1)
+    0.6667
+    """
+
+    objective = MAXIMIZE
+
+    def measure(self, batch: Outputs) -> Tensor:
+        """Give each answer's F1."""
+        both_empty = _any_equal(batch, "squad", squad_words)
+        return torch.maximum(both_empty, per_row(overlap(batch, "squad", squad_words).f1, batch))

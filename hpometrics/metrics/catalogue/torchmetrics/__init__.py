@@ -1,0 +1,140 @@
+"""Reference: every torchmetrics class that yields an objective, by name, under our facts.
+
+The tables say of each class how it is called, what it reads and which way is better. Where a metric of ours
+has the name and the output feature, ours is registered and the class is its oracle in the tests. A class
+that no name reaches is in `UNLISTED`, with the reason.
+
+A metric class is made of its row when it is first asked for, by an attribute of this module; the index says
+what it is registered as. torchmetrics' modules are imported when a metric is first used.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ...registry import index
+from ...registry.entry import path_of
+from ...registry.register import register_metric
+from . import audio, clusterings, images, labels, numbers, objects, rankings, texts
+from ._data import draw_of
+from ._row import SHAPES, Row
+from ._wrapper import Reference
+from .unlisted import FACADES, UNLISTED
+
+__all__ = ["FACADES", "ROWS", "UNLISTED", "Reference", "class_of", "register_all"]
+
+ROWS: tuple[Row, ...] = tuple(
+    row
+    for table in (labels, numbers, clusterings, texts, rankings, images, audio, objects)
+    for row in table.ROWS
+)
+"""Every name that a torchmetrics class can have."""
+
+
+def __getattr__(name: str) -> Any:
+    """Make the metric class of this name, and register it as the index says."""
+    row = _ROW_OF.get(name)
+    if row is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    cls = globals()[name] = class_of(row)
+    for feature in row.features:
+        entry = index.index().get((row.name, feature))
+        if entry is not None and entry.path == path_of(cls):
+            register_metric(row.name, [feature], aliases=entry.aliases or ())(cls)
+    return cls
+
+
+def register_all() -> None:
+    """Register every class whose name no native metric has; call it when all of those are registered.
+
+    The index is written from what this registers.
+    """
+    for row in ROWS:
+        for feature in [one for one in row.features if not _is_native(row.name, one)]:
+            cls = globals().setdefault(_class_name(row), class_of(row))
+            register_metric(row.name, [feature], aliases=_free_aliases(row, feature))(cls)
+
+
+def class_of(row: Row) -> type[Reference]:
+    """Make the metric class of a row."""
+    signature, hints = _signature(row)
+    parameters = signature.parameters.values()
+
+    def __init__(self: Reference, **params: Any) -> None:
+        Reference.__init__(self, **signature.bind(self, **params).kwargs)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    __init__.__annotations__ = hints
+    name, draw = _class_name(row), draw_of(row)
+    return type(name, (Reference,), {
+        "__doc__": _doc(row), "__init__": __init__, "__module__": __name__, "__qualname__": name,
+        "row": row, "objective": row.objective, "inputs": row.inputs, "requires": row.requires,
+        "extras": (*row.extras, *row.optional), "needs": row.extras, "family": row.family,
+        "defaults": {p.name: p.default for p in parameters if p.default is not p.empty},
+        **({"draw_batch": staticmethod(draw)} if draw else {}),
+    })  # fmt: skip
+
+
+def _class_name(row: Row) -> str:
+    return "".join(word.capitalize() for word in (*row.name.split("_"), "of", row.features[0]))
+
+
+def _signature(row: Row) -> tuple[inspect.Signature, dict[str, Any]]:
+    """The keyword arguments that a name may set, with their types."""
+    made = {name: _parameter(given) for name, given in row.params.items()}
+    parameters = [
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        *(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, (_, default) in made.items()
+        ),
+    ]
+    return inspect.Signature(parameters), {name: hint for name, (hint, _) in made.items()}
+
+
+def _parameter(given: Any) -> tuple[Any, Any]:
+    """The type and the default of a parameter as a row writes it."""
+    if isinstance(given, tuple):
+        return Literal[given], given[0]
+    if given is None:
+        return int | None, None
+    return (given, inspect.Parameter.empty) if isinstance(given, type) else (type(given), given)
+
+
+def _doc(row: Row) -> str:
+    cls = row.source if row.class_name(row.features[0]) in row.source else f"the three of {row.source}"
+    sections = {
+        "Shape": row.shape or SHAPES.get(row.features[0], ""),
+        "Value": row.value if "nan" in row.value else f"{row.value}; nan before the first update",
+        "Formula": row.formula,
+        "Deviates": row.deviates,
+        "Source": f"{row.paper} Measured by torchmetrics, {cls}.",
+    }
+    lines = [
+        f"{title}: {text}{'' if text.endswith('.') else '.'}" for title, text in sections.items() if text
+    ]
+    return "\n".join([row.summary, "", *lines])
+
+
+def _is_native(name: str, feature: str) -> bool:
+    """Whether a metric of ours has the name, or an alias for it."""
+    entry = index.built_in.entries.get((name, feature))
+    native = entry is not None and not entry.path.startswith(f"{__name__}:")
+    return native or (entry is None and (name, feature) in index.built_in.aliases)
+
+
+def _free_aliases(row: Row, feature: str) -> Mapping[str, str]:
+    """Those of its further names that mean nothing else yet."""
+    named = row.aliases if isinstance(row.aliases, Mapping) else dict.fromkeys(row.aliases, row.name)
+    return {
+        alias: meaning
+        for alias, meaning in named.items()
+        if alias != row.name
+        and (alias, feature) not in index.built_in.entries
+        and index.built_in.aliases.get((alias, feature), meaning) == meaning
+    }
+
+
+_ROW_OF = {_class_name(row): row for row in ROWS}

@@ -1,0 +1,186 @@
+"""Draws: random batches for the laws, of the outputs and extras that the reference metrics read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...features import AUDIO, BOXES, IMAGE, MASK, TEXT, OutputFeature
+from ..text.words import draw_texts
+from ._row import Row
+
+Batch = dict[str, Any]
+Draw = Callable[[OutputFeature, int, float, torch.Generator], Batch]
+
+_GRAIN = 0.01  # a right picture or sound is not perfect: its ratio to an error of 0 would be infinite
+
+
+def draw_of(row: Row) -> Draw | None:
+    """The draw that a row needs; None if the usual one of its feature serves."""
+    return _BY_NAME.get(row.name) or _BY_FEATURE.get(row.features[0])
+
+
+def uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+    """Uniform numbers in [0, 1), float64."""
+    return torch.rand(*shape, generator=random, dtype=torch.float64)
+
+
+def mixed(target: Tensor, noise: float, random: torch.Generator) -> Tensor:
+    """The target with a share of noise in it, and a little grain."""
+    share = noise + _GRAIN
+    return (1 - share) * target + share * uniform(tuple(target.shape), random)
+
+
+def _at_most(most: int, draw: Draw) -> Draw:
+    """Draw no more rows than these, of something that takes long to measure."""
+
+    def fewer(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        return draw(output, min(rows, most), noise, random)
+
+    return fewer
+
+
+def _pictures(side: int, channels: int = 3) -> Draw:
+    def draw(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        target = uniform((rows, channels, side, side), random)
+        return {"predictions": mixed(target, noise, random), "target": target}
+
+    return draw
+
+
+def _spectra(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    """Pictures whose channels are nearly the same, so that they lose what they have in common."""
+    target = uniform((rows, 1, 12, 12), random) + 0.1 * uniform((rows, 2, 12, 12), random)
+    return {"predictions": mixed(target, noise, random), "target": target}
+
+
+def _sounds(*shape: int) -> Draw:
+    def draw(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+        target = 2 * uniform((rows, *shape), random) - 1
+        wrong = 2 * uniform((rows, *shape), random) - 1
+        share = noise + _GRAIN
+        return {"predictions": (1 - share) * target + share * wrong, "target": target}
+
+    return draw
+
+
+def _sharpened(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    fine = torch.nn.functional.interpolate(
+        uniform((rows, 2, 4, 4), random), scale_factor=8.0, mode="bilinear"
+    )
+    pan = fine.mean(1, keepdim=True).expand_as(fine)
+    coarse, pan_lr = (
+        torch.nn.functional.interpolate(x, scale_factor=0.5, mode="bilinear") for x in (fine, pan)
+    )
+    made = mixed(fine, noise, random)
+    return {"predictions": made, "target": fine, "ms": coarse, "pan": pan, "pan_lr": pan_lr}
+
+
+def _smooth(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    target = 0.5 * torch.ones(rows, 3, 8, 8, dtype=torch.float64)
+    return {"predictions": mixed(target, noise, random), "target": target}
+
+
+def _labels(
+    shape: tuple[int, ...], classes: int, noise: float, random: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    target, guess = torch.randint(classes, (2, *shape), generator=random)
+    return torch.where(uniform(shape, random) < noise, guess, target), target
+
+
+def _clustered(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    predictions, target = _labels((rows,), 4, noise, random)
+    centres = 10 * torch.eye(4, dtype=torch.float64)
+    return {
+        "predictions": predictions,
+        "target": target,
+        "data": centres[target] + uniform((rows, 4), random),
+    }
+
+
+def _masks(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    classes = getattr(output, "num_classes", None) or 4
+    predictions, target = _labels((rows, 8, 8), classes, noise, random)
+    return {"logits": _sure(predictions, classes), "target": target}
+
+
+def _sure(labels: Tensor, classes: int) -> Tensor:
+    """Logits of a model that is sure of these classes."""
+    return 8.0 * torch.nn.functional.one_hot(labels, classes).movedim(-1, 1).double().contiguous()
+
+
+def _panoptic(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    blocks = torch.arange(8) // 2
+    instances = (4 * blocks[:, None] + blocks[None]).expand(rows, 8, 8)
+    _, coarse = _labels((rows, 4, 4), 4, 0.0, random)
+    target = coarse.repeat_interleave(2, 1).repeat_interleave(2, 2)
+    guess = torch.randint(4, (rows, 8, 8), generator=random)
+    found = torch.where(uniform((rows, 8, 8), random) < noise, guess, target)
+    objects = {"instances": instances.clone(), "target_instances": instances.clone()}
+    return {"logits": _sure(found, 4), "target": target, **objects}
+
+
+def _boxes(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    found, right = [], []
+    for _ in range(rows):
+        count = int(torch.randint(1, 4, (), generator=random))
+        corner = 100 * uniform((count, 2), random)
+        boxes = torch.cat([corner, corner + 20 + 40 * uniform((count, 2), random)], 1)
+        labels = torch.randperm(4, generator=random)[:count]
+        moved = boxes + noise * 60 * (uniform((count, 1), random) + 0.05)
+        found.append({"boxes": moved, "scores": uniform((count,), random), "labels": labels})
+        right.append({"boxes": boxes, "labels": labels})
+    return {"predictions": found, "target": right}
+
+
+def _clouds(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    target = uniform((rows, 6, 3), random)
+    return {"predictions": mixed(target, noise, random), "target": target}
+
+
+def _texts(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    return draw_texts(rows, noise, random)
+
+
+def _grouped(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    groups = torch.arange(rows) % 2
+    target = (torch.arange(rows) // 2) % 2
+    missed = (uniform((rows,), random) < noise) & (groups == 1)
+    probabilities = torch.where(missed, 0.1, torch.where(target == 1, 0.9, 0.1))
+    return {"probabilities": probabilities.double(), "target": target, "groups": groups}
+
+
+_BY_FEATURE: dict[str, Draw] = {
+    IMAGE: _at_most(40, _pictures(16)), AUDIO: _sounds(64), MASK: _masks, BOXES: _boxes,
+    TEXT: _texts,
+}  # fmt: skip
+
+_BY_NAME: dict[str, Draw] = {
+    "psnr": _pictures(8),
+    "sam": _pictures(8),
+    "ergas": _pictures(8),
+    "psnrb": _pictures(16, 1),
+    "ms_ssim": _at_most(2, _pictures(176, 1)),
+    "vif": _at_most(12, _pictures(41, 1)),
+    "spectral_distortion": _at_most(12, _spectra),
+    "qnr": _at_most(6, _sharpened),
+    "spatial_distortion": _at_most(6, _sharpened),
+    "total_variation": _smooth,
+    "procrustes": _clouds,
+    "sdr": _at_most(12, _sounds(600)),
+    "sa_sdr": _sounds(2, 32),
+    "pit": _sounds(2, 32),
+    "c_si_snr": _sounds(4, 8, 2),
+    "pesq": _at_most(4, _sounds(8000)),
+    "stoi": _at_most(4, _sounds(8000)),
+    "calinski_harabasz": _clustered,
+    "davies_bouldin": _clustered,
+    "dunn": _clustered,
+    "hausdorff": _at_most(12, _masks),
+    "panoptic_quality": _at_most(30, _panoptic),
+    "modified_panoptic_quality": _at_most(30, _panoptic),
+    "fairness": _grouped,
+}

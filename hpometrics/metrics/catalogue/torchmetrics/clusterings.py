@@ -1,0 +1,181 @@
+"""Rows of clusterings and of nominal variables: how well groups, or classes, belong together."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torchmetrics
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ...features import CATEGORY, CLUSTERS
+from ._packing import Given
+from ._row import Row, target_first
+
+_ONE_GROUP = "nan when the rows are too few, or all in one cluster"
+_DATA = "preds: (N,) int. `data=`: (N, D) float, what was clustered; no target is read."
+_SHARE = "float in [0, 1], no unit, 1 is best"
+
+
+def data_and_labels(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over the data that was clustered and the clusters."""
+    inner.update(given.extras["data"], given.preds)
+
+
+def two_raters(inner: torchmetrics.Metric, given: Given) -> None:
+    """Count for each row what two raters, the model and the target, call it."""
+    classes = int(max(given.preds.max(), given.target.max())) + 1
+    votes = torch.stack([given.preds, given.target], 1).long()
+    inner.update(torch.nn.functional.one_hot(votes, classes).sum(1))
+
+
+ROWS = [
+    Row(
+        name="adjusted_rand", features=(CLUSTERS,), source="clustering.AdjustedRandScore", objective=MAXIMIZE,
+        aliases=("adjusted_rand_score", "ari"), keeps="rows",
+        summary="Share of pairs of rows on which two clusterings agree, less what chance gives, scaled to 1.",
+        value="float in [-1, 1], no unit, 1 is best, 0 is chance",
+        formula="(RI - E[RI]) / (max RI - E[RI])",
+        paper="Hubert & Arabie 1985, Journal of Classification 2(1).",
+    ),
+    Row(
+        name="adjusted_mutual_information", features=(CLUSTERS,), source="clustering.AdjustedMutualInfoScore",
+        objective=MAXIMIZE, aliases=("adjusted_mutual_info_score", "ami"), keeps="rows",
+        params={"average_method": ("arithmetic", "min", "geometric", "max")},
+        summary="Information that two clusterings share beyond chance, as a share of their entropy.",
+        value="float in [-1, 1], no unit, 1 is best, 0 is chance",
+        formula="(MI - E[MI]) / (mean(H(preds), H(target)) - E[MI])",
+        paper="Vinh, Epps & Bailey 2010, JMLR 11.",
+    ),
+    Row(
+        name="normalized_mutual_information", features=(CLUSTERS,),
+        source="clustering.NormalizedMutualInfoScore",
+        objective=MAXIMIZE, aliases=("normalized_mutual_info_score", "nmi"), keeps="rows",
+        params={"average_method": ("arithmetic", "min", "geometric", "max")},
+        summary="Information that two clusterings share, as a share of their entropy.",
+        value=_SHARE, formula="MI / mean(H(preds), H(target))",
+        paper="Strehl & Ghosh 2002, JMLR 3.",
+    ),
+    Row(
+        name="mutual_information", features=(CLUSTERS,), source="clustering.MutualInfoScore",
+        objective=MAXIMIZE,
+        aliases=("mutual_info_score",), keeps="rows",
+        summary="Information that two clusterings share, in nats.",
+        value="float from 0, in nats, the entropy of the target is best",
+        formula="sum over pairs of clusters of p(i, j) log(p(i, j) / (p(i) p(j)))",
+        paper="Cover & Thomas 2006, Elements of Information Theory.",
+    ),
+    Row(
+        name="rand", features=(CLUSTERS,), source="clustering.RandScore", objective=MAXIMIZE,
+        aliases=("rand_score", "rand_index"), keeps="rows",
+        summary="Share of pairs of rows on which two clusterings agree: together in both, or apart in both.",
+        value=_SHARE, formula="agreeing pairs / all pairs",
+        paper="Rand 1971, Journal of the American Statistical Association 66(336).",
+    ),
+    Row(
+        name="fowlkes_mallows", features=(CLUSTERS,), source="clustering.FowlkesMallowsIndex",
+        objective=MAXIMIZE, aliases=("fowlkes_mallows_score", "fowlkes_mallows_index"), keeps="rows",
+        summary="Geometric mean of precision and recall over the pairs of rows that are put together.",
+        value=_SHARE, formula="tp / sqrt((tp + fp) * (tp + fn)), over pairs",
+        paper="Fowlkes & Mallows 1983, Journal of the American Statistical Association 78(383).",
+    ),
+    Row(
+        name="homogeneity", features=(CLUSTERS,), source="clustering.HomogeneityScore", objective=MAXIMIZE,
+        aliases=("homogeneity_score",), keeps="rows",
+        summary="How far each predicted cluster holds rows of one true cluster only.",
+        value=_SHARE, formula="1 - H(target | preds) / H(target)",
+        paper="Rosenberg & Hirschberg 2007, EMNLP.",
+    ),
+    Row(
+        name="completeness", features=(CLUSTERS,), source="clustering.CompletenessScore", objective=MAXIMIZE,
+        aliases=("completeness_score",), keeps="rows",
+        summary="How far the rows of each true cluster are in one predicted cluster.",
+        value=_SHARE, formula="1 - H(preds | target) / H(preds)",
+        paper="Rosenberg & Hirschberg 2007, EMNLP.",
+    ),
+    Row(
+        name="v_measure", features=(CLUSTERS,), source="clustering.VMeasureScore", objective=MAXIMIZE,
+        aliases=("v_measure_score",), keeps="rows", params={"beta": 1.0},
+        summary="Harmonic mean of homogeneity and completeness; above 1 `beta` favours completeness.",
+        value=_SHARE, formula="(1 + beta) h c / (beta h + c)",
+        paper="Rosenberg & Hirschberg 2007, EMNLP.",
+    ),
+    Row(
+        name="cluster_accuracy", features=(CLUSTERS,), source="clustering.ClusterAccuracy",
+        objective=MAXIMIZE,
+        keeps="rows", packages=("torch_linear_assignment",), requires="clustering",
+        summary="Share of rows that are right once the clusters are named in the best way.",
+        value=_SHARE, formula="max over one-to-one namings of right rows / rows",
+        paper="Yang, Xu, Nie, Yan & Zhuang 2010, IEEE Transactions on Image Processing 19(10).",
+    ),
+    Row(
+        name="calinski_harabasz", features=(CLUSTERS,), source="clustering.CalinskiHarabaszScore",
+        objective=MAXIMIZE, aliases=("calinski_harabasz_score",), keeps="rows",
+        feed=data_and_labels, extras=("data",),
+        summary="Variance between clusters over that within; it reads `data=` (N, D) and no target.",
+        shape=_DATA,
+        value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
+        formula="(between / (k - 1)) / (within / (n - k))",
+        paper="Calinski & Harabasz 1974, Communications in Statistics 3(1).",
+    ),
+    Row(
+        name="davies_bouldin", features=(CLUSTERS,), source="clustering.DaviesBouldinScore",
+        objective=MINIMIZE, aliases=("davies_bouldin_score",), keeps="rows",
+        feed=data_and_labels, extras=("data",),
+        summary="Mean likeness of each cluster to the one most like it; it reads `data=` (N, D), no target.",
+        shape=_DATA,
+        value=f"float from 0, no unit, 0 is best; {_ONE_GROUP}",
+        formula="mean over i of max over j of (s_i + s_j) / d_ij",
+        paper="Davies & Bouldin 1979, IEEE TPAMI 1(2).",
+        deviates="torchmetrics says that higher is better; lower is.",
+    ),
+    Row(
+        name="dunn", features=(CLUSTERS,), source="clustering.DunnIndex", objective=MAXIMIZE,
+        aliases=("dunn_index",), keeps="rows", feed=data_and_labels, extras=("data",), params={"p": 2.0},
+        sentinel=(math.inf, "all rows are in one cluster"),
+        summary="Least distance between centres over the largest radius; it reads `data=` (N, D), no target.",
+        shape=_DATA,
+        value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
+        formula="min distance of two centres / max distance of a row from its centre, in the p-norm",
+        paper="Dunn 1974, Journal of Cybernetics 4(1).",
+    ),
+    Row(
+        name="cramers_v", features=(CATEGORY,), source="nominal.CramersV", objective=MAXIMIZE, keeps="rows",
+        params={"bias_correction": False},
+        summary="Strength of association of prediction and target, whatever the classes are called.",
+        value=f"{_SHARE}; nan when either has one class only",
+        formula="sqrt(chi2 / n / min(k - 1, r - 1)), less its bias",
+        paper="Cramer 1946; Bergsma 2013, Journal of the Korean Statistical Society 42(3).",
+    ),
+    Row(
+        name="tschuprows_t", features=(CATEGORY,), source="nominal.TschuprowsT", objective=MAXIMIZE,
+        keeps="rows", params={"bias_correction": False},
+        summary="Strength of association of prediction and target, scaled by both numbers of classes.",
+        value=f"{_SHARE}; nan when either has one class only",
+        formula="sqrt(chi2 / n / sqrt((k - 1) (r - 1))), less its bias",
+        paper="Tschuprow 1939; Bergsma 2013, Journal of the Korean Statistical Society 42(3).",
+    ),
+    Row(
+        name="pearsons_contingency", features=(CATEGORY,), source="nominal.PearsonsContingencyCoefficient",
+        objective=MAXIMIZE, keeps="rows", aliases=("pearsons_contingency_coefficient",),
+        summary="Pearson's contingency coefficient: association of prediction and target, below 1.",
+        value="float in [0, 1], no unit, sqrt(1 - 1 / classes) is best",
+        formula="sqrt(chi2 / n / (1 + chi2 / n))",
+        paper="Pearson 1904, Drapers' Company Research Memoirs.",
+    ),
+    Row(
+        name="theils_u", features=(CATEGORY,), source="nominal.TheilsU", objective=MAXIMIZE, keeps="rows",
+        aliases=("uncertainty_coefficient",), feed=target_first,
+        summary="Share of the uncertainty about the target that knowing the prediction takes away.",
+        value=_SHARE, formula="(H(target) - H(target | preds)) / H(target)",
+        paper="Theil 1970, American Journal of Sociology 76(1).",
+    ),
+    Row(
+        name="fleiss_kappa", features=(CATEGORY,), source="nominal.FleissKappa", objective=MAXIMIZE,
+        keeps="rows", feed=two_raters,
+        summary="Agreement of two raters, the model and the target, beyond that of chance (Scott's pi).",
+        value="float in [-1, 1], no unit, 1 is best, 0 is chance",
+        formula="(p_o - p_e) / (1 - p_e), p_e from the classes' shares in both together",
+        paper="Fleiss 1971, Psychological Bulletin 76(5).",
+    ),
+]  # fmt: skip

@@ -1,0 +1,280 @@
+"""Rows of pictures: how near they come to the right ones, and how natural they look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torchmetrics
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ....exceptions import MetricInputError
+from ...features import IMAGE
+from ._packing import Given
+from ._row import Row, predictions_only, row_by_row, unit_predictions_only
+
+_HIGHER, _ZERO = "higher is better", "0 is best"
+_LIKENESS = "float in [-1, 1], no unit, 1 is best"
+_DISTANCE = f"float from 0, no unit, {_ZERO}"
+_MADE = "preds: (N, channels, height, width) float; no target is read."
+_COLOURED = "preds, target: (N, 3, height, width) float in [0, 1]."
+_MADE_COLOURED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
+_RANGED = "preds, target: (N, channels, height, width) float, the target no wider than `data_range`."
+_VISION: dict[str, Any] = {
+    "packages": ("torchvision",), "requires": "image", "wide": False, "highest": 1.0,
+}  # fmt: skip
+_INCEPTION: dict[str, Any] = {
+    "packages": ("torch_fidelity",),
+    "requires": "image",
+    "wide": False,
+    "highest": 1.0,
+    "fixed": {"normalize": True},
+}
+
+
+def real_and_made(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over the target as real pictures and the predictions as made ones.
+
+    Both are cut to [0, 1], as files of them would be: torchmetrics makes bytes of them, which wrap around.
+    """
+    inner.update(given.target.clamp(0, 1), real=True)
+    inner.update(given.preds.clamp(0, 1), real=False)
+
+
+def from_41_pixels(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over pictures that are large enough for the smallest of the four scales."""
+    height, width = given.preds.shape[-2:]
+    if min(height, width) < 41:
+        raise MetricInputError(
+            f"vif reads pictures from 41 pixels a side, got {height} x {width}; enlarge both, "
+            "or choose a metric that reads small ones, such as ssim"
+        )
+    inner.update(given.preds, given.target)
+
+
+def sharpened(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over a picture sharpened by a panchromatic one, and the two that it was made of."""
+    inner.update(given.preds, dict(given.extras))
+
+
+_PAN: dict[str, Any] = {
+    "feed": sharpened, "keeps": "rows", "extras": ("ms", "pan", "pan_lr"),
+    "shape": "preds, `pan=`: (N, channels, height, width) float. `ms=`, `pan_lr=`: the same, smaller. No "
+    "target is read.",
+}  # fmt: skip
+
+ROWS = [
+    Row(
+        name="psnr", features=(IMAGE,), source="image.PeakSignalNoiseRatio", objective=MAXIMIZE,
+        aliases=("peak_signal_noise_ratio", "peak_signal_to_noise_ratio"),
+        params={"data_range": 1.0, "base": 10.0},
+        shape=_RANGED,
+        summary="Power of the largest signal over the mean squared error of all pixels together.",
+        value=f"float in (-inf, inf], in decibels, {_HIGHER}, infinite when every pixel is right",
+        formula="10 log10(data_range^2 / mse)",
+        paper="Huynh-Thu & Ghanbari 2008, Electronics Letters 44(13).",
+    ),
+    Row(
+        name="psnrb", features=(IMAGE,), source="image.PeakSignalNoiseRatioWithBlockedEffect",
+        objective=MAXIMIZE, aliases=("peak_signal_noise_ratio_with_blocked_effect",), keeps="rows",
+        params={"data_range": 1.0, "block_size": 8},
+        summary="PSNR of grey pictures that also counts the edges of compression blocks as error.",
+        shape="preds, target: (N, 1, height, width) float, the target no wider than `data_range`.",
+        value=f"float in (-inf, inf], in decibels, {_HIGHER}",
+        formula="10 log10(data_range^2 / (mse + blocking effect))",
+        paper="Yim & Bovik 2011, IEEE Transactions on Image Processing 20(1).",
+    ),
+    Row(
+        name="ssim", features=(IMAGE,), source="image.StructuralSimilarityIndexMeasure", objective=MAXIMIZE,
+        aliases=("structural_similarity", "structural_similarity_index_measure"),
+        params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
+        shape=_RANGED,
+        summary="Likeness of brightness, contrast and structure in small windows, averaged over pictures.",
+        value=_LIKENESS,
+        formula="mean of (2 mx my + c1)(2 sxy + c2) / ((mx^2 + my^2 + c1)(sx^2 + sy^2 + c2))",
+        paper="Wang, Bovik, Sheikh & Simoncelli 2004, IEEE Transactions on Image Processing 13(4).",
+    ),
+    Row(
+        name="ms_ssim", features=(IMAGE,), source="image.MultiScaleStructuralSimilarityIndexMeasure",
+        objective=MAXIMIZE, aliases=("multi_scale_structural_similarity_index_measure",),
+        params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
+        fixed={"normalize": "relu"},
+        summary="SSIM over five scales, of pictures of more than 160 pixels a side (of a kernel of 11).",
+        shape=f"{_RANGED[:-1]}; height and width above 160.",
+        value="float in [0, 1], no unit, 1 is best", formula="product over scales of contrast and structure",
+        paper="Wang, Simoncelli & Bovik 2003, Asilomar Conference.",
+    ),
+    Row(
+        name="uqi", features=(IMAGE,), source="image.UniversalImageQualityIndex", objective=MAXIMIZE,
+        aliases=("universal_image_quality_index",),
+        summary="SSIM without its constants: correlation, brightness and contrast in small windows.",
+        value=_LIKENESS, formula="mean of 4 sxy mx my / ((sx^2 + sy^2)(mx^2 + my^2))",
+        paper="Wang & Bovik 2002, IEEE Signal Processing Letters 9(3).",
+    ),
+    Row(
+        name="vif", features=(IMAGE,), source="image.VisualInformationFidelity", objective=MAXIMIZE,
+        aliases=("visual_information_fidelity",), params={"sigma_n_sq": 2.0}, feed=from_41_pixels,
+        summary="Share of the right picture's information that is left, from 41 pixels a side.",
+        shape="preds, target: (N, channels, height, width) float, height and width from 41.",
+        value="float from 0, no unit, 1 for equal pictures, above 1 with more contrast",
+        formula="information in the prediction / information in the target, in the pixel domain",
+        paper="Sheikh & Bovik 2006, IEEE Transactions on Image Processing 15(2).",
+    ),
+    Row(
+        name="scc", features=(IMAGE,), source="image.SpatialCorrelationCoefficient", objective=MAXIMIZE,
+        aliases=("spatial_correlation_coefficient",), params={"window_size": 8}, feed=row_by_row,
+        summary="Correlation of the edges of both pictures, in small windows.",
+        value=_LIKENESS, formula="mean of the correlation of both pictures after a Laplacian",
+        paper="Zhou, Civco & Silander 1998, International Journal of Remote Sensing 19(4).",
+    ),
+    Row(
+        name="sam", features=(IMAGE,), source="image.SpectralAngleMapper", objective=MINIMIZE,
+        aliases=("spectral_angle_mapper",),
+        summary="Angle between the spectra (the values over channels) of each pixel, averaged.",
+        shape="preds, target: (N, channels, height, width) float, of at least 2 channels.",
+        value=f"float from 0, in radians, {_ZERO}, pi is worst", formula="mean of arccos(<p, t> / (|p| |t|))",
+        paper="Yuhas, Goetz & Boardman 1992, JPL Airborne Geoscience Workshop.",
+    ),
+    Row(
+        name="ergas", features=(IMAGE,), source="image.ErrorRelativeGlobalDimensionlessSynthesis",
+        objective=MINIMIZE, aliases=("error_relative_global_dimensionless_synthesis",), keeps="rows",
+        params={"ratio": 4.0},
+        summary="Relative error of all channels, scaled by the ratio of resolutions, averaged over pictures.",
+        value=_DISTANCE, formula="100 / ratio * sqrt(mean over channels of mse / mean(target)^2)",
+        paper="Wald 2000, Fusion of Earth Data conference.",
+    ),
+    Row(
+        name="rase", features=(IMAGE,), source="image.RelativeAverageSpectralError", objective=MINIMIZE,
+        aliases=("relative_average_spectral_error",), keeps="rows", params={"window_size": 8},
+        summary="Error in sliding windows relative to the mean of the target, over all pictures.",
+        value=_DISTANCE, formula="100 / mean(target) * sqrt(mean over channels of rmse^2)",
+        paper="Gonzalez-Audicana, Saleta, Catalan & Garcia 2004, IEEE TGRS 42(6).",
+    ),
+    Row(
+        name="rmse_sw", features=(IMAGE,), source="image.RootMeanSquaredErrorUsingSlidingWindow",
+        objective=MINIMIZE, aliases=("root_mean_squared_error_using_sliding_window",), keeps="rows",
+        params={"window_size": 8},
+        summary="Root mean squared error in sliding windows, averaged.",
+        value=f"float from 0, in the target's unit, {_ZERO}", formula="mean over windows of sqrt(mse)",
+        paper="torchmetrics; the error inside RASE.",
+    ),
+    Row(
+        name="spectral_distortion", features=(IMAGE,), source="image.SpectralDistortionIndex",
+        objective=MINIMIZE, aliases=("spectral_distortion_index", "d_lambda"), keeps="rows", params={"p": 1},
+        summary="How much the relations between channels differ from those of the target.",
+        shape="preds, target: (N, channels, height, width) float, of at least 2 channels.",
+        value=f"float in [0, 2], no unit, {_ZERO}",
+        formula="mean over pairs of channels of |uqi(preds) - uqi(target)|^p, ^(1 / p)",
+        paper="Alparone et al. 2008, Photogrammetric Engineering & Remote Sensing 74(2).",
+        deviates="torchmetrics says that higher is better; lower is.",
+    ),
+    Row(
+        name="spatial_distortion", features=(IMAGE,), source="image.SpatialDistortionIndex",
+        objective=MINIMIZE, aliases=("spatial_distortion_index", "d_s"),
+        params={"norm_order": 1, "window_size": 7},
+        summary="Change of the relation to `pan=` from that of `ms=` to `pan_lr=`; no target is read.",
+        value=f"float in [0, 1], no unit, {_ZERO}",
+        formula="mean over channels of |uqi(ms, pan_lr) - uqi(preds, pan)|^q, ^(1 / q)",
+        paper="Alparone et al. 2008, Photogrammetric Engineering & Remote Sensing 74(2).", **_PAN,
+    ),
+    Row(
+        name="qnr", features=(IMAGE,), source="image.QualityWithNoReference", objective=MAXIMIZE,
+        aliases=("quality_with_no_reference",),
+        params={"alpha": 1.0, "beta": 1.0, "norm_order": 1, "window_size": 7},
+        summary="Quality of a picture sharpened from `ms=` by `pan=`, by two distortions; no target is read.",
+        value="float in [0, 1], no unit, 1 is best",
+        formula="(1 - spectral_distortion)^alpha * (1 - spatial_distortion)^beta",
+        paper="Alparone et al. 2008, Photogrammetric Engineering & Remote Sensing 74(2).", **_PAN,
+    ),
+    Row(
+        name="total_variation", features=(IMAGE,), source="image.TotalVariation", objective=MINIMIZE,
+        aliases=("tv",), fixed={"reduction": "mean"}, feed=predictions_only,
+        summary="Sum of the steps between neighbouring pixels, averaged over pictures; no target is read.",
+        shape=_MADE,
+        value="float from 0, in the prediction's unit, 0 is a picture of one colour",
+        formula="mean over pictures of sum |step down| + sum |step right|",
+        paper="Rudin, Osher & Fatemi 1992, Physica D 60.",
+        deviates="the mean over pictures; torchmetrics' default is the sum, which grows with their number.",
+    ),
+    Row(
+        name="lpips", features=(IMAGE,), source="image.LearnedPerceptualImagePatchSimilarity",
+        objective=MINIMIZE, aliases=("learned_perceptual_image_patch_similarity",),
+        params={"net_type": ("alex", "vgg", "squeeze")}, fixed={"normalize": True},
+        summary="Distance of the features that a trained network sees in both pictures, of values in [0, 1].",
+        shape=_COLOURED,
+        value=_DISTANCE, formula="sum over layers of weighted squared distance of unit features",
+        paper="Zhang, Isola, Efros, Shechtman & Wang 2018, CVPR.", **_VISION,
+    ),
+    Row(
+        name="dists", features=(IMAGE,), source="image.DeepImageStructureAndTextureSimilarity",
+        objective=MINIMIZE, aliases=("deep_image_structure_and_texture_similarity",),
+        summary="Distance of structure and texture in the features of a trained network.",
+        shape=_COLOURED,
+        value=_DISTANCE, formula="1 - weighted sum over layers of texture and structure likeness",
+        paper="Ding, Ma, Wang & Simoncelli 2020, IEEE TPAMI 44(5).", **_VISION,
+    ),
+    Row(
+        name="arniqa", features=(IMAGE,), source="image.arniqa.ARNIQA", objective=MAXIMIZE,
+        feed=predictions_only,
+        params={"regressor_dataset": ("koniq10k", "kadid10k")},
+        summary="Quality that a trained network sees in a picture, of values in [0, 1]; no target is read.",
+        shape=_MADE_COLOURED,
+        value="float in [0, 1], no unit, 1 is best", formula="mean over pictures of the network's score",
+        paper="Agnolucci, Galteri, Bertini & Del Bimbo 2024, WACV.", **_VISION,
+    ),
+    Row(
+        name="fid", features=(IMAGE,), source="image.FrechetInceptionDistance", objective=MINIMIZE,
+        aliases=("frechet_inception_distance",), params={"feature": (2048, 64, 192, 768)}, feed=real_and_made,
+        summary="Distance of the distributions of features of real pictures (the target) and of made ones.",
+        shape=_COLOURED,
+        value=_DISTANCE, formula="|m1 - m2|^2 + tr(c1 + c2 - 2 sqrt(c1 c2))",
+        paper="Heusel, Ramsauer, Unterthiner, Nessler & Hochreiter 2017, NeurIPS.", **_INCEPTION,
+    ),
+    Row(
+        name="kid", features=(IMAGE,), source="image.KernelInceptionDistance", objective=MINIMIZE,
+        aliases=("kernel_inception_distance",), feed=real_and_made, component=(0,),
+        params={"feature": (2048, 64, 192, 768), "subsets": 100, "subset_size": 1000},
+        summary="Squared kernel distance of the features of real pictures (the target) and of made ones.",
+        shape=_COLOURED,
+        value=f"float in (-inf, inf), no unit, {_ZERO}, unbiased and hence sometimes below 0",
+        formula="mean over random subsets of the squared maximum mean discrepancy",
+        paper="Binkowski, Sutherland, Arbel & Gretton 2018, ICLR.", **_INCEPTION,
+    ),
+    Row(
+        name="mifid", features=(IMAGE,), source="image.mifid.MemorizationInformedFrechetInceptionDistance",
+        objective=MINIMIZE, aliases=("memorization_informed_frechet_inception_distance",), feed=real_and_made,
+        params={"feature": (2048, 64, 192, 768), "cosine_distance_eps": 0.1},
+        summary="FID made larger when the made pictures copy the real ones.",
+        shape=_COLOURED,
+        value=_DISTANCE, formula="fid / memorization penalty", paper="Bai, Lin, Raffel & Kan 2021, KDD.",
+        **_INCEPTION,
+    ),
+    Row(
+        name="inception_score", features=(IMAGE,), source="image.InceptionScore", objective=MAXIMIZE,
+        feed=unit_predictions_only, component=(0,), params={"splits": 10},
+        summary="How sure a network is of each made picture, and how varied they are; no target is read.",
+        shape=_MADE_COLOURED,
+        value=f"float from 1, no unit, {_HIGHER}", formula="exp(mean KL(p(class | picture) || p(class)))",
+        paper="Salimans et al. 2016, NeurIPS.", **_INCEPTION,
+    ),
+    Row(
+        name="clip_iqa", features=(IMAGE,), source="multimodal.CLIPImageQualityAssessment",
+        objective=MAXIMIZE, aliases=("clip_image_quality_assessment",), feed=predictions_only,
+        params={"data_range": 1.0}, component=("mean",), packages=("transformers", "piq"),
+        requires="multimodal", wide=False,
+        summary="Probability that a picture is a good rather than a bad photo, by CLIP; no target is read.",
+        shape="preds: (N, 3, height, width) float from 0 to `data_range`; no target is read.",
+        value="float in [0, 1], no unit, 1 is best",
+        formula="mean over pictures of softmax of the likeness to two prompts",
+        paper="Wang, Chan & Loy 2023, AAAI.",
+    ),
+    Row(
+        name="vmaf", features=(IMAGE,), source="video.VideoMultiMethodAssessmentFusion", objective=MAXIMIZE,
+        aliases=("video_multi_method_assessment_fusion",), component=("mean",),
+        packages=("vmaf_torch", "einops"), requires="video", wide=False,
+        summary="Quality of films (N, 3, frames, height, width) from several measures, mean over frames.",
+        shape="preds, target: (N, 3, frames, height, width) float.",
+        value="float in [0, 100], no unit, 100 is best",
+        formula="mean over frames of a regression on features",
+        paper="Li, Aaron, Katsavounidis, Moorthy & Manohara 2016, Netflix.",
+    ),
+]  # fmt: skip

@@ -1,0 +1,188 @@
+"""Rows of what is seen in pictures: boxes of objects, a class per pixel, shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+import torchmetrics
+from torch import Tensor
+
+from ....direction import MAXIMIZE, MINIMIZE
+from ...features import BOXES, IMAGE, MASK
+from ._packing import Given
+from ._row import Row, row_by_row
+
+_BOXES: dict[str, Any] = {"keeps": "rows", "requires": "detection"}
+_SIZES = ("small", "medium", "large")
+_COMPONENTS = (
+    "map", "map_50", "map_75", *(f"map_{size}" for size in _SIZES),
+    "mar_1", "mar_10", "mar_100", *(f"mar_{size}" for size in _SIZES),
+)  # fmt: skip
+_SEGMENTS = (
+    "preds: (N, height, width) int, categories (or logits (N, C, height, width) by keyword). target, "
+    "`instances=`, `target_instances=`: (N, height, width) int."
+)
+_SHARE = "float in [0, 1], no unit, 1 is best"
+
+
+def with_instances(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over the category and the instance of each pixel, together."""
+    inner.update(
+        torch.stack([given.preds.long(), torch.as_tensor(given.extras["instances"]).long()], -1),
+        torch.stack([given.target.long(), torch.as_tensor(given.extras["target_instances"]).long()], -1),
+    )
+
+
+def things_first(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+    """Number the categories: first the things, which are counted, then the stuffs."""
+    things, stuffs = arguments.pop("things"), arguments.pop("stuffs")
+    made: torchmetrics.Metric = cls(set(range(things)), set(range(things, things + stuffs)), **arguments)
+    return made
+
+
+def by_coco(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+    """Measure by faster-coco-eval, or by pycocotools where that alone is installed."""
+    faster = find_spec("faster_coco_eval") is not None
+    made: torchmetrics.Metric = cls(backend="faster_coco_eval" if faster else "pycocotools", **arguments)
+    return made
+
+
+def shown_in_squares(inner: torchmetrics.Metric, given: Given) -> None:
+    """Hand over the classes of each picture that it shows, as masks made square by pixels of no class.
+
+    torchmetrics is wrong about pictures of another form, and refuses a class that is in neither of the two.
+    """
+    first = 0 if inner.include_background else 1
+    for preds, target in zip(given.preds, given.target, strict=True):
+        held = torch.bincount(torch.cat([preds.flatten(), target.flatten()]).long())
+        shown = [one for one, pixels in enumerate(held.tolist()) if pixels and one >= first]
+        if shown:
+            inner.update(*(_squares(labels, [0] * first + shown)[None] for labels in (preds, target)))
+
+
+def _squares(labels: Tensor, classes: Sequence[int]) -> Tensor:
+    """A mask for each class."""
+    height, width = labels.shape
+    side = max(height, width)
+    masks = torch.stack([labels == one for one in classes]).long()
+    return torch.nn.functional.pad(masks, (0, side - width, 0, side - height))
+
+
+def _overlap(name: str, source: str, key: str, summary: str, value: str, formula: str, paper: str) -> Row:
+    return Row(
+        name=name, features=(BOXES,), source=f"detection.{source}", objective=MAXIMIZE, component=(key,),
+        packages=("torchvision",), params={"box_format": "xyxy", "respect_labels": True},
+        summary=f"{summary}, mean over all pairs of a found and a true box of a label in a picture.",
+        value=value, formula=formula, paper=paper,
+        deviates="every pair counts, not the best: with several boxes of a label, right ones are below 1.",
+        **_BOXES,
+    )  # fmt: skip
+
+
+ROWS = [
+    Row(
+        name="map", features=(BOXES,), source="detection.MeanAveragePrecision", objective=MAXIMIZE,
+        params={
+            "component": _COMPONENTS, "box_format": "xyxy", "average": "macro",
+        },
+        aliases={
+            "mean_average_precision": "map",
+            **{name: f"map(component={name})" for name in _COMPONENTS if name != "map"},
+        },
+        packages=("torchvision", "faster_coco_eval|pycocotools"), make=by_coco,
+        sentinel=(-1.0, "there is no true box that it could find"),
+        summary="Area under the precision-recall curve of boxes, mean over classes and overlaps from 0.5.",
+        value=f"{_SHARE}; nan when there is no true box",
+        formula="mean over classes and IoU 0.5, 0.55 .. 0.95 of the interpolated average precision",
+        paper="Lin et al. 2014, ECCV (COCO).", **_BOXES,
+    ),
+    _overlap(
+        "iou", "IntersectionOverUnion", "iou", "Overlap of boxes over their union", _SHARE,
+        "|A and B| / |A or B|", "Jaccard 1912, New Phytologist 11(2).",
+    ),
+    _overlap(
+        "giou", "GeneralizedIntersectionOverUnion", "giou", "IoU less the empty share of the box around both",
+        "float in [-1, 1], no unit, 1 is best", "iou - |C less (A or B)| / |C|",
+        "Rezatofighi et al. 2019, CVPR.",
+    ),
+    _overlap(
+        "diou", "DistanceIntersectionOverUnion", "diou", "IoU less the distance of the centres",
+        "float in [-1, 1], no unit, 1 is best", "iou - d^2 / c^2", "Zheng et al. 2020, AAAI.",
+    ),
+    _overlap(
+        "ciou", "CompleteIntersectionOverUnion", "ciou",
+        "IoU less distance of centres and difference of form",
+        "float in (-inf, 1], no unit, 1 is best", "diou - alpha v", "Zheng et al. 2020, AAAI.",
+    ),
+    Row(
+        name="panoptic_quality", features=(MASK,), source="detection.PanopticQuality", objective=MAXIMIZE,
+        aliases=("pq",), params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
+        extras=("instances", "target_instances"),
+        summary="Quality of segments: overlap of the matched, times the share that is matched.",
+        shape=_SEGMENTS,
+        value=_SHARE, formula="mean over categories of sum of IoU of matches / (tp + fp / 2 + fn / 2)",
+        paper="Kirillov, He, Girshick, Rother & Dollar 2019, CVPR.",
+        deviates="the first `things` categories are things, the next `stuffs` stuffs; instances are extras.",
+    ),
+    Row(
+        name="modified_panoptic_quality", features=(MASK,), source="detection.ModifiedPanopticQuality",
+        objective=MAXIMIZE, params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
+        extras=("instances", "target_instances"),
+        summary="Panoptic quality where stuffs are not matched but measured by their overlap.",
+        shape=_SEGMENTS,
+        value=_SHARE, formula="as panoptic_quality; of a stuff the sum of IoU / its pictures",
+        paper="Porzi, Bulo, Colovic & Kontschieder 2019, CVPR.",
+        deviates="the first `things` categories are things, the next `stuffs` stuffs; instances are extras.",
+    ),
+    Row(
+        name="mean_iou", features=(MASK,), source="segmentation.MeanIoU", objective=MAXIMIZE, feed=row_by_row,
+        params={"include_background": True}, fixed={"input_format": "index"},
+        summary="Overlap over union of each class, mean over the classes of a picture, then over pictures.",
+        value=_SHARE, formula="mean over pictures and classes of |A and B| / |A or B|",
+        paper="Everingham et al. 2010, IJCV 88(2).",
+    ),
+    Row(
+        name="dice_score", features=(MASK,), source="segmentation.DiceScore", objective=MAXIMIZE,
+        params={"average": ("macro", "micro", "weighted"), "include_background": True},
+        fixed={"input_format": "index", "aggregation_level": "samplewise"},
+        summary="Overlap of each class over the mean of both areas, mean over classes, then pictures.",
+        value=_SHARE, formula="mean over pictures of mean over classes of 2 |A and B| / (|A| + |B|)",
+        paper="Dice 1945, Ecology 26(3).",
+    ),
+    Row(
+        name="generalized_dice", features=(MASK,), source="segmentation.GeneralizedDiceScore",
+        objective=MAXIMIZE, aliases=("generalized_dice_score",),
+        params={"weight_type": ("square", "simple", "linear"), "include_background": True},
+        fixed={"input_format": "index"},
+        summary="Dice of all classes of a picture together, rare ones weighing more, mean over pictures.",
+        value=_SHARE, formula="2 sum w |A and B| / sum w (|A| + |B|), w = 1 / |B|^2",
+        paper="Sudre, Li, Vercauteren, Ourselin & Cardoso 2017, DLMIA.",
+    ),
+    Row(
+        name="hausdorff", features=(MASK,), source="segmentation.HausdorffDistance", objective=MINIMIZE,
+        aliases=("hausdorff_distance",), feed=shown_in_squares,
+        params={
+            "distance_metric": ("euclidean", "chessboard", "taxicab"), "directed": False,
+            "include_background": False,
+        },
+        fixed={"input_format": "one-hot"},
+        summary="Largest distance from one mask's edge to the other's, mean over classes and pictures.",
+        value="float from 0, in pixels, 0 is best; infinite when a class is in one of the two pictures only",
+        formula="max(max min d(a, b), max min d(b, a))",
+        paper="Huttenlocher, Klanderman & Rucklidge 1993, IEEE TPAMI 15(9).",
+        deviates="pictures of any form, and classes that are in neither picture, are measured; torchmetrics "
+        "refuses or mistakes them.",
+    ),
+    Row(
+        name="procrustes", features=(IMAGE,), source="shape.ProcrustesDisparity", objective=MINIMIZE,
+        aliases=("procrustes_disparity",),
+        summary="What is left between two clouds of points (N, points, coordinates) after the best turn.",
+        shape="preds, target: (N, points, coordinates) float.",
+        value="float in [0, 1], no unit, 0 is best",
+        formula="squared distance after centring, scaling and turning, mean over rows",
+        paper="Gower 1975, Psychometrika 40(1).",
+    ),
+]  # fmt: skip

@@ -1,0 +1,192 @@
+"""Facts: what a metric class says of itself, wherever it says it, read once: at registration or first use."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...direction import Objective
+from ...exceptions import RegistrationError
+from ..features import InputType
+from .params import Param, params_of
+
+__all__ = ["UNSTATED", "Facts", "Param", "facts_of", "settle_facts", "unstated"]
+
+UNSTATED: Any = type("Unstated", (), {"__repr__": lambda self: "unstated"})()
+
+_CHOICES = {
+    "objective": "MINIMIZE, MAXIMIZE or None",
+    "inputs": "PREDICTIONS, PROBABILITIES or LOGITS",
+}
+_TEXTS = ("texts", "references")  # what predictions and target are too, where they are strings
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Everything the registry needs to know of a class.
+
+    The words are those of its docstring. `one_of` names parameters of which exactly one is to be given,
+    `extras` the further keyword arguments that it reads, `needs` those of them that it cannot do without,
+    `requires` the pip extra that brings what it is built on, `families` the groups that it belongs to.
+    """
+
+    objective: Objective | None
+    inputs: InputType
+    params: tuple[Param, ...] = ()
+    one_of: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    requires: str | None = None
+    reads_soft: bool = False
+    families: tuple[str, ...] = ()
+    summary: str = ""
+    docs: str = ""
+    shape: str = ""
+    value: str = ""
+    formula: str = ""
+    raises: str = ""
+    deviates: str = ""
+    source: str = ""
+
+
+def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNSTATED) -> Facts:
+    """Gather a class's facts and write the two agreed ones back to it.
+
+    Raises:
+        RegistrationError: a malformed name, a fact that is missing, or two statements that disagree.
+    """
+    if not _NAME.match(name):
+        raise RegistrationError(
+            f"a metric's name is lower case, [a-z][a-z0-9_]*, got {name!r} for {cls.__qualname__}"
+        )
+    called = f"{name} ({cls.__qualname__})"
+    stated = {"objective": objective, "inputs": inputs}
+    agreed = {fact: _agreed(cls, called, fact, argument) for fact, argument in stated.items()}
+    for fact, value in agreed.items():
+        _write(cls, fact, value)
+    from .docstring import Docstring  # of classes only: the index has the words
+
+    said, extras = Docstring.of(cls), _extras_of(cls)
+    return Facts(
+        objective=agreed["objective"],
+        inputs=agreed["inputs"],
+        params=(params := params_of(cls)),
+        one_of=_one_of(cls, name, params),
+        extras=tuple(extras),
+        needs=tuple(extra for extra, needed in extras.items() if needed),
+        requires=getattr(cls, "requires", None),
+        reads_soft=bool(getattr(cls, "reads_soft", False)),
+        families=_families_of(cls),
+        summary=said.summary,
+        docs=said.prose,
+        shape=said["Shape"],
+        value=said["Value"],
+        formula=said["Formula"],
+        raises=said["Raises"],
+        deviates=said["Deviates"],
+        source=said["Source"],
+    )
+
+
+def settle_facts(cls: type) -> None:
+    """Write to a class that was never registered what it says of itself; what it does not say stays open.
+
+    Raises:
+        RegistrationError: two statements disagree, or one says nothing that is known.
+    """
+    stated = [fact for fact in _CHOICES if list(_statements(cls, fact, UNSTATED))]
+    agreed = {fact: _agreed(cls, cls.__qualname__, fact) for fact in stated}
+    for fact, value in agreed.items():
+        _write(cls, fact, value)
+
+
+def unstated(called: str, fact: str) -> RegistrationError:
+    """The error of a class that does not say what is asked of it."""
+    return RegistrationError(f"{called} states no {fact}; say {fact} = {_CHOICES[fact]}: there is no default")
+
+
+def _write(cls: type, fact: str, value: Any) -> None:
+    """Set the attribute, and the classmethod too where an inherited one would say something else."""
+    setattr(cls, fact, value)
+    method = getattr(cls, f"get_{fact}", None)
+    if method is not None and method() != value:
+        setattr(cls, f"get_{fact}", classmethod(lambda own: getattr(own, fact)))
+    if fact == "objective":
+        cls.higher_is_better = None if value is None else value is Objective.MAXIMIZE  # type: ignore[attr-defined]
+
+
+def _agreed(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> Any:
+    """Collect every statement of a fact; one of them, if they agree."""
+    stated = [(where, _plain(value)) for where, value in _statements(cls, fact, argument)]
+    if not stated:
+        raise unstated(called, fact)
+    if len({value for _, value in stated}) > 1:
+        said = " but ".join(f"{where} says {value}" for where, value in stated)
+        raise RegistrationError(f"{called}: its statements of {fact} disagree: {said}")
+    _, value = stated[0]
+    try:
+        return InputType(value) if fact == "inputs" else value and Objective.parse(value)
+    except ValueError as err:
+        raise RegistrationError(f"{called}: {err}") from err
+
+
+def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]]:
+    """The decorator's word, and those of the class that speaks last: attribute, classmethod or both."""
+    if argument is not UNSTATED:
+        yield "register_metric", argument
+    for base in cls.__mro__:
+        attribute = vars(base).get(fact, UNSTATED)
+        method = vars(base).get(f"get_{fact}")
+        own_method = method is not None and not hasattr(
+            getattr(method, "__func__", method), "reads_attribute"
+        )
+        if attribute is not UNSTATED:
+            yield f"the attribute {fact}", attribute
+        if own_method:
+            yield f"get_{fact}()", getattr(cls, f"get_{fact}")()
+        if attribute is not UNSTATED or own_method:
+            return
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (Objective, InputType)):
+        return value and value.value
+    word = str(value).lower()
+    return Objective.parse(word).value if word in {"min", "max", "minimise", "maximise"} else word
+
+
+def _one_of(cls: type, name: str, params: tuple[Param, ...]) -> tuple[str, ...]:
+    """Read which parameters exclude each other, one of them being needed."""
+    stated = tuple(getattr(cls, "one_of", ()))
+    optional = {param.name for param in params if not param.required and param.default is None}
+    if missing := [one for one in stated if one not in optional]:
+        raise RegistrationError(
+            f"{name} ({cls.__qualname__}): one_of names {', '.join(missing)}, which must be a parameter "
+            "whose default is None"
+        )
+    return stated
+
+
+def _extras_of(cls: type) -> dict[str, bool]:
+    """Name the further keyword arguments that it reads, and whether it needs each."""
+    declared = getattr(cls, "extras", ())
+    needed = getattr(cls, "needs", [extra for extra in declared if extra not in _TEXTS])
+    stated = {extra: extra in needed for extra in declared}
+    readers = (vars(base).get(name) for base in cls.__mro__ for name in ("update", "get_current_value"))
+    reader = next(filter(None, readers), None)
+    read = [] if reader is None else list(inspect.signature(reader).parameters.values())[3:]
+    named = {
+        p.name: p.default is p.empty for p in read if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    return {**stated, **named}
+
+
+def _families_of(cls: type) -> tuple[str, ...]:
+    """Name the groups it belongs to: its `family`, and the module that it is written in."""
+    stated = getattr(cls, "family", ())
+    own = (stated,) if isinstance(stated, str) else tuple(stated)
+    return tuple(dict.fromkeys((*own, cls.__module__.rpartition(".")[2].lstrip("_"))))

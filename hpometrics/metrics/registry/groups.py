@@ -1,0 +1,173 @@
+"""Groups: one word for several metrics, wherever a list of metrics is written.
+
+`default` is a short choice for each output feature, `words` the one for texts given as strings. `all` is
+every metric of the feature that has a direction, can be built as it is (no parameter to give, no further
+input or package) and measured an ordinary batch when it was tried: msle, which reads no negative numbers, is
+to be named. Of a text, it reads token ids and strings side by side. A family, such as
+`rouge`, `calibration` or `regression`, is what its metrics declare (`family`) or the module that they are
+written in; a metric that needs a choice (`average=`) is in it with each choice that gives one number.
+
+Where a metric of the output feature has the name of a family, the name is the metric; the family is then
+written `bleu_family`, as any family can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+from typing import TypeVar
+
+from ...exceptions import MetricNameError
+from ..features import OutputFeature, parse_feature
+from .entry import MetricEntry
+from .index import alias_meaning, all_entries, entries_of, needs_of, observed_of
+from .names import MetricName, parse_import_path
+from .params import Param
+
+T = TypeVar("T")
+
+DEFAULT = {
+    "binary": "accuracy f1 roc_auc average_precision log_loss ece",
+    "category": "accuracy f1(average=macro) roc_auc log_loss ece",
+    "set": "accuracy f1(average=macro) f1(average=micro) roc_auc hamming log_loss",
+    "number": "mae rmse r2",
+    "vector": "mae rmse r2",
+    "timeseries": "mae rmse smape",
+    "sequence": "token_accuracy sequence_accuracy perplexity",
+    "text": "token_accuracy sequence_accuracy perplexity",
+    "image": "psnr ssim",
+    "audio": "snr si_sdr",
+    "boxes": "map",
+    "mask": "pixel_accuracy iou(average=macro) dice(average=macro)",
+    "ranking": "ndcg@10 recall@10 precision@10 hit_rate@10 mrr@10 map@10",
+    "clusters": "adjusted_rand adjusted_mutual_information v_measure",
+}
+WORDS = {"text": "accuracy f1 bleu_4 rouge_l(measure=f) chrf"}
+"""The only choices of metrics that are written by hand."""
+
+_SUFFIX = "_family"
+_CHOICES = {"default": DEFAULT, "words": WORDS}
+_OWN = ("all", *_CHOICES)
+
+
+def expand(metrics: Iterable[T], output: OutputFeature | str | None) -> list[T | MetricName]:
+    """Put the members of every group in its place; what is no group stays as it is, each metric once.
+
+    Args:
+        metrics: names and groups (`test:default` is the group on a split), metric objects and classes.
+        output: the output feature, or None where it is not known.
+
+    Raises:
+        MetricNameError: a group whose members depend on an output that is not given, or that has none.
+
+    >>> [str(name) for name in expand(["mape", "default"], "number")]
+    ['mape', 'mae', 'rmse', 'r2']
+    """
+    feature_type = None if output is None else parse_feature(output).type
+    found: list[T | MetricName] = []
+    for metric in metrics:
+        group = group_named(metric, feature_type)
+        members = [metric] if group is None else _placed(group, members_of(group.metric, feature_type))
+        found += [
+            member for member in members if not any(member is had or _same(member, had) for had in found)
+        ]
+    return found
+
+
+def group_named(metric: object, feature_type: str | None = None) -> MetricName | None:
+    """Return the name of a group, parsed; None of anything else, a metric of that name included."""
+    if not isinstance(metric, (str, MetricName)) or (isinstance(metric, str) and parse_import_path(metric)):
+        return None
+    name = MetricName.parse(metric)
+    named = not name.params and name.k is None and _is_group(name.metric, feature_type)
+    return name if named else None
+
+
+def group_names(feature_type: str | None = None) -> list[str]:
+    """Every group, sorted; of one feature when asked."""
+    families = _families(feature_type)
+    plain = {name for name in families if not _is_metric(name, feature_type)}
+    own = [name for name in _OWN if feature_type in (None, *_CHOICES.get(name, [feature_type]))]
+    return sorted({*own, *plain, *(f"{name}{_SUFFIX}" for name in families)})
+
+
+def family_of(group: str) -> str:
+    """The family whose metrics a group holds; the word itself of a group that is none."""
+    return group.removesuffix(_SUFFIX)
+
+
+def members_of(group: str, feature_type: str | None) -> list[MetricName]:
+    """The metrics of a group, in the order of their names (those of `default` in its own).
+
+    Raises:
+        MetricNameError: no output feature is given, or nothing in the group can be built as it is.
+    """
+    if feature_type is None:
+        raise MetricNameError(f"the group {group!r} is another list for each output feature; give output=")
+    if group in _CHOICES:
+        if feature_type not in _CHOICES[group]:
+            raise MetricNameError(
+                f"there is no group {group!r} for a {feature_type} output; name its metrics"
+            )
+        return [MetricName.parse(name) for name in _CHOICES[group][feature_type].split()]
+    entries = all_entries(feature_type)
+    if group == "all":
+        members = [MetricName(entry.name) for entry in entries if _is_ready(entry)]
+    else:
+        entries = tuple(e for e in entries if family_of(group) in e.families)
+        members = [use for entry in entries for use in _uses(entry)]
+    if not members:
+        needy = ", ".join(str(entry.example) for entry in entries) or "nothing"
+        raise MetricNameError(
+            f"no metric of the group {group!r} can be built without parameters or further inputs for a "
+            f"{feature_type} output; name those you want, such as {needy}"
+        )
+    return members
+
+
+def _is_group(word: str, feature_type: str | None) -> bool:
+    if word in _OWN or word.endswith(_SUFFIX):
+        return word in _OWN or word.removesuffix(_SUFFIX) in _families(feature_type)
+    return not _is_metric(word, feature_type) and word in _families(feature_type)
+
+
+def _families(feature_type: str | None) -> set[str]:
+    return {family for entry in all_entries(feature_type) for family in entry.families}
+
+
+def _is_ready(entry: MetricEntry) -> bool:
+    """Whether it can be built as it is, measures ordinary data, and can be optimised."""
+    needy = needs_of(entry) or entry.requires or _needed(entry)
+    seen = observed_of(entry)
+    return entry.objective is not None and not needy and (seen is None or not seen.refuses)
+
+
+def _needed(entry: MetricEntry) -> list[Param]:
+    """The parameters that have to be given; of those that exclude each other the first."""
+    return [param for param in entry.params if param.required or param.name in entry.one_of[:1]]
+
+
+def _uses(entry: MetricEntry) -> list[MetricName]:
+    """Every name that gives the needed parameters one of their choices; none where one has no choices."""
+    if needs_of(entry):
+        return []
+    needed = _needed(entry)
+    choices = [[choice for choice in param.settings if choice != "none"] for param in needed]
+    names = [param.name for param in needed]
+    return [MetricName(entry.name, tuple(zip(names, use, strict=True))) for use in product(*choices)]
+
+
+def _is_metric(name: str, feature_type: str | None) -> bool:
+    return bool(entries_of(name, feature_type)) or alias_meaning(name, feature_type) is not None
+
+
+def _placed(group: MetricName, members: list[MetricName]) -> list[MetricName]:
+    return [replace(name, split=group.split, task=group.task, feature=group.feature) for name in members]
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two are one name, as they are written."""
+    return (
+        isinstance(one, (str, MetricName)) and isinstance(other, (str, MetricName)) and str(one) == str(other)
+    )

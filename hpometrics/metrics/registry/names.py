@@ -1,0 +1,249 @@
+"""A metric's name as a value: `test:convai2/intent.f1(average=macro)@10`, parsed and printed alike."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..._redaction import excerpt
+from ...exceptions import MetricNameError
+from .aliases import also_called
+
+Scalar = str | int | float | bool
+
+SPLITS = ("train", "validation", "test")
+MACRO, MICRO = "macro", "micro"
+OVER_TASKS = "tasks"
+"""The parameter of a name that no metric has: it is about the metric's values of several tasks."""
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_NAME = re.compile(
+    r"(?:(?P<split>train|validation|test):)?"
+    r"(?:(?P<task>[^/:()@\s]+)/)?"
+    r"(?:(?P<feature>[A-Za-z_][A-Za-z0-9_-]*)\.)?"
+    r"(?P<metric>[A-Za-z][A-Za-z0-9_-]*)"
+    r"(?:@(?P<early_k>[0-9]+)(?=\())?"
+    r"(?:\((?P<params>.*)\))?"
+    r"(?:@(?P<k>[0-9]+))?\Z",
+    re.DOTALL,
+)
+_PARAM = re.compile(r'\s*(?P<key>[A-Za-z_]\w*)\s*=\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s",()=]+)\s*(?:,|\Z)')
+_IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)\Z")
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_MAX_LENGTH = 256
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """The identity of a metric: `[split:][task/][feature.]metric[(param=value, ...)][@k]`.
+
+    >>> name = MetricName.parse("test:intent.f1(average=macro)")
+    >>> name.split, name.feature, name.metric, name.params
+    ('test', 'intent', 'f1', (('average', 'macro'),))
+    >>> str(MetricName.parse("ndcg( gain=exp )@10"))
+    'ndcg(gain=exp)@10'
+    """
+
+    metric: str
+    params: tuple[tuple[str, Scalar], ...] = ()
+    k: int | None = None
+    feature: str | None = None
+    task: str | None = None
+    split: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", tuple(sorted(self.params)))
+
+    @classmethod
+    def parse(cls, text: str | MetricName) -> MetricName:
+        """Read a name; the cut-off may stand before the parameters as well.
+
+        Raises:
+            MetricNameError: the text does not follow the grammar; the message says where.
+        """
+        if isinstance(text, MetricName):
+            return text
+        if not isinstance(text, str):
+            raise MetricNameError(f"a metric's name is text, got {text!r} ({type(text).__name__})")
+        match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
+        if match is None:
+            meant = also_called(text.strip())
+            raise MetricNameError(
+                f"{excerpt(text, 80)!r} is no metric name; the form is "
+                "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"
+                f"{f'. Did you mean {meant!r}?' if meant else ''}"
+            )
+        if match["k"] and match["early_k"]:
+            raise MetricNameError(f"{text!r}: the cut-off is given twice; leave @{match['early_k']} out")
+        k = match["k"] or match["early_k"]
+        return cls(
+            metric=match["metric"],
+            params=_parse_params(match["params"], text),
+            k=int(k) if k else None,
+            feature=match["feature"],
+            task=match["task"],
+            split=match["split"],
+        )
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Any]) -> MetricName:
+        """Read a name in parts: `metric`, `feature`, `task`; every other key is a parameter.
+
+        Raises:
+            MetricNameError: a part is not what it should be, or is told in two ways.
+
+        >>> str(MetricName.of_parts({"metric": "f1", "average": "macro", "feature": "intent", "task": "a"}))
+        'a/intent.f1(average=macro)'
+        """
+        if not isinstance(parts, Mapping):
+            raise MetricNameError(
+                f"a name in parts is a mapping, as {{'metric': 'f1', 'feature': 'intent'}}; got {parts!r}"
+            )
+        name = cls.parse(parts.get("metric", ""))
+        at = {key: parts[key] for key in ("feature", "task") if parts.get(key) is not None}
+        for key in (*parts, *at):
+            if not isinstance(key, str) or not isinstance(at.get(key, ""), str):
+                raise MetricNameError(
+                    f"{name}: a part of a name is text, as {{'metric': 'f1', 'feature': 'intent'}}; "
+                    f"got {key!r}: {parts[key]!r}"
+                )
+        rest = {key: value for key, value in parts.items() if key not in ("metric", "feature", "task")}
+        for key, value in rest.items():
+            if not isinstance(value, Scalar):
+                raise MetricNameError(f"{name}: {key} is text, a number, true or false, got {value!r}")
+        told = {**dict(name.params), "feature": name.feature, "task": name.task}
+        for key, value in (*rest.items(), *at.items()):
+            if told.get(key) not in (None, value):
+                raise MetricNameError(f"{name}: its {key} is {told[key]!r}, and {key}= says {value!r}")
+        full = replace(name, params=tuple({**dict(name.params), **rest}.items()), **at)
+        if not all(at.values()) or cls.parse(str(full)) != full:
+            raise MetricNameError(
+                f"{name}: no part of a name can be called {' or '.join(map(repr, at.values()))}"
+            )
+        return full
+
+    def __str__(self) -> str:
+        front = "".join(
+            part + end for part, end in ((self.split, ":"), (self.task, "/"), (self.feature, ".")) if part
+        )
+        params = ", ".join(f"{key}={_print_value(value)}" for key, value in self.params)
+        return (
+            f"{front}{self.metric}{f'({params})' if params else ''}{'' if self.k is None else f'@{self.k}'}"
+        )
+
+    @property
+    def bare(self) -> MetricName:
+        """The metric without split, task, feature and `tasks=`: what the registry knows."""
+        params = tuple(param for param in self.params if param[0] != OVER_TASKS)
+        return replace(self, params=params, split=None, task=None, feature=None)
+
+    @property
+    def over_tasks(self) -> str | None:
+        """How the value of all tasks is to come from those of each: `macro`, `micro`, or None: its own way.
+
+        Raises:
+            MetricNameError: `tasks=` says something else.
+
+        >>> MetricName.parse("perplexity(tasks=micro)").over_tasks
+        'micro'
+        """
+        asked = dict(self.params).get(OVER_TASKS)
+        if asked in (None, MACRO, MICRO):
+            return asked if asked is None else str(asked)
+        raise MetricNameError(
+            f"{self}: tasks= is {MACRO} (the mean of the tasks' values) or {MICRO} (the value of all their "
+            f"rows), got {asked!r}"
+        )
+
+    def like(self, place: MetricName) -> MetricName:
+        """The metric at the place of another name: its split, task, feature and `tasks=`."""
+        over = () if place.over_tasks is None else ((OVER_TASKS, place.over_tasks),)
+        return replace(
+            self.bare,
+            params=(*self.bare.params, *over),
+            split=place.split,
+            task=place.task,
+            feature=place.feature,
+        )
+
+
+def parse_import_path(text: str) -> tuple[str, str] | None:
+    """Split `package.module:Class` into its two parts; None if the text is no such path.
+
+    A split is no module: `test:accuracy` is a metric's name.
+    """
+    match = _IMPORT_PATH.match(text)
+    if match is None or match["module"] in SPLITS or "__" in text:
+        return None
+    return match["module"], match["attribute"]
+
+
+def split_names(text: str) -> list[str]:
+    """Take a list of names apart at its commas, but for those between brackets or quotes.
+
+    >>> split_names('accuracy, f1(average=macro, beta=2),ndcg@10')
+    ['accuracy', 'f1(average=macro, beta=2)', 'ndcg@10']
+    """
+    parts = re.findall(r'(?:"(?:[^"\\]|\\.)*"|\((?:"(?:[^"\\]|\\.)*"|[^()"])*\)|[^,])+', text)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _parse_params(text: str | None, whole: str) -> tuple[tuple[str, Scalar], ...]:
+    found: dict[str, Scalar] = {}
+    position = 0
+    while text and position < len(text):
+        match = _PARAM.match(text, position)
+        if match is None:
+            raise MetricNameError(f"{whole!r}: cannot read {text[position:]!r} as param=value")
+        if match["key"] in found:
+            raise MetricNameError(f"{whole!r}: {match['key']!r} is given twice")
+        found[match["key"]] = _parse_value(match["value"], whole)
+        position = match.end()
+    return tuple(found.items())
+
+
+def _parse_value(text: str, whole: str) -> Scalar:
+    if text in ("true", "false"):
+        return text == "true"
+    if text.startswith('"'):
+        return _parse_quoted(text, whole)
+    if _INTEGER.match(text):
+        return int(text)
+    if _FLOAT.match(text):
+        return _finite(text, whole)
+    if not _WORD.match(text):
+        raise MetricNameError(
+            f"{whole!r}: {text!r} is neither a number, true, false nor a word; put it in double quotes"
+        )
+    return text
+
+
+def _finite(text: str, whole: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise MetricNameError(f"{whole!r}: {text!r} is no finite number")
+    return number
+
+
+def _parse_quoted(text: str, whole: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError as err:
+        raise MetricNameError(f"{whole!r}: {text} does not read as quoted text: {err}") from err
+
+
+def _print_value(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and not _reads_back_as_text(value):
+        return json.dumps(value)
+    return str(value) if isinstance(value, str) else repr(value)
+
+
+def _reads_back_as_text(value: str) -> bool:
+    return bool(_WORD.match(value)) and value not in ("true", "false")

@@ -1,0 +1,117 @@
+"""Params: the parameters of a metric, as its `__init__` declares them and as a name writes them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from ...exceptions import MetricNameError
+from .names import Scalar
+
+_KINDS: dict[Any, str] = {int: "int", float: "float", bool: "bool", str: "str"}
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a metric: `average` of `f1(average=macro)`, `k` of `hits@5`.
+
+    `argument` is what `__init__` calls it, where Python reserves the word: `class` of `f1(class=3)` is the
+    argument `class_`.
+    """
+
+    name: str
+    kind: str = "str"
+    default: Scalar | None = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    argument: str = ""
+
+    @property
+    def keyword(self) -> str:
+        """The keyword of `__init__`, and the attribute that keeps the value."""
+        return self.argument or self.name
+
+    def check(self, value: Scalar, owner: str) -> Scalar:
+        """Return `value` in the parameter's own type.
+
+        Raises:
+            MetricNameError: the value is of another type or none of the choices.
+        """
+        if value is None and self.default is None and not self.required:
+            return value
+        if self.choices and str(value) not in self.choices:
+            close = get_close_matches(str(value), self.choices, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise MetricNameError(
+                f"{owner}: {self.name} is one of {', '.join(self.choices)}, got {value!r}.{hint}"
+            )
+        if self.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if self.kind in _KINDS.values() and _KINDS.get(type(value)) != self.kind:
+            raise MetricNameError(f"{owner}: {self.name} is {self.kind}, got {value!r}")
+        if self.name == "k" and isinstance(value, int) and value < 1:
+            raise MetricNameError(f"{owner}: k is a whole number from 1, got {value}")
+        return value
+
+    @property
+    def settings(self) -> tuple[Scalar, ...]:
+        """Its choices, in its own type."""
+        return tuple(int(choice) if self.kind == "int" else choice for choice in self.choices)
+
+    @property
+    def example(self) -> Scalar:
+        """A value that can stand in an example."""
+        if self.choices:
+            return "macro" if "macro" in self.choices else self.settings[0]
+        return _EXAMPLES.get(self.kind, "a")
+
+
+_NOT_OF_A_NAME = ("output", "dist_sync_on_step")
+"""What `__init__` may take beside parameters: the output feature, and when torchmetrics synchronises."""
+
+_EXAMPLES: dict[str, Scalar] = {"int": 2, "float": 0.5, "bool": True}
+
+
+def params_of(cls: type) -> tuple[Param, ...]:
+    """Read the parameters of a class's `__init__`; a trailing underscore is Python's, not the name's."""
+    init = cls.__init__  # type: ignore[misc]
+    named = [
+        p for p in list(inspect.signature(init).parameters.values())[1:]
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in _NOT_OF_A_NAME
+    ]  # fmt: skip
+    hints = get_type_hints(init) if named else {}
+    return tuple(_param(p, hints.get(p.name)) for p in named)
+
+
+def _param(parameter: inspect.Parameter, hint: Any) -> Param:
+    types = _alternatives(hint)
+    literals = [choice for one in types if get_origin(one) is Literal for choice in get_args(one)]
+    choices = tuple(dict.fromkeys(str(choice) for choice in literals if choice is not None))
+    required = parameter.default is parameter.empty
+    name = parameter.name.rstrip("_")
+    return Param(
+        name,
+        _kind([type(choice) for choice in literals if choice is not None] or types),
+        None if required else parameter.default,
+        required,
+        choices,
+        parameter.name if parameter.name != name else "",
+    )
+
+
+def _alternatives(hint: Any) -> Sequence[Any]:
+    """Give the types of a union but None: what an optional parameter takes when it is given."""
+    if get_origin(hint) in (Union, UnionType):
+        return [one for one in get_args(hint) if one is not NoneType]
+    return [hint]
+
+
+def _kind(types: Sequence[Any]) -> str:
+    kinds = {_KINDS.get(one, "any") for one in types}
+    if kinds == {"int", "float"}:
+        return "float"
+    return kinds.pop() if len(kinds) == 1 else "any"

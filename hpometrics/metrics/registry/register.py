@@ -1,0 +1,248 @@
+"""The registry: metric classes under their names, and metrics built by name, without loading torch before."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..._imports import foreign
+from ...direction import Objective
+from ...exceptions import ConfigError, MetricNameError, RegistrationError, UnknownMetricError
+from ..features import InputType, OutputFeature, check_feature_type, parse_feature
+from . import index
+from .entry import MetricEntry, Observed, path_of
+from .facts import UNSTATED, Facts, facts_of
+from .index import INDEX, alias_names, all_entries, metric_names, observed_of
+from .lookup import FoundMetric, canonical, find_metric, possible_meanings, suggestion
+from .names import MetricName, parse_import_path
+
+if TYPE_CHECKING:
+    from ..metric import Metric
+
+__all__ = [
+    "INDEX",
+    "FoundMetric",
+    "MetricEntry",
+    "Observed",
+    "alias_names",
+    "all_entries",
+    "find_metric",
+    "get_metric",
+    "import_metric",
+    "metric_names",
+    "observed_of",
+    "printed_name",
+    "register_metric",
+    "registered_types",
+    "suggestion",
+]
+
+M = TypeVar("M", bound=type)
+
+
+def register_metric(
+    name: str,
+    feature_types: Iterable[str],
+    objective: Objective | str | None = UNSTATED,
+    inputs: InputType | str = UNSTATED,
+    *,
+    aliases: Mapping[str, str] | Iterable[str] = (),
+    override: bool = False,
+) -> Callable[[M], M]:
+    """Register a metric class under a name, for the output features it serves.
+
+    Objective and inputs may be stated here, as class attributes (`objective = MAXIMIZE`), or by the
+    classmethods `get_objective` and `get_inputs`; whatever is stated twice must agree. A metric that has no
+    direction says so with `objective = None`.
+
+    Args:
+        name: canonical name, `[a-z][a-z0-9_]*`.
+        feature_types: type constants such as `[SEQUENCE, TEXT]`.
+        objective: `MINIMIZE`, `MAXIMIZE` or None (measured, never optimised).
+        inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
+        aliases: other names: a list, or a mapping to what each means (`{"f1_macro": "f1(average=macro)"}`);
+            of the name itself, what it means where a parameter that it needs is left out.
+        override: replace an entry that another class holds. A built-in one is replaced without it too, by a
+            user's own class and with a warning, but not by that of an installed package.
+
+    Raises:
+        RegistrationError: a fact is missing or contradicted, the name is malformed or taken.
+    """
+    types = [feature_types] if isinstance(feature_types, str) else list(feature_types)
+    listed = [aliases] if isinstance(aliases, str) else aliases
+    meanings = dict(listed) if isinstance(listed, Mapping) else dict.fromkeys(listed, name)
+
+    def register(cls: M) -> M:
+        facts = facts_of(cls, name, objective, inputs)
+        if not types:
+            raise RegistrationError(
+                f"{name}: name at least one output feature, as in register_metric({name!r}, [BINARY])"
+            )
+        entries = [
+            _entry(cls, name, check_feature_type(feature_type), facts, meanings) for feature_type in types
+        ]
+        for entry in entries:
+            _check_free(entry, override)
+        replaced = [str(one) for one in entries if _replaces(one, index.entry_at((name, one.feature_type)))]
+        if replaced and not override:
+            warnings.warn(
+                f"{' and '.join(replaced)} will be measured by {path_of(cls)}, in place of the built-in "
+                "metric; override=True says that it must",
+                index.ReplacedWarning,
+                stacklevel=2,
+            )
+        for entry in entries:
+            index.layer_of(entry).add(entry, cls)
+        return cls
+
+    return register
+
+
+def get_metric(name: str | MetricName, output: OutputFeature | str | None = None) -> Metric:
+    """Build the metric of this name, ready for `update`.
+
+    Args:
+        name: `f1(average=macro)`, `hits@5`, an alias, or `package.module:Class`.
+        output: the output feature it is to serve, as an object or text (`category(num_classes=10)`).
+
+    Raises:
+        MetricNameError, UnknownMetricError: see `find_metric`.
+        MetricNameError: the name means different metrics for different features and `output` is missing.
+    """
+    feature = None if output is None else parse_feature(output)
+    if isinstance(name, str) and parse_import_path(name):
+        found = import_metric(name)
+    else:
+        found = find_metric(_bare(name), None if feature is None else feature.type)
+    if feature is None:
+        _check_one(found.name)
+    entry = _entry_for(found, feature)
+    metric = entry.load()(**_arguments(found.name, entry))
+    metric.name = str(found.name.bare)
+    metric.output = feature if feature is not None else parse_feature(entry.feature_type)
+    return metric
+
+
+def import_metric(path: str) -> FoundMetric:
+    """Import `package.module:Class`, a class that `register_metric` has registered.
+
+    Raises:
+        MetricNameError: there is no such class, it is not registered, or it needs parameters.
+    """
+    module, attribute = parse_import_path(path) or ("", "")
+    try:
+        with foreign(f"{path!r} cannot be imported as package.module:Class"):
+            cls = getattr(importlib.import_module(module), attribute)
+    except ConfigError as err:
+        raise MetricNameError(str(err)) from err
+    entries = index.entries_of_class(cls) if isinstance(cls, type) else ()
+    if not entries:
+        raise MetricNameError(
+            f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
+        )
+    name = canonical(MetricName(entries[0].name), entries[0])
+    return FoundMetric(name, tuple((name, entry) for entry in entries))
+
+
+def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
+    """The canonical name of an object of a registered class, by its parameters' values; else None."""
+    entries = index.entries_of_class(cls)
+    if not entries:
+        return None
+    entry = entries[0]
+    given = {p.name: values[p.keyword] for p in entry.params if p.keyword in values}
+    name = MetricName(entry.name, tuple(given.items()))
+    return str(canonical(name, entry) if not any(p.kind == "any" for p in entry.params) else entry.name)
+
+
+def registered_types(cls: type) -> tuple[str, ...]:
+    """The output features that a class is registered for, in the order of registration."""
+    return tuple(entry.feature_type for entry in index.entries_of_class(cls))
+
+
+def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mapping[str, str]) -> MetricEntry:
+    told = {field.name: getattr(facts, field.name) for field in fields(facts)}
+    return MetricEntry(
+        name=name, feature_type=feature_type, path=path_of(cls), aliases=dict(aliases) or None, **told
+    )
+
+
+def _check_free(entry: MetricEntry, override: bool) -> None:
+    """Refuse a name or alias that means something else already, and an alias that could not be read.
+
+    A built-in metric is held against the built-in ones alone: what users have registered before it is
+    imported, they have held against the index.
+    """
+    key = (entry.name, entry.feature_type)
+    holder = index.built_in.entries.get(key) if entry.is_built_in else index.entry_at(key)
+    if holder is not None and holder.path != entry.path and not (override or _replaces(entry, holder)):
+        raise RegistrationError(
+            f"{entry} is taken by {holder.path}; {entry.path} needs another name, "
+            "or override=True to replace it"
+        )
+    meaning = index.built_in.aliases.get(key) if entry.is_built_in else index.alias_meaning(*key)
+    if meaning is not None and MetricName.parse(meaning).metric != entry.name and not override:
+        raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
+    for alias, meaning in (entry.aliases or {}).items():
+        _check_alias(alias, meaning, entry, override)
+
+
+def _replaces(entry: MetricEntry, holder: MetricEntry | None) -> bool:
+    """Whether a metric of a user's own has the name of a built-in one."""
+    return holder is not None and holder.is_built_in and not entry.is_built_in
+
+
+def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -> None:
+    key = (alias, entry.feature_type)
+    if (
+        str(MetricName(alias)) != str(MetricName.parse(alias))
+        or MetricName.parse(meaning).metric != entry.name
+    ):
+        raise RegistrationError(
+            f"{entry}: an alias is a bare name that means the metric itself, got {alias!r}: {meaning!r}"
+        )
+    if entry.is_built_in:
+        other, is_name = index.built_in.aliases.get(key), key in index.built_in.entries
+    else:
+        other, is_name = index.alias_meaning(*key), index.entry_at(key) is not None
+    is_name = is_name and alias != entry.name
+    if (other not in (None, meaning) or is_name) and not override:
+        raise RegistrationError(f"{entry}: its alias {alias!r} already means {other or alias}")
+
+
+def _check_one(name: MetricName) -> None:
+    """Refuse a name that is another metric for each output feature, none of which is given."""
+    possible = [entry for _, entry in possible_meanings(name)]
+    if len({entry.path for entry in possible}) > 1:
+        choices = ", ".join(entry.feature_type for entry in possible)
+        raise MetricNameError(
+            f"{name} is another metric for each output feature; give output= one of {choices}"
+        )
+
+
+def _entry_for(found: FoundMetric, feature: OutputFeature | None) -> MetricEntry:
+    for entry in found.entries:
+        if feature is None or entry.feature_type == feature.type:
+            return entry
+    raise UnknownMetricError(
+        f"{found.name} is a metric of {found.entries[0].feature_type}, the output is {feature}"
+    )
+
+
+def _bare(name: str | MetricName) -> MetricName:
+    parsed = MetricName.parse(name)
+    if parsed != parsed.bare:
+        raise MetricNameError(
+            f"{name}: one metric measures one output on one split; leave split, task, feature and tasks= "
+            "to the run"
+        )
+    return parsed
+
+
+def _arguments(name: MetricName, entry: MetricEntry) -> dict[str, Any]:
+    """Give the keyword arguments of `__init__` that the parameters of a name are."""
+    values = {**dict(name.params), **({} if name.k is None else {"k": name.k})}
+    return {param.keyword: values[param.name] for param in entry.params if param.name in values}

@@ -1,0 +1,166 @@
+"""Places: which of a model's outputs, and which tasks, a metric's name is about; nothing here loads torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ...exceptions import MetricNameError, UnknownMetricError
+from ..features import check_feature_type
+from .groups import group_named, members_of
+from .lookup import FoundMetric, find_metric
+from .names import MetricName
+
+ALL_TASKS = "all"
+COMBINED = "combined"
+VALIDATION = "validation"
+
+Types = Mapping[str | None, str | None]
+"""The type of each output by its name. None names the only output; as a type it says that none is known."""
+
+_OUTPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A metric of the registry at its place.
+
+    Args:
+        name: its canonical name with split, task, feature and `tasks=`, as a record calls the value.
+        found: the metric itself.
+    """
+
+    name: MetricName
+    found: FoundMetric
+
+    @property
+    def measured(self) -> MetricName:
+        """What a collection of the output is to measure, with the task and `tasks=` that it is about."""
+        return replace(self.name, split=None, feature=None)
+
+
+def place(name: str | MetricName, types: Types | None) -> Placed:
+    """Find the metric that a name means among several outputs.
+
+    A name without an output means the only one, or the only one that has such a metric. Where `types` is None
+    nobody has said yet what the outputs are: then any may be named.
+
+    Raises:
+        MetricNameError: several outputs have such a metric, there is no such output, or a task is asked for
+            the value of all of them.
+        UnknownMetricError: no output has such a metric.
+    """
+    asked = MetricName.parse(name)
+    _check_row(asked)
+    feature = asked.feature if types is None else _output_of(asked, types)
+    found = find_metric(asked.bare, None if types is None else types[feature])
+    split = None if asked.split == VALIDATION else asked.split
+    return Placed(found.name.like(replace(asked, feature=feature, split=split)), found)
+
+
+def group_of(metric: object, types: Types | None) -> MetricName | None:
+    """Return the name of a group, parsed; None of anything else, a metric of any of the outputs included."""
+    groups = [group_named(metric, type_) for type_ in ({None: None} if types is None else types).values()]
+    return groups[0] if all(groups) else None
+
+
+def members(group: MetricName, types: Types) -> Iterator[MetricName]:
+    """Name the metrics of a group, of each output that it is about.
+
+    Raises:
+        MetricNameError: no output has such a group.
+    """
+    having = [key for key, type_ in types.items() if _has(group, type_)]
+    for key in [group.feature] if group.feature is not None else having or list(types)[:1]:
+        _check_output(group, key, types)
+        for member in members_of(group.metric, types[key]):
+            yield replace(member, split=group.split, task=group.task, feature=key)
+
+
+def check_output_name(name: object) -> str:
+    """Accept what can stand before the point of `intent.f1`.
+
+    Raises:
+        MetricNameError: naming what can.
+    """
+    if isinstance(name, str) and _OUTPUT_NAME.match(name) and name != COMBINED:
+        return name
+    raise MetricNameError(
+        f"an output is called by a word of letters, digits, - and _ that is not {COMBINED!r}, got {name!r}"
+    )
+
+
+def check_task(task: object) -> str:
+    """Give back the name of a task that can stand in front of a metric's name.
+
+    Raises:
+        MetricNameError: it cannot, or it is `all`, which is what all tasks together are called.
+    """
+    if isinstance(task, str) and _can_be_task(task):
+        return task
+    raise MetricNameError(
+        f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL_TASKS!r}; "
+        f"got {task!r}"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _can_be_task(name: str) -> bool:
+    try:
+        return name != ALL_TASKS and MetricName.parse(f"{name}/exs") == MetricName("exs", task=name)
+    except MetricNameError:
+        return False
+
+
+def _check_row(name: MetricName) -> None:
+    if name.over_tasks and name.task not in (None, ALL_TASKS):
+        raise MetricNameError(
+            f"{name}: tasks={name.over_tasks} is about all tasks; leave it or the task {name.task} out"
+        )
+
+
+def _output_of(name: MetricName, types: Types) -> str | None:
+    if name.feature is not None or len(types) == 1:
+        key = next(iter(types)) if name.feature is None else name.feature
+        _check_output(name, key, types)
+        return key
+    having = [key for key, type_ in types.items() if _serves(name, type_)]
+    if len(having) == 1:
+        return having[0]
+    if having:
+        choices = ", ".join(str(replace(name, feature=key)) for key in having)
+        raise MetricNameError(f"{name} is a metric of several outputs; name one of them: {choices}")
+    told = ", ".join(f"{key} ({type_})" for key, type_ in types.items())
+    raise UnknownMetricError(f"no output has a metric {str(name)!r}; there are {told}")
+
+
+def _check_output(name: MetricName, key: str | None, types: Types) -> None:
+    if key in types:
+        return
+    if None in types:
+        bare = replace(name, feature=None)
+        raise MetricNameError(
+            f"{name}: the only output has no name; write {bare}, or output={{{key!r}: ...}} where it is given"
+        )
+    raise MetricNameError(f"{name}: there is no output {key!r}; there are {', '.join(map(str, types))}")
+
+
+def _serves(name: MetricName, feature_type: str | None) -> bool:
+    try:
+        find_metric(name.bare, feature_type)
+    except UnknownMetricError:
+        return False
+    except MetricNameError:
+        return True  # it is there, with other parameters
+    return True
+
+
+def _has(group: MetricName, feature_type: str | None) -> bool:
+    if feature_type is None or group_named(group.bare, feature_type) is None:
+        return False
+    try:
+        return bool(members_of(group.metric, check_feature_type(feature_type)))
+    except MetricNameError:
+        return False

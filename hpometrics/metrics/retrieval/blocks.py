@@ -1,0 +1,213 @@
+"""MetricBlock: tensors of a batch of rankings that metrics of your own ask for by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from .lists import Lists
+
+if TYPE_CHECKING:
+    from .ranking_batch import RankingBatch
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Some rows of a batch of rankings, dense, with their lists.
+
+    Attributes:
+        batch: the batch that the rows belong to.
+        start: the first row.
+        preds: (rows, columns) scores, -inf for what is not ranked.
+        lists: the lists of the rows.
+        target: (rows, columns) float32 grades.
+        made: the blocks made of it so far.
+    """
+
+    batch: RankingBatch
+    start: int
+    preds: Tensor
+    lists: Lists
+    target: Tensor
+    made: dict[tuple[Block, int], Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows(self) -> slice:
+        """Its rows of the batch."""
+        return slice(self.start, self.start + len(self.preds))
+
+    def block(self, block: Block, k: int) -> Any:
+        """Return a block at a cut-off, made the first time it is asked for."""
+        if (block, k) not in self.made:
+            self.made[block, k] = block.make(self, k)
+        return self.made[block, k]
+
+
+class Block(str):
+    """A tensor that metrics share: made from a tile and a cut-off, at most once for each.
+
+    As text it is its name with `k` for the cut-off, such as `top_k_values`.
+
+    Args:
+        name: the keyword under which a metric receives it; `{k}` in it is the cut-off.
+        make: makes it, from a tile and a cut-off.
+    """
+
+    name: str
+    make: Callable[[Tile, int], Any]
+    _home: tuple[type, str] | None = None
+
+    def __new__(cls, name: str, make: Callable[[Tile, int], Any]) -> Self:
+        """Keep the name as it reads with any cut-off."""
+        block = super().__new__(cls, name.replace("{k}", "k"))
+        block.name, block.make = name, make
+        return block
+
+    @property
+    def value(self) -> str:
+        """The text by which a namespace is called for it."""
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare as text, and with another block also how it is made."""
+        return str.__eq__(self, other) is True and self.make is getattr(other, "make", self.make)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __repr__(self) -> str:
+        return f"Block({self.name!r})"
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if self._home is None and isinstance(owner, _Namespace):
+            self._home = owner, name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._home is not None and _is_importable(self._home[0]):
+            return getattr, self._home
+        return type(self), (self.name, self.make)
+
+
+def _is_importable(cls: type) -> bool:
+    """Whether another process finds a class by its name; that of a script travels by value."""
+    if cls.__module__ == "__main__":
+        return False
+    try:
+        return attrgetter(cls.__qualname__)(sys.modules[cls.__module__]) is cls
+    except (AttributeError, KeyError):
+        return False
+
+
+def _binary(tile: Tile, k: int) -> Tensor:
+    return (tile.target > 0).float()
+
+
+def _discounted(tile: Tile, k: int) -> Tensor:
+    return torch.where(tile.target > 0, torch.exp2(tile.target + 1) - 1, 0.0)
+
+
+class _Namespace(type):
+    """A class of blocks that is iterated over, called by value and indexed by name, as an enum is."""
+
+    @property
+    def __members__(cls) -> dict[str, Block]:
+        """The blocks by the names of their attributes."""
+        facts = (fact for one in reversed(cls.__mro__) for fact in vars(one).items())
+        return {name: block for name, block in facts if isinstance(block, Block)}
+
+    def __iter__(cls) -> Iterator[Block]:
+        return iter(cls.__members__.values())
+
+    def __len__(cls) -> int:
+        return len(cls.__members__)
+
+    def __getitem__(cls, name: str) -> Block:
+        """Return the block of this name, as `TOP_K_VALUES`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        blocks = cls.__members__
+        if name not in blocks:
+            raise KeyError(f"{name!r} is not a block of {cls.__name__}; choose from {', '.join(blocks)}")
+        return blocks[name]
+
+    def __call__(cls, value: Block | str) -> Block:
+        """Return the block of this value.
+
+        Raises:
+            MetricInputError: there is none.
+        """
+        for block in cls:
+            if value in (block, block.name):
+                return block
+        raise MetricInputError(
+            f"{value!r} is not a block of {cls.__name__}; choose from {', '.join(sorted(cls))}"
+        )
+
+
+class MetricBlock(metaclass=_Namespace):
+    """The blocks a metric may ask for; a namespace, to which others add their own by inheriting from it.
+
+    It is iterated over, called by value and indexed by name as WarpRec's, an enum.
+
+    Shapes are those of a tile: rows of a batch, all columns, or the k places of the lists. `VALID_USERS` is
+    a count; beside it stands `VALID_USERS_MASK`.
+
+    >>> class Blocks(MetricBlock):
+    ...     SPREAD = Block("spread", lambda tile, k: tile.preds.amax(1) - tile.preds.amin(1))
+    >>> str(Blocks.SPREAD), str(Blocks.TOP_K_INDICES)
+    ('spread', 'top_k_indices')
+    >>> Blocks("spread") is Blocks.SPREAD, "valid_users" in list(MetricBlock)
+    (True, True)
+    """
+
+    BINARY_RELEVANCE: ClassVar[Block] = Block("binary_relevance", _binary)
+    DISCOUNTED_RELEVANCE: ClassVar[Block] = Block("discounted_relevance", _discounted)
+    VALID_USERS: ClassVar[Block] = Block("valid_users", lambda tile, k: tile.lists.valid.sum())
+    VALID_USERS_MASK: ClassVar[Block] = Block("valid_users_mask", lambda tile, k: tile.lists.valid)
+    TOP_K_INDICES: ClassVar[Block] = Block("top_{k}_indices", lambda tile, k: tile.lists.columns[:, :k])
+    TOP_K_VALUES: ClassVar[Block] = Block("top_{k}_values", lambda tile, k: tile.lists.values[:, :k])
+    TOP_K_BINARY_RELEVANCE: ClassVar[Block] = Block(
+        "top_{k}_binary_relevance", lambda tile, k: tile.lists.hits[:, :k].float()
+    )
+    TOP_K_DISCOUNTED_RELEVANCE: ClassVar[Block] = Block(
+        "top_{k}_discounted_relevance",
+        lambda tile, k: torch.where(tile.lists.hits, torch.exp2(tile.lists.grades + 1) - 1, 0.0)[:, :k],
+    )
+
+
+def blocks_of(names: Iterable[Block | str], tile: Tile, k: int) -> dict[str, Any]:
+    """Give the blocks asked for, by keyword.
+
+    Raises:
+        MetricInputError: something that is no block is asked for.
+    """
+    asked = map(known_block, names)
+    return {block.name.format(k=k): tile.block(block, k) for block in asked}
+
+
+def known_block(name: Block | str) -> Block:
+    """Return a block, or the built-in one of this name.
+
+    Raises:
+        MetricInputError: there is none.
+    """
+    if isinstance(name, Block):
+        return name
+    for block in MetricBlock:
+        if str(name).lower() in (block.value, block.name):
+            return block
+    raise MetricInputError(
+        f"{name!r} is not a metric block; choose from {', '.join(sorted(MetricBlock))}, "
+        "or give a Block(name, make)"
+    )

@@ -1,0 +1,182 @@
+"""Areas: of each row, the pairs of a relevant and another item in the right order; the ranks of items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from .._device import on_host
+from .interactions import Interactions
+
+_COMPARED = 1 << 22  # scores compared at once, where items are tied
+Floats = npt.NDArray[np.floating]
+Integers = npt.NDArray[np.int64]
+Areas = tuple[Tensor, Tensor, Tensor]
+
+
+class _Standing(NamedTuple):
+    """Where the entries of some rows stand among all scores of their rows.
+
+    Attributes:
+        own: (entries,) the score of each.
+        twice: (entries,) int64, how many scores are below it and how many not above it, together.
+        hidden: (rows,) int64, how many scores of each row are not ranked.
+    """
+
+    own: Tensor
+    twice: Tensor
+    hidden: Tensor
+
+
+def right_pairs(tiles: Iterable[tuple[int, Tensor]], relevant: Interactions, width: int) -> Areas:
+    """Count pairs of a relevant item and another one, a tie as half, with one sort of each row.
+
+    Args:
+        tiles: the first row and the scores of each tile of rows, -inf where an item is not ranked; the
+            scores are written into.
+        relevant: the relevant columns of each row; those not ranked are in no pair.
+        width: how many columns there are.
+
+    Returns:
+        For each row, float64: the pairs in the right order, the relevant items, the others.
+    """
+    if not (width and len(relevant)):
+        return (nothing := relevant.counts.double()), nothing, nothing
+    stand = _stand_on_host if on_host(relevant.items) else _stand_by_torch
+    own, twice, hidden = map(torch.cat, zip(*(stand(*tile, relevant) for tile in tiles), strict=True))
+    ranked = own > -torch.inf
+    positives = _per_row(ranked, relevant).double()
+    among_all = _per_row(twice * ranked, relevant) / 2
+    others = width - hidden - positives
+    return among_all - hidden * positives - positives.square() / 2, positives, others
+
+
+def _stand_on_host(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
+    """Sort a tile, and look up its relevant scores, and with them where the ranked ones of each row begin."""
+    (rows, width), flat = scores.shape, scores.numpy().reshape(-1)
+    offsets, begins = relevant.offsets.numpy()[start : start + rows + 1], np.arange(rows) * width
+    entries = begins.repeat(offsets[1:] - offsets[:-1])
+    own = flat.take(entries + relevant.items.numpy()[offsets[0] : offsets[-1]])
+    flat.reshape(rows, width).sort(axis=1)
+    lowest = np.full(rows, np.finfo(own.dtype).min, own.dtype)
+    below, upto = _bounds(flat, np.concatenate([entries, begins]), width, np.concatenate([own, lowest]))
+    found = own, (below + upto)[: len(own)], below[len(own) :]
+    return _Standing(*map(torch.from_numpy, found))
+
+
+def _stand_by_torch(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
+    """The same by searches in a table of relevant scores."""
+    part = relevant.part(start, start + len(scores))
+    own = scores_of(scores, part)
+    ordered, table = scores.sort(dim=1).values, part.side_by_side(own, -torch.inf)
+    left, right = (torch.searchsorted(ordered, table, side=side).view(-1) for side in ("left", "right"))
+    lowest = ordered.new_full((len(ordered), 1), torch.finfo(ordered.dtype).min)
+    return _Standing(own, left + right, torch.searchsorted(ordered, lowest).squeeze(1))
+
+
+def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
+    """Find the rank from 1 of single items, equal scores in the order of their columns, with one sort.
+
+    Args:
+        scores: (rows, columns), -inf where an item is not ranked.
+        entries: columns of each row.
+
+    Returns:
+        (entries,) float64, inf where an item is not ranked.
+    """
+    if not on_host(scores):
+        return _ranks_by_sorting(scores, entries)
+    ordered, width = scores.numpy().copy(), scores.shape[1]
+    ordered.sort(axis=1)
+    row, own = entries.row_of, scores_of(scores, entries)
+    bounds = _bounds(ordered.reshape(-1), row.numpy() * width, width, own.numpy())
+    below, upto = map(torch.from_numpy, bounds)
+    rank = width - upto + 1
+    tied = ((upto - below > 1) & (own > -torch.inf)).nonzero().squeeze(1)
+    if len(tied):
+        rank[tied] += _tied_before(scores, row[tied], entries.items[tied], own[tied])
+    return rank.double().masked_fill(own == -torch.inf, torch.inf)
+
+
+def _ranks_by_sorting(scores: Tensor, entries: Interactions) -> Tensor:
+    """The same by one sort that keeps the order of columns, so that nobody asks whether scores are tied."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    ranks = torch.arange(1, scores.shape[1] + 1, device=scores.device).expand(order.shape)
+    places = entries.places(scores.shape[1])
+    found = torch.empty_like(order).scatter_(1, order, ranks).view(-1)[places].double()
+    unranked = scores.reshape(-1)[places] == -torch.inf
+    return entries.real(found.masked_fill(unranked, torch.inf), torch.inf)
+
+
+def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
+    """How many items of each row are ranked and not relevant, (rows,) float64."""
+    ranked = scores_of(scores, relevant) > -torch.inf
+    return ((scores > -torch.inf).sum(1) - _per_row(ranked, relevant)).double()
+
+
+def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Tensor:
+    """How many items of the same score stand in a column before each item's."""
+    width = scores.shape[1]
+    step = max(1, _COMPARED // width)
+    places = torch.arange(width, device=scores.device)
+    counts = []
+    for start in range(0, len(row), step):
+        part = slice(start, start + step)
+        same = scores[row[part]] == own[part].unsqueeze(1)
+        counts.append((same & (places < column[part].unsqueeze(1))).sum(1))
+    return torch.cat(counts)
+
+
+def scores_of(scores: Tensor, entries: Interactions) -> Tensor:
+    """The score of each entry, (entries,), -inf for one that only fills up."""
+    return entries.real(scores.reshape(-1).index_select(0, entries.places(scores.shape[1])), -torch.inf)
+
+
+def _per_row(counts: Tensor, entries: Interactions) -> Tensor:
+    """Add up the counts of the entries of each row, (rows,) int64."""
+    upto = torch.cat([entries.offsets.new_zeros(1), counts.cumsum(0)])
+    return upto[entries.offsets].diff()
+
+
+def _bounds(flat: Floats, first: Integers, width: int, values: Floats) -> tuple[Integers, Integers]:
+    """How many scores of its row lie below each value, and how many do not lie above it.
+
+    Args:
+        flat: rows of rising scores, one behind the other.
+        first: where the row of each value begins.
+        width: the length of a row.
+        values: what is searched for; it counts as one that does not lie above itself.
+    """
+    below = _found(flat, first, width, values, np.less)
+    upto = below + 1
+    tied = np.flatnonzero(flat.take(first + upto, mode="clip") == values)  # or the next row begins with it
+    if len(tied):
+        upto[tied] = _found(flat, first[tied], width, values[tied], np.less_equal)
+    return below, upto
+
+
+def _found(flat: Floats, first: Integers, width: int, values: Floats, precedes: np.ufunc) -> Integers:
+    """Search all values at once, each in its own row, by halving; in half the time of `torch.searchsorted`.
+
+    Args:
+        flat: rows of rising scores, one behind the other.
+        first: where the row of each value begins.
+        width: the length of a row.
+        values: what is searched for.
+        precedes: says of a score and a value whether the score is counted.
+
+    Returns:
+        How many scores of its row precede each value.
+    """
+    low, left = first, width
+    while left > 1:
+        half = left // 2
+        low = low + half * precedes(flat[half - 1 :].take(low), values)
+        left -= half
+    found: Integers = low - first + precedes(flat.take(low), values)
+    return found

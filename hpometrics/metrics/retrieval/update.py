@@ -1,0 +1,169 @@
+"""Update: what an update of a ranking was given, read and checked, whatever the form it came in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from .._device import sent
+from ..batch import as_tensor, rows_of
+from ..features import OutputFeature, Ranking
+from .candidates import sample_candidates
+from .interactions import Interactions
+from .queries import check_queries, side_by_side
+from .reading import (
+    beside,
+    placed,
+    read_items,
+    read_num_items,
+    read_scores,
+    read_scoring,
+    read_seen,
+    read_target,
+    read_users,
+    stray_ids,
+)
+from .relevance import DenseRelevance, Relevance, SparseRelevance, may_be_odd, odd_rows
+from .scoring import GivenScores, Scoring
+from .side_data import SideData
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Rows of scores, with what is relevant to each and what is not to be ranked.
+
+    Attributes:
+        scoring: where the scores come from, rows over columns.
+        side: the side data of the output.
+        num_items: the size of the catalogue; None where nothing shows it, or what is scored is not numbered.
+        relevance: what is relevant to each row.
+        target: the target where it is dense, else as many zeros as there are rows.
+        items: (rows, columns) the item of each column, -1 for none; None where columns are items.
+        users: (rows,) the number of each user, or None.
+        hidden: the columns of each row that are not to be ranked, or None.
+        weight: (rows,) float64, or None.
+        extras: whatever else was given.
+        strays: what must hold of ids on a device, and whether it does not.
+    """
+
+    scoring: Scoring
+    side: SideData
+    num_items: int | None
+    relevance: Relevance
+    target: Tensor
+    items: Tensor | None
+    users: Tensor | None
+    hidden: Interactions | None
+    weight: Tensor | None
+    extras: dict[str, Any]
+    strays: tuple[tuple[str, Tensor], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        feature: OutputFeature,
+        *,
+        logits: Any = None,
+        scores: Any = None,
+        target: Any = None,
+        items: Any = None,
+        users: Any = None,
+        queries: Any = None,
+        indexes: Any = None,
+        user_factors: Any = None,
+        item_factors: Any = None,
+        sample_weight: Any = None,
+        **extras: Any,
+    ) -> Self:
+        """Read the keyword arguments of an update; see `RankingBatch` for what they are.
+
+        Raises:
+            MetricInputError: they do not make a batch of rankings.
+        """
+        if not isinstance(feature, Ranking):
+            raise MetricInputError(f"a batch of rankings is of Ranking(), got {feature}")
+        given = read_scores(logits, scores, extras)
+        queries = indexes if queries is None else queries
+        if queries is not None:
+            check_queries(feature, users, items)
+            given, target, users, items = side_by_side(given, target, queries, items)
+        scoring = read_scoring(given, user_factors, item_factors, items)
+        size = None
+        if queries is None or items is not None:  # else columns are documents without a number
+            side = SideData.of(feature, scoring.device)
+            size = read_num_items(scoring, side, whole=queries is None and items is None)
+        made = cls._read(feature, scoring, size, target, items, users, sample_weight, extras)
+        if feature.num_negatives is None or made.items is not None:
+            return made
+        return made._sampled(feature, feature.num_negatives, users)
+
+    def only(self, which: Tensor) -> Update:
+        """Return the rows of these numbers."""
+        own = {name: getattr(self, name) for name in ("items", "users", "weight")}
+        return replace(
+            self,
+            scoring=self.scoring.only(which),
+            relevance=self.relevance.only(which),
+            target=self.target[which],
+            hidden=None if self.hidden is None else self.hidden.rows(which),
+            extras={name: rows_of(value, which, len(self.target)) for name, value in self.extras.items()},
+            **{name: value[which] for name, value in own.items() if value is not None},
+        )
+
+    def scored(self, scoring: Scoring, weight: Tensor) -> Update:
+        """Return the same with other scores and weights of the rows."""
+        return replace(self, scoring=scoring, weight=weight)
+
+    def without_scores(self, counts: Tensor, weight: Tensor | None) -> Update:
+        """Return rows over no columns, with so many relevant items each, for lists that are found."""
+        rows, device = len(counts), counts.device
+        none = Interactions(torch.zeros(rows + 1, dtype=torch.int64, device=device), counts[:0])
+        return replace(
+            self, scoring=GivenScores(torch.empty(rows, 0, device=device)), weight=weight,
+            relevance=SparseRelevance(none, 0, counts), target=counts, users=None, hidden=None, extras={},
+            items=None if self.items is None else self.items.new_empty(rows, 0),
+        )  # fmt: skip
+
+    @classmethod
+    def _read(
+        cls,
+        feature: Ranking,
+        scoring: Scoring,
+        size: int | None,
+        target: Any,
+        items: Any,
+        users: Any,
+        weight: Any,
+        extras: dict[str, Any],
+    ) -> Self:
+        (rows, width), device = scoring.shape, scoring.device
+        side = SideData.of(feature, device)
+        users = None if users is None else read_users(users, rows)
+        masks = feature.seen is not None and items is None  # candidates are the caller's choice
+        strays = tuple(stray_ids(items, size, users, len(side.seen) if masks else None))
+        if items is not None:
+            items = sent(read_items(as_tensor(items, "items="), scoring.shape, size), device)
+        relevance, target = read_target(target, scoring, items, feature, size)
+        hidden = read_seen(side, users, width) if masks else None
+        users = None if users is None else sent(users, device)
+        weight = None if weight is None else sent(as_tensor(weight, "sample_weight="), device).double()
+        return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras, strays)
+
+    def _sampled(self, feature: Ranking, num_negatives: int, users: Any) -> Self:
+        """Draw candidates on the host, and score only them; what of it lies on a device is waited for."""
+        device, width = self.scoring.device, self.scoring.shape[1]
+        numbers = None if users is None else read_users(users, len(self.target)).cpu()
+        seen = None if self.hidden is None else read_seen(SideData.of(feature), numbers, width).packed()
+        drawn = sample_candidates(
+            self.relevance.entries.packed(), width, num_negatives, seen=seen, users=numbers, seed=feature.seed
+        )
+        items, target = sent(drawn.items, device), sent(drawn.target, device)
+        # a relevant item may have been seen
+        hidden = None if seen is None else beside(placed(seen, drawn.items), items)
+        odd = odd_rows(self.target) if may_be_odd(self.target) else self.relevance.odd
+        relevance, scoring = DenseRelevance(target, 0.0, odd=odd), self.scoring.of(items)
+        return replace(self, scoring=scoring, relevance=relevance, target=target, items=items, hidden=hidden)

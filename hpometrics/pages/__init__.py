@@ -1,1 +1,0 @@
-"""Pages: HTML that needs nothing beside itself, all of one look."""

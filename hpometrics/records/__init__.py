@@ -1,0 +1,1 @@
+"""Records of trials: written before the next epoch begins, read by everything else."""

@@ -1,0 +1,278 @@
+"""Mending: a damaged file is put aside under a name of its own, and what is known of it written anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._redaction import excerpt
+from ..exceptions import NewerFormatError, RecordError, SpaceError
+from ._files import EPOCHS_LIMIT, read_whole
+from ._json import read_json
+from .atomic import atomic_write, free_name, sync_directory
+from .epoch_log import EPOCHS_FILE, current_epochs
+from .trial_record import (
+    TRIAL_FILE,
+    EpochRecord,
+    TrialRecord,
+    TrialState,
+    check_trial_format,
+    is_as_written,
+    write_trial,
+)
+
+if TYPE_CHECKING:
+    from ..space.space import Space  # with what it draws from, which a reader of results need not load
+
+Repair = Callable[[], str]
+"""Mends what it was made for and returns one line: what was damaged, where it is kept, what is left."""
+
+
+@dataclass(frozen=True)
+class StudyTrial:
+    """What a study knows of a trial.
+
+    Attributes:
+        record: its state and results; its epochs hold what the study was told of them.
+        params: with which it goes on if it is open; None where they are still to be drawn.
+        is_current: an open trial has no params of another space, a finished one those that its record names.
+    """
+
+    record: TrialRecord
+    params: Mapping[str, Any] | None
+    is_current: bool = True
+
+
+def put_aside(path: Path, why: str = "damaged") -> Path:
+    """Rename what is damaged, or lost to another process, a file or a directory; return its new name."""
+    aside = free_name(path, why)
+    path.rename(aside)
+    sync_directory(path.parent)
+    return aside
+
+
+def find_repair(
+    directory: Path, known: StudyTrial | None, metric: str, space: Space | None = None
+) -> Repair | None:
+    """Examine the record of a trial and return what mends it; None where nothing is damaged.
+
+    The name of the directory is the number of the trial. A trial that has ended is as its study has it, and
+    keeps every epoch that reads; the study has the metric of the others. An open trial keeps what is before
+    the damage, and trains the rest again; it begins anew where nobody knows its params, or they have changed.
+
+    Args:
+        directory: the trial's own, or where it should be.
+        known: what its study has of it; None if there is no such study.
+        metric: that is optimized.
+        space: from which a trial that the study does not know is drawn again.
+
+    Raises:
+        NewerFormatError: a newer version of this package has written the record.
+    """
+    facts = directory / TRIAL_FILE
+    ended = known.record if known is not None and known.record.state.finished else None
+    if not directory.is_dir():
+        lost = ended is not None or directory.exists()
+        return partial(_restore, directory, directory, ended, metric) if lost else None
+    if not facts.exists() and not (directory / EPOCHS_FILE).exists() and ended is None:
+        return None
+    record, is_sound = _read_facts(facts)
+    if record is not None and is_sound and record.number != int(directory.name):
+        return partial(_put_aside_copy, directory, record.number, known, metric)
+    if ended is not None and not (is_sound and record is not None and record.state.finished):
+        return partial(_restore, directory, facts, ended, metric)
+    if record is None:
+        if known is None or known.params is None:
+            return partial(_restore, directory, facts, None, metric)
+        return partial(_go_on, directory, known, metric)
+    if not record.state.finished:
+        current = None if known is None or not known.is_current else known
+        params = _params_in(space, record) if current is None else current.params
+        if params != record.given:
+            return partial(_begin_anew, directory, record)
+    epochs = _examine_epochs(directory, record, known, metric)
+    return epochs if is_sound else partial(_rewrite, directory, record, epochs)
+
+
+def _restore(directory: Path, damaged: Path, ended: TrialRecord | None, metric: str) -> str:
+    """Write the record of a trial as its study has it; one that has none, or is open, begins anew."""
+    lost = damaged if ended is not None or damaged == directory else directory
+    what = f"{damaged} is damaged, kept as {put_aside(lost).name}" if lost.exists() else f"{damaged} is lost"
+    if ended is None:
+        return f"{what}: the trial begins anew"
+    has_checkpoint = ended.checkpoint is not None and ended.checkpoint.exists()
+    write_trial(directory, ended if has_checkpoint else replace(ended, checkpoint=None))
+    epochs = _examine_epochs(directory, ended, StudyTrial(ended, None), metric)
+    return _joined(f"{what}: trial {ended.number} is written again as the study has it", epochs)
+
+
+def _put_aside_copy(directory: Path, number: int, known: StudyTrial | None, metric: str) -> str:
+    """Put a directory aside that has come from another trial; this one is as its study has it."""
+    aside = put_aside(directory, "copy")
+    what = f"{directory} holds the record of trial {number}, kept as {aside.name}"
+    if known is None:
+        return f"{what}: it is not counted"
+    ended = known.record if known.record.state.finished else None
+    return f"{what}; {_restore(directory, directory, ended, metric)}"
+
+
+def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str:
+    """Write again what reads of the facts of a trial, where its study has no other copy of them."""
+    aside = put_aside(directory / TRIAL_FILE)
+    write_trial(directory, record)
+    text = f"{directory / TRIAL_FILE} is damaged, kept as {aside.name}: it is written again as it reads"
+    return _joined(text, epochs)
+
+
+def _go_on(directory: Path, known: StudyTrial, metric: str) -> str:
+    """Write the facts of an open trial, whose params its study has."""
+    facts, number = directory / TRIAL_FILE, int(directory.name)
+    what = f"damaged, kept as {put_aside(facts).name}" if facts.exists() else "lost"
+    record = TrialRecord(number, known.params or {}, TrialState.INTERRUPTED)
+    write_trial(directory, record)
+    text = f"{facts} is {what}: trial {number} goes on with the params that the study has"
+    return _joined(text, _examine_epochs(directory, record, known, metric))
+
+
+def _params_in(space: Space | None, record: TrialRecord) -> Mapping[str, Any] | None:
+    """The params of a trial as a space gives them again; None if it cannot."""
+    try:
+        return record.given if space is None else space.decode(space.encode(record.given))
+    except SpaceError:
+        return None
+
+
+def _begin_anew(directory: Path, record: TrialRecord) -> str:
+    """Put an open trial aside that is to have other params than its record."""
+    aside = put_aside(directory, "replaced")
+    what = f"{directory} is the trial with {dict(record.given)}, kept as {aside.name}"
+    return f"{what}: it begins anew with others"
+
+
+def _joined(text: str, epochs: Repair | None) -> str:
+    return text if epochs is None else f"{text}; {epochs()}"
+
+
+def _read_facts(path: Path) -> tuple[TrialRecord | None, bool]:
+    """Read the facts of a trial, and whether they are as they were written; None if they do not read.
+
+    The number of damaged facts is that of their directory.
+
+    Raises:
+        NewerFormatError: a newer version has written them.
+    """
+    number = int(path.parent.name)
+    try:
+        told = read_json(read_whole(path))
+        check_trial_format(told, path)
+        record = TrialRecord.from_json(told, home=path.parent)
+    except NewerFormatError:
+        raise
+    except (ValueError, OSError, RecordError):  # the caller puts it aside and says so
+        return None, False
+    is_sound = is_as_written(told)
+    return (record if is_sound else replace(record, number=number)), is_sound
+
+
+def _examine_epochs(
+    directory: Path, record: TrialRecord, known: StudyTrial | None, metric: str
+) -> Repair | None:
+    """Examine the epochs of a trial, which it keeps as far as they read and fit its record."""
+    path = directory / EPOCHS_FILE
+    lines, damage = _read_lines(path, record.state.finished)
+    left = [line for line in lines if line is not None]
+    stored = () if known is None else known.record.epochs
+    if record.state.finished:
+        picked = _picked(record, metric)
+        stored = stored or picked
+        wrong = {one.epoch for one in picked if not _agrees(one, left, metric)}
+        left = [one for one in left if one.epoch not in wrong]
+    elif None in lines:
+        left = [line for line in lines[: lines.index(None)] if line is not None]
+    missing = [one for one in stored if one.epoch not in {one.epoch for one in left}]
+    if damage is None and not missing:
+        return None
+    if damage is None and not record.state.finished:
+        numbers = ", ".join(str(one.epoch) for one in missing)
+        return lambda: f"{path} lacks epoch {numbers}, which the study has: it is trained again"
+    added = missing if record.state.finished else []
+    return partial(_write_epochs, path, damage or f"{path}: is damaged", left, added, missing, metric)
+
+
+def _write_epochs(
+    path: Path,
+    damage: str,
+    left: list[EpochRecord],
+    added: list[EpochRecord],
+    missing: list[EpochRecord],
+    metric: str,
+) -> str:
+    attempt = max((one.attempt for one in left), default=1)
+    kept = [*left, *(replace(one, attempt=attempt) for one in added)]
+    kept.sort(key=lambda one: (one.attempt, one.epoch))
+    aside = f", kept is {put_aside(path).name}" if path.exists() else ""
+    with atomic_write(path) as file:
+        file.writelines(f"{one.to_line()}\n".encode() for one in kept)
+    numbers = ", ".join(str(one.epoch) for one in missing)
+    fate = f"; of {numbers} {metric} alone" if added else f"; {numbers} is trained again" if missing else ""
+    return f"{damage}: {len({one.epoch for one in kept})} epochs are left{aside}{fate}"
+
+
+def _picked(ended: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:
+    """The picked epoch of a trial that has ended, as far as its facts know it; of repeats the first one's."""
+    if ended.epoch is None or ended.value is None:
+        return ()
+    value = ended.repeats[0].value if ended.repeats else ended.value
+    return (EpochRecord(ended.epoch, {metric: value}),)
+
+
+def _agrees(picked: EpochRecord, records: Iterable[EpochRecord], metric: str) -> bool:
+    """Check whether the epochs of a trial have the value of the picked one."""
+    same = [one for one in current_epochs(list(records)) if one.epoch == picked.epoch]
+    return any(one.values.get(metric) == picked.values[metric] for one in same)
+
+
+def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], str | None]:
+    """Read each line of the epochs, None where it does not read, and say where the first such line is.
+
+    What follows the last newline of an open trial was being written.
+    """
+    try:
+        texts = read_whole(path, EPOCHS_LIMIT).split(b"\n")
+    except FileNotFoundError:
+        return [], None
+    except RecordError as err:
+        return [], str(err).partition(";")[0]
+    if not texts[-1] or not (is_ended or _epoch(texts[-1], path)):
+        texts.pop()
+    lines = _in_order([_epoch(text, f"{path}:{number}") for number, text in enumerate(texts, 1)])
+    if None not in lines:
+        return lines, None
+    number = lines.index(None)
+    shown = excerpt(texts[number].decode(errors="replace"), 80)
+    return lines, f"{path}:{number + 1}: no epoch record: {shown!r}"
+
+
+def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:
+    """Leave out what no run has written: an epoch or an attempt behind one that is missing."""
+    kept: list[EpochRecord | None] = []
+    length, attempt = 0, 1
+    for line in lines:
+        if line is None or not 1 <= line.attempt <= attempt + 1 or line.epoch > length:
+            kept.append(None)
+            length += line is None  # the epoch that does not read was there
+            continue
+        kept.append(line)
+        if line.attempt >= attempt:
+            length, attempt = max(line.epoch + 1, length * (line.attempt == attempt)), line.attempt
+    return kept
+
+
+def _epoch(line: bytes, place: object) -> EpochRecord | None:
+    try:
+        return EpochRecord.from_line(line.decode(), str(place))
+    except (RecordError, UnicodeDecodeError):  # the caller puts it aside and says so
+        return None

@@ -1,0 +1,303 @@
+"""The record of a trial: what it was given, every epoch's values, how it ended; strict JSON both ways."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from .._redaction import excerpt
+from ..exceptions import NewerFormatError, RecordError
+from ._json import FORMAT, FORMAT_KEY, check_format, digest_of, read_sealed, real, sealed, whole
+from .atomic import atomic_write, make_private
+from .exploits import Exploit
+from .readings import Reading, from_json, number_in, to_json
+from .repeats import Repeat, deviation, mean_values
+
+TRIAL_FILE = "trial.json"
+_FIELDS_BEFORE_DIGESTS = {
+    *(
+        "checkpoint",
+        "constraints",
+        "ended_by",
+        "epoch",
+        "exploits",
+        "failed_attempts",
+        "first_params",
+        "number",
+    ),
+    *("params", "reason", "repeats", "seconds", "seed", "started", "state", "threads", "value", "versions"),
+}
+_DIGEST = "digest"
+_line = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
+
+
+class TrialState(StrEnum):
+    """How a trial stands or how it ended."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    PRUNED = "pruned"
+    FAILED = "failed"
+    INFEASIBLE = "infeasible"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will come of it; an interrupted trial goes on one day."""
+        return self not in (TrialState.WAITING, TrialState.RUNNING, TrialState.INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch: all its values by name, and for each value that is nan the reason.
+
+    A value is a number, or for a curve or a matrix lists of them.
+    `epoch` counts from 0, `attempt` from 1; `seconds` is the epoch's wall time.
+
+    >>> EpochRecord(0, {"f1": math.nan}, {"f1": "void"}, 2).to_line().partition("format")[0]
+    '{"attempt": 1, "epoch": 0, "'
+    """
+
+    epoch: int
+    values: Mapping[str, Reading]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    attempt: int = 1
+
+    def to_line(self) -> str:
+        """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
+        values = {name: to_json(value) for name, value in self.values.items()}
+        odd = {name: str(self.values[name]) for name, told in values.items() if told is None}
+        told = {
+            "attempt": self.attempt,
+            "epoch": self.epoch,
+            FORMAT_KEY: FORMAT,
+            "seconds": self.seconds,
+            "values": values,
+            "reasons": {**odd, **self.reasons},
+        }
+        return sealed(_line(told))
+
+    def number(self, name: str) -> float:
+        """The value of a metric; nan of one that was not measured in this epoch, or has many numbers."""
+        return number_in(self.values, name)
+
+    def with_numbers(self, numbers: Mapping[str, float]) -> EpochRecord:
+        """The same but for these values."""
+        return replace(self, values={**self.values, **numbers})
+
+    @classmethod
+    def from_line(cls, line: str, place: str = "an epoch record") -> EpochRecord:
+        """Read what `to_line` wrote.
+
+        Args:
+            line: the text.
+            place: of it, as an error names it.
+
+        Raises:
+            RecordError: the line is something else.
+            NewerFormatError: a newer version wrote it.
+        """
+        try:
+            told = read_sealed(line, place)
+            values = {str(name): from_json(value) for name, value in told["values"].items()}
+            reasons = {str(name): str(reason) for name, reason in told["reasons"].items()}
+            return cls(whole(told["epoch"]), values, reasons, real(told["seconds"]), whole(told["attempt"]))
+        except NewerFormatError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            raise RecordError(f"no epoch record: {excerpt(line, 80)!r}") from err
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial, on any backend.
+
+    `value` and `epoch` are those of the picked epoch (None before there is one), `reason` says why a trial
+    that is not complete ended, `ended_by` the setting that ended one before its last epoch (see `End`),
+    `checkpoint` is the state at the end of the picked epoch, if one was kept.
+    `constraints` says by how much the picked epoch exceeds each bound: 0 or less keeps it.
+    `failed_attempts` are the reasons of runs that were tried again. Of a trial with several `repeats` values
+    are means over them, epochs, picked epoch and checkpoint those of the first; of one that has a single run
+    there are none.
+    Where population based training has changed a trial, `exploits` tell how, `params` are those in force at
+    the picked epoch and `first_params` those it began with. `targets` is the digest of the targets that it
+    was measured on. `machine` is where its last process ran, by name and start.
+    """
+
+    number: int
+    params: Mapping[str, Any]
+    state: TrialState = TrialState.WAITING
+    value: float | None = None
+    epoch: int | None = None
+    epochs: tuple[EpochRecord, ...] = ()
+    reason: str | None = None
+    ended_by: str | None = None
+    seed: int | None = None
+    threads: int | None = None
+    started: datetime | None = None
+    seconds: float = 0.0
+    checkpoint: Path | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    constraints: Mapping[str, float] = field(default_factory=dict)
+    failed_attempts: tuple[str, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
+    first_params: Mapping[str, Any] | None = None
+    exploits: tuple[Exploit, ...] = ()
+    targets: str | None = None
+    machine: str | None = None
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The params that its host drew for it."""
+        return self.params if self.first_params is None else self.first_params
+
+    def params_at(self, epoch: int | None) -> Mapping[str, Any]:
+        """The params in force at an epoch; of None, those now."""
+        changed = [one.params for one in self.exploits if epoch is None or one.epoch <= epoch]
+        return changed[-1] if changed else self.given
+
+    @property
+    def picked_values(self) -> Mapping[str, Reading]:
+        """All values of the picked epoch, by name; over repeats their means, a curve the first one's."""
+        picked = next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
+        return {**picked, **mean_values(self.repeats)}
+
+    def scores(self, names: Iterable[str]) -> tuple[float, ...]:
+        """The values of what is optimised, the metric first; nan where the picked epoch has none."""
+        first, others = math.nan if self.value is None else self.value, list(names)[1:]
+        values = self.picked_values if others else {}
+        return (first, *(number_in(values, name) for name in others))
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the value over repeats; None of fewer than two."""
+        return deviation([repeat.value for repeat in self.repeats])
+
+    def to_json(self, home: Path | None = None) -> dict[str, Any]:
+        """Write all but the epochs as plain JSON; a checkpoint below `home` relative to it."""
+        told = {name: value for name, value in vars(self).items() if name != "epochs"}
+        told["state"] = self.state.value
+        told["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
+        told["started"] = self.started.isoformat() if self.started else None
+        told["checkpoint"] = _relative(self.checkpoint, home)
+        told["repeats"] = [repeat.to_json() for repeat in self.repeats]
+        told["exploits"] = [exploit.to_json() for exploit in self.exploits]
+        told["constraints"] = {text: to_json(excess) for text, excess in self.constraints.items()}
+        return told
+
+    @classmethod
+    def from_json(
+        cls, told: Mapping[str, Any], epochs: tuple[EpochRecord, ...] = (), home: Path | None = None
+    ) -> TrialRecord:
+        """Read what `to_json` wrote; fields that a later version added are left aside.
+
+        Raises:
+            RecordError: a field is missing or not what it should be.
+        """
+        try:
+            known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
+            _check_fields(known)
+            known["state"] = TrialState(told["state"])
+            if known.get("started"):
+                known["started"] = datetime.fromisoformat(known["started"])
+            if known.get("checkpoint"):
+                known["checkpoint"] = (home or Path()) / known["checkpoint"]
+            known["failed_attempts"] = tuple(map(str, known.get("failed_attempts", ())))
+            known["repeats"] = tuple(map(Repeat.from_json, known.get("repeats", ())))
+            known["exploits"] = tuple(map(Exploit.from_json, known.get("exploits", ())))
+            excesses = known.get("constraints", {})
+            known["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
+            return cls(**{**known, "epochs": epochs})
+        except (ValueError, KeyError, TypeError) as err:
+            raise RecordError(f"no trial record ({err}): {excerpt(told, 80)}") from err
+
+
+_MAY_BE: Mapping[str, tuple[type, ...]] = {
+    "number": (int,),
+    "params": (Mapping,),
+    "value": (int, float, NoneType),
+    "epoch": (int, NoneType),
+    "reason": (str, NoneType),
+    "ended_by": (str, NoneType),
+    "seed": (int, NoneType),
+    "threads": (int, NoneType),
+    "seconds": (int, float),
+    "checkpoint": (str, NoneType),
+    "versions": (Mapping,),
+    "constraints": (Mapping,),
+    "failed_attempts": (list, tuple),
+    "repeats": (list, tuple),
+    "first_params": (Mapping, NoneType),
+    "targets": (str, NoneType),
+    "machine": (str, NoneType),
+    "exploits": (list, tuple),
+}
+"""What each field of a record is in JSON; one that is not here is read by what it stands for."""
+
+
+def _check_fields(told: Mapping[str, Any]) -> None:
+    for name, value in told.items():
+        kinds = _MAY_BE.get(name)
+        if kinds is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise ValueError(f"{name} cannot be {excerpt(repr(value), 40)}")
+
+
+def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> None:
+    """Write `trial.json` whole or not at all; for `last` see `atomic_write`."""
+    make_private(directory)
+    with atomic_write(directory / TRIAL_FILE, last=last) as file:
+        told = {FORMAT_KEY: FORMAT, **record.to_json(directory)}
+        file.write(_page({**told, _DIGEST: _digest(told)}).encode())
+
+
+def is_as_written(told: Mapping[str, Any]) -> bool:
+    """Check the content of a `trial.json` against its digest.
+
+    An earlier version wrote none; its file has every field that it knew.
+    """
+    if _DIGEST in told:
+        return bool(told[_DIGEST] == _digest(told))
+    return FORMAT_KEY not in told and _FIELDS_BEFORE_DIGESTS <= told.keys()
+
+
+def check_trial_format(told: Any, path: Path) -> None:
+    """Refuse the content of a `trial.json` that a newer version has written.
+
+    Raises:
+        NewerFormatError: one has; its digest may be of another kind.
+        RecordError: the number is damaged: with a digit turned back, this version's digest fits.
+    """
+    try:
+        check_format(told, path)
+    except NewerFormatError:
+        if told[FORMAT_KEY] < 10 and told.get(_DIGEST) == _digest({**told, FORMAT_KEY: FORMAT}):
+            raise RecordError(f"{path}: is not as it was written") from None
+        raise
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    facts = {name: value for name, value in told.items() if name != _DIGEST}
+    return digest_of(_line(facts))
+
+
+def _page(told: Mapping[str, Any]) -> str:
+    """Write a field per line, by the encoder that is written in C, which knows no indent."""
+    lines = ",\n".join(f' "{name}": {_line(value)}' for name, value in sorted(told.items()))
+    return f"{{\n{lines}\n}}\n"
+
+
+def _relative(path: Path | None, home: Path | None) -> str | None:
+    if path is None:
+        return None
+    if home is None or not path.absolute().is_relative_to(home.absolute()):
+        return str(path)
+    return str(path.absolute().relative_to(home.absolute()))

@@ -1,0 +1,1 @@
+"""Results: everything that reads a run directory."""

@@ -1,0 +1,271 @@
+"""Rivals: sweeps that have optimised the same metric, side by side, from their records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._text import printable
+from ..config.secrets import is_secret, told_apart
+from ..direction import Objective
+from ..exceptions import ConfigError, NoFiniteValueError
+from ..records.trial_record import TrialRecord
+from ..selection.picking import best_by
+from ..selection.selection import Best
+from ..selection.significance import Side, Span, Verdict
+from .best import record_of
+from .export import best_facts
+from .formatting import ARROWS, aligned, column, exact, number, spread
+from .held_out import values_shown
+from .leaderboard import where
+from .manifest import Resolved
+from .run_directory import RunDirectory
+from .significance import LEVEL, Source, draw_between, kept_verdict
+from .status import counted, counts
+
+_HOW = "whether that is a coin toss: --interval 0.95 draws it of what was kept"
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One of the sweeps.
+
+    Args:
+        directory: of its run.
+        resolved: what it is about.
+        records: its trials.
+        best: what it has picked, if there is something.
+        reason: why there is nothing.
+        verdict: how sure its own pick was, as it was kept.
+    """
+
+    directory: Path
+    resolved: Resolved
+    records: Sequence[TrialRecord]
+    best: Best | None
+    reason: str | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, as it may be printed."""
+        return printable(str(self.directory))
+
+    @property
+    def value(self) -> float:
+        """What it has reached; nan where there is no best."""
+        return math.nan if self.best is None else self.best.value
+
+    @property
+    def interval(self) -> Span | None:
+        """That of its pick, where it was drawn and the pick is the winner."""
+        side = None if self.verdict is None else self.verdict.winner
+        same = side and self.best and (side.trial, side.epoch) == (self.best.trial, self.best.epoch)
+        return side.interval if side is not None and same else None
+
+    def facts(self) -> dict[str, Any]:
+        """Give it as plain JSON, as `status --json` does."""
+        told = counted(self.records, self.resolved, self.directory)
+        if self.best is None:
+            return {**told, "best": None, "reason": self.reason}
+        record = record_of(self.best, self.records)
+        return {
+            **told,
+            "best": best_facts(self.best, record, self.resolved, self.directory, self.verdict),
+        }
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Sweeps, best first; `difference` is between the picks of the first two, if it was drawn."""
+
+    order: Sequence[Rival]
+    difference: Verdict | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether none of them has a best."""
+        return all(rival.best is None for rival in self.order)
+
+    def text(self) -> str:
+        """Print a column for each sweep, and in words what differs."""
+        rows = [["", *(rival.place for rival in self.order)], *self._rows()]
+        return "\n".join([aligned(rows, "<"), "", *self._said()])
+
+    def facts(self) -> dict[str, Any]:
+        """Give the same as plain JSON."""
+        first, drawn = self.order[0].resolved, self.difference
+        between = [str(rival.directory) for rival in self.order[:2]]
+        return {
+            "metric": first.metric,
+            "objective": first.objective.value,
+            "sweeps": [rival.facts() for rival in self.order],
+            "params_differ": {
+                name: [None if rival.best is None else rival.best.params.get(name) for rival in self.order]
+                for name in self._differing()
+            },
+            "difference": None if drawn is None else {"between": between, **drawn.to_json()},
+        }
+
+    def _rows(self) -> Iterator[list[str]]:
+        yield ["sweep", *(printable(rival.resolved.name) for rival in self.order)]
+        yield ["trials", *(counts(rival.records, rival.resolved) for rival in self.order)]
+        for name, told in _ABOUT.items():
+            cells = [told(rival.resolved) for rival in self.order]
+            if len(set(cells)) > 1:
+                yield [name, *cells]
+        yield ["picked", *(where(rival.best, rival.resolved) if rival.best else "-" for rival in self.order)]
+        yield from self._values()
+        for name in self._params():
+            yield [printable(name), *(_param(rival, name) for rival in self.order)]
+
+    def _values(self) -> Iterator[list[str]]:
+        objectives: dict[str, Objective | None] = {}
+        for rival in self.order:
+            objectives |= values_shown(_picked(rival), rival.resolved)
+        for name, objective in objectives.items():
+            yield [f"{name}{ARROWS[objective]}", *(_value(rival, name) for rival in self.order)]
+            if name == self.order[0].resolved.metric and any(rival.interval for rival in self.order):
+                yield [f"{100 * LEVEL:g}% interval", *map(_interval, self.order)]
+
+    def _params(self) -> list[str]:
+        """Name the params of all picks, in the order of the files."""
+        picks = [rival.resolved.ordered(rival.best.params) for rival in self.order if rival.best]
+        return list(dict.fromkeys(name for params in picks for name in params))
+
+    def _differing(self) -> list[str]:
+        """Name the params that are not the same in all picks."""
+        picked = [rival for rival in self.order if rival.best]
+        return [name for name in self._params() if len({_param(rival, name) for rival in picked}) > 1]
+
+    def _said(self) -> Iterator[str]:
+        picked = [rival for rival in self.order if rival.best]
+        if len(picked) > 1:
+            yield _gap(*picked[:2])
+            differing = ", ".join(map(printable, self._differing()))
+            yield f"the picked params {f'differ in {differing}' if differing else 'are the same'}"
+            places = f"{picked[0].place}, ", f"{picked[1].place}, "
+            yield from [_HOW] if self.difference is None else self.difference.lines(places)
+            yield from _other_rows(*picked[:2])
+        for rival in self.order:
+            if rival.reason is not None:
+                yield f"{rival.place}: {rival.reason}"
+
+
+def rivals(directories: Sequence[Path], level: float | None = None) -> Rivals:
+    """Read sweeps and order them by what they have reached, best first, those without a best last.
+
+    Args:
+        directories: of the runs.
+        level: of the intervals that are drawn of the first two picks and of their difference, if any are.
+
+    Raises:
+        ConfigError: one is no run directory, or has optimised something else, or several objectives.
+        RecordError: a file of one is damaged.
+    """
+    found = [_read(directory) for directory in directories]
+    for rival in found[1:]:
+        _check_same(found[0], rival)
+    objective = found[0].resolved.objective
+    order = sorted(found, key=lambda rival: objective.sort_key(rival.value))
+    drawn = None if level is None else _drawn(order[0], order[1], level)
+    return Rivals(order, drawn)
+
+
+def _read(directory: Path) -> Rival:
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    if resolved.others:
+        raise ConfigError(
+            f"{directory}: several objectives were optimised, {' and '.join(resolved.optimised)}, and no "
+            f"trial of their front is the best; hpometrics best {directory} names the front"
+        )
+    try:
+        best = best_by(records, resolved.optimised, resolved.pick)
+    except NoFiniteValueError as err:
+        return Rival(directory, resolved, records, None, str(err))
+    return Rival(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
+
+
+def _check_same(first: Rival, other: Rival) -> None:
+    one, another = first.resolved, other.resolved
+    if (one.metric, one.objective, one.formula) != (another.metric, another.objective, another.formula):
+        told = f"{first.place} has {_optimised(one)}, {other.place} has {_optimised(another)}"
+        raise ConfigError(f"only sweeps for the same metric in the same direction are compared: {told}")
+
+
+def _optimised(resolved: Resolved) -> str:
+    formula = f" = {resolved.formula}" if resolved.formula else ""
+    return f"{resolved.metric}{formula} to {resolved.objective}"
+
+
+def _drawn(first: Rival, second: Rival, level: float) -> Verdict | None:
+    sides = [
+        Side(best.trial, best.epoch, best.value)
+        for best in (first.best, second.best)
+        if best is not None and best.epoch is not None
+    ]
+    if first.best is None or len(sides) < 2:
+        return None
+    verdict = Verdict(first.best.metric, sides[0], sides[1], level=level)
+    return draw_between(verdict, _source(first), _source(second))
+
+
+def _source(rival: Rival) -> Source:
+    return Source(RunDirectory(rival.directory), rival.records, rival.resolved)
+
+
+def _gap(first: Rival, second: Rival) -> str:
+    metric, objective = first.resolved.metric, first.resolved.objective
+    if not objective.better(first.value, second.value):
+        return f"{first.place} and {second.place} are equal in {metric} ({objective})"
+    gap = number(objective.worse_by(second.value, first.value))
+    return f"{first.place} is better: {metric} by {gap} ({objective})"
+
+
+def _other_rows(first: Rival, second: Rival) -> Iterator[str]:
+    """Yield a sentence if the picks of two sweeps were measured on different known rows."""
+    sides = [(rival.place, record.targets) for rival in (first, second) for record in _picked(rival)]
+    (one, rows), (other, others) = sides
+    if rows is not None and others is not None and rows != others:
+        yield (
+            f"{one} was measured on {rows}, {other} on {others}: the values differ by more than the params"
+        )
+
+
+def _picked(rival: Rival) -> list[TrialRecord]:
+    return [record_of(rival.best, rival.records)] if rival.best else []
+
+
+def _value(rival: Rival, name: str) -> str:
+    best = rival.best
+    if best is None:
+        return "-"
+    if name != best.metric:
+        return column(best.values.get(name))
+    return spread(column(best.value), best.deviation, best.repeats)
+
+
+def _interval(rival: Rival) -> str:
+    span = rival.interval
+    return "-" if span is None else f"{span.low:.4g} .. {span.high:.4g}"
+
+
+def _param(rival: Rival, name: str) -> str:
+    """Print a param so that what is printed alike is the same: a secret with the variable it is read from."""
+    params = rival.best.params if rival.best else {}
+    if name not in params:
+        return "-"
+    told = told_apart(params[name])
+    return told if is_secret(params[name]) else exact(told)
+
+
+_ABOUT: dict[str, Callable[[Resolved], str]] = {
+    "output": lambda resolved: exact(resolved.output),
+    "at": lambda resolved: resolved.at,
+    "constraints": lambda resolved: ", ".join(resolved.constraints) or "-",
+}
+"""What else says what a value means, where it is not the same in all."""

@@ -1,0 +1,255 @@
+"""Comparing: whether two trials of a run directory differ, by the values that they give the same users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..direction import Objective
+from ..exceptions import ConfigError
+from ..metrics.features import RANKING, parse_feature
+from ..metrics.registry.names import MetricName
+from ..metrics.retrieval.comparison import Comparison, compare_all, compare_strata
+from ..metrics.retrieval.per_user import PerUser
+from ..metrics.retrieval.strata import POPULARITY
+from ..records.readings import to_json
+from ..records.trial_record import TrialRecord
+from ..run.user_tables import table_of
+from .formatting import number
+from .manifest import Resolved
+from .run_directory import RunDirectory
+from .significance import rows_lines
+
+_WIDE = 200  # a row is one line, whatever the terminal
+_THIRDS = ("low", "middle", "high")  # how popular what users like is
+_CHANCE = 0.05  # p-values from here on are those of a coin toss
+_HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
+
+
+Row = tuple[tuple[str, ...], Comparison]
+"""What is compared, as cells of a table, and how it compares."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How two trials compare, a row per metric, or per metric and stratum.
+
+    Args:
+        trials: their numbers.
+        heads: of the cells that say what a row compares.
+        rows: of the table.
+        said: which trial is better, a sentence per row.
+        left_out: which rows, objectives and users are not in both, in words.
+    """
+
+    trials: tuple[int, int]
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    said: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    def text(self) -> str:
+        """Print a table, and in words which trial is better."""
+        return "\n".join([_drawn(self.rows, self.heads, self.trials), "", *self.said, *self.left_out])
+
+    def facts(self) -> dict[str, Any]:
+        """Give the same as plain JSON; an effect that is not defined is null."""
+        rows = zip(self.rows, self.said, strict=True)
+        return {
+            "trials": list(self.trials),
+            "compared": [_facts(self.heads, row, said) for row, said in rows],
+            "left_out": list(self.left_out),
+        }
+
+
+def compared(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: str | None = None) -> Compared:
+    """Compare two trials at their picked epochs.
+
+    Args:
+        directory: of the run.
+        a: the number of one trial.
+        b: and of the other.
+        metrics: their names; all that both trials have values of, if there are none.
+        by: compare users of each `group`, or of each third by the `popularity` of what they like.
+
+    Raises:
+        ConfigError: it is no run directory, there is no such trial, or one without values by user.
+        MetricInputError: the trials have measured other users, or those of the first are not told apart so.
+        MissingExtraError: SciPy is not installed.
+    """
+    home = RunDirectory(directory)
+    resolved = home.read()
+    records = {record.number: record for record in home.records()}
+    first, second = (_table(home, records, trial, resolved) for trial in (a, b))
+    names = _chosen(first, second, metrics, (a, b))
+    if by is None:
+        found = compare_all(first, second, names)
+        rows: list[Row] = [((name,), one) for name, one in found.items()]
+        left_out = _left_out(first, second, found, (a, b))
+    else:
+        parts = compare_strata(first, second, by, names)
+        rows = [((name, _called(by, stratum)), one) for (name, stratum), one in parts.items()]
+        left_out = _left_out_of_strata(first, second, by, names, parts)
+    said = [_sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows]
+    other_rows = rows_lines([records[a], records[b]])
+    unseen = [] if metrics else _objectives_left_out(resolved, names, (records[a], records[b]))
+    heads = ("metric",) if by is None else ("metric", by)
+    return Compared((a, b), heads, tuple(rows), tuple(said), (*other_rows, *unseen, *left_out))
+
+
+def _facts(heads: Sequence[str], row: Row, said: str) -> dict[str, Any]:
+    what, one = row
+    numbers = {
+        name: to_json(value) if isinstance(value, float) else value for name, value in vars(one).items()
+    }
+    return {**numbers, **dict(zip(heads, what, strict=True)), "said": said}
+
+
+def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int, resolved: Resolved) -> PerUser:
+    if trial not in records:
+        raise ConfigError(
+            f"{home.path}: has no trial {trial}; there are {', '.join(map(str, records)) or 'none'}"
+        )
+    record = records[trial]
+    table = table_of(home.trial(trial), record.epoch)
+    if table is None:
+        raise ConfigError(
+            f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. {_how(resolved)}"
+        )
+    return table
+
+
+def _how(resolved: Resolved) -> str:
+    """Say how values by user are had, or what else tells trials apart where the output has no users."""
+    outputs = resolved.output.values() if isinstance(resolved.output, Mapping) else [resolved.output]
+    if any(one is None or parse_feature(one).type == RANKING for one in outputs):
+        return f"They are kept where {_HOW}, asks for them; run it anew with that, --fresh"
+    return (
+        f"A ranking has them, and the output here is {resolved.output}; `best --interval 0.95` says whether "
+        "the best trial and the runner-up differ"
+    )
+
+
+def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tuple[int, int]) -> list[str]:
+    """Name the metrics to compare.
+
+    Raises:
+        ConfigError: a trial lacks one of them, or they share none.
+    """
+    shared = [name for name in first if name in second]
+    for name in metrics:
+        if name not in shared:
+            raise ConfigError(
+                f"no values of {name!r} by user in both trial {trials[0]} and trial {trials[1]}; "
+                f"they share {', '.join(shared) or 'none'}"
+            )
+    if not shared:
+        raise ConfigError(
+            f"trials {trials[0]} and {trials[1]} share no metric: {', '.join(first)}; {', '.join(second)}"
+        )
+    return list(dict.fromkeys(metrics)) or shared
+
+
+def _objective(metric: str, resolved: Resolved) -> Objective | None:
+    """Give the direction of a metric; on another split or of one task it is that of the metric itself."""
+    objectives = {**resolved.track, **resolved.optimised}
+    name = MetricName.parse(metric)
+    for near in (name, replace(name, split=None), replace(name, split=None, task=None)):
+        if str(near) in objectives:
+            return objectives[str(near)]
+    return None
+
+
+def _called(by: str, stratum: int) -> str:
+    return f"{by} {_THIRDS[stratum] if by == POPULARITY else stratum}"
+
+
+def _sentence(what: str, one: Comparison, objective: Objective | None, trials: tuple[int, int]) -> str:
+    """Say which trial is better; a coin toss unless test and interval agree that they differ."""
+    sure = one.p_value < _CHANCE and not one.low <= 0 <= one.high
+    if not sure:
+        return f"{what}: a coin toss; these {one.users} users do not tell the trials apart"
+    if objective is None:
+        more = trials[0] if one.difference > 0 else trials[1]
+        return f"{what}: trial {more} has the larger values; which way is better is not known"
+    better = trials[0] if objective.better(one.mean_a, one.mean_b) else trials[1]
+    return f"{what}: trial {better} is better ({objective.value}, p {_p(one.p_value)})"
+
+
+def _objectives_left_out(
+    resolved: Resolved, names: Sequence[str], records: tuple[TrialRecord, TrialRecord]
+) -> list[str]:
+    """Say what is optimised and has no values by user, and what the trials have of it as a whole."""
+    optimised = resolved.optimised
+    scores = [record.scores(optimised) for record in records]
+    return [
+        f"{name}: left out, it has no value of a single user; trial {records[0].number} has {number(one)}, "
+        f"trial {records[1].number} has {number(other)} ({objective.value})"
+        for (name, objective), one, other in zip(optimised.items(), *scores, strict=True)
+        if name not in names
+    ]
+
+
+def _left_out(
+    first: PerUser, second: PerUser, found: Mapping[str, Comparison], trials: tuple[int, int]
+) -> list[str]:
+    """Say how many users have a value in one trial alone."""
+    lines = []
+    for name, one in found.items():
+        counts = [int((~table[name][1].isnan()).sum()) - one.users for table in (first, second)]
+        if any(counts):
+            told = " and ".join(
+                f"{count} of trial {trial}" for count, trial in zip(counts, trials, strict=True)
+            )
+            lines.append(f"{name}: left out {told}, users without a value in the other")
+    return lines
+
+
+def _left_out_of_strata(
+    first: PerUser, second: PerUser, by: str, names: Iterable[str], found: Iterable[tuple[str, int]]
+) -> list[str]:
+    """Say which strata have too few users, and how many users are in none."""
+    lines, compared = [], set(found)
+    for name in names:
+        strata = first.strata_of(name, by)
+        lines += [
+            f"{name}, {_called(by, stratum)}: left out, fewer than two users have a value in both"
+            for stratum in strata
+            if (name, stratum) not in compared
+        ]
+        users = set(first[name][0].tolist()) & set(second[name][0].tolist())
+        if nowhere := len(users - {user for part in strata.values() for user in part.tolist()}):
+            lines.append(f"{name}: left out {nowhere} users, of whom no {by} is known")
+    return lines
+
+
+def _drawn(rows: Sequence[Row], first: tuple[str, ...], trials: tuple[int, int]) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    heads = (f"trial {trials[0]}", f"trial {trials[1]}", "difference", "95% interval", "p", "effect", "users")
+    for head in first:
+        table.add_column(head, no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for what, one in rows:
+        table.add_row(*(cell.replace("[", r"\[") for cell in what), *_cells(one))
+    console = Console(width=_WIDE, color_system=None, highlight=False)
+    with console.capture() as drawn:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in drawn.get().splitlines()).strip("\n")
+
+
+def _cells(one: Comparison) -> list[str]:
+    interval = f"{one.low:+.3g} .. {one.high:+.3g}"
+    means = (number(one.mean_a), number(one.mean_b), f"{one.difference:+.3g}")
+    effect = "-" if one.effect_size != one.effect_size else f"{one.effect_size:+.2f}"
+    return [*means, interval, _p(one.p_value), effect, str(one.users)]
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}" if value >= 0.0001 else "<0.0001"

@@ -1,0 +1,138 @@
+"""Exports: `trials.csv` with every trial, `best.yaml` with the optimal engine params and their provenance."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from .._redaction import HIDDEN
+from ..config.secrets import is_secret, veiled
+from ..config.yaml_writer import dump_yaml
+from ..loggers.cells import cell
+from ..records._json import FORMAT, FORMAT_KEY
+from ..records.readings import Reading, shape_of
+from ..records.trial_record import TrialRecord
+from ..selection.constraints import Constraint
+from ..selection.selection import Best
+from ..selection.significance import Verdict
+from .held_out import held_out, values_shown
+from .manifest import Resolved
+
+
+def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
+    params = list(resolved.ordered({name: None for record in records for name in record.params}))
+    values = list(values_shown(records, resolved))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
+    heads = [*(f"params.{name}" for name in params), *(f"values.{name}" for name in values)]
+    writer.writerow([*facts, *map(cell, heads)])
+    for record in records:
+        row = [
+            record.number,
+            record.state.value,
+            record.value,
+            record.deviation,
+            max(1, len(record.repeats)),
+            record.epoch,
+            len(record.epochs),
+            round(record.seconds, 3),
+            record.seed,
+            record.reason,
+            *(record.params.get(name) for name in params),
+            *(_told(record.picked_values.get(name)) for name in values),
+        ]
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue()
+
+
+def _told(value: Reading | None) -> float | str | None:
+    """Give a number as it is, and the shape of what is more than one; `epochs.jsonl` has those."""
+    return shape_of(value) if isinstance(value, list) else value
+
+
+def _cell(value: Any) -> Any:
+    """Give what a table holds, secrets hidden."""
+    return HIDDEN if is_secret(value) else cell(veiled(value))
+
+
+def best_facts(
+    best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path, verdict: Verdict | None = None
+) -> dict[str, Any]:
+    """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
+    tested = held_out(best.values, best.metric, best.objective, best.value)
+    return {
+        FORMAT_KEY: FORMAT,
+        "params": resolved.ordered(best.params),
+        **_of_several(best, resolved),
+        "metric": best.metric,
+        "objective": best.objective.value,
+        "value": best.value,
+        "deviation": best.deviation,
+        "repeats": [{"seed": r.seed, "value": r.value, "epoch": r.epoch} for r in record.repeats],
+        "exploits": [one.to_json() for one in record.exploits],
+        "test": None if tested is None else tested.to_json(),
+        "at": resolved.at,
+        "epoch": best.epoch,
+        "trial": best.trial,
+        "values": {name: None if value != value else _told(value) for name, value in best.values.items()},
+        "verdict": None if verdict is None else verdict.to_json(),
+        "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
+        "seed": record.seed,
+        "sweep": resolved.name,
+        "engine": resolved.engine,
+        "output": resolved.output,
+        "space": resolved.space,
+        "versions": dict(record.versions),
+    }
+
+
+def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[str, Any]:
+    """Give the trial that breaks the constraints least, where none is feasible, and by how much."""
+    values = values_shown([record], resolved)
+    return {
+        "feasible": False,
+        "reason": reason,
+        "trial": record.number,
+        "epoch": record.epoch,
+        "params": resolved.ordered(record.params),
+        "metric": resolved.metric,
+        "objective": resolved.objective.value,
+        "value": record.value,
+        "values": {name: _number(record.picked_values.get(name)) for name in values},
+        "violations": [
+            {
+                "constraint": text,
+                "value": _number(record.picked_values.get(Constraint.parse(text).name)),
+                "excess": _number(excess),
+            }
+            for text, excess in record.constraints.items()
+            if excess > 0
+        ],
+        "sweep": resolved.name,
+    }
+
+
+def _number(value: Reading | None) -> float | str | None:
+    told = _told(value)
+    return told if not isinstance(told, float) or math.isfinite(told) else None
+
+
+def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:
+    """Say how a trial was picked from the front of several objectives, and where it is there."""
+    if not resolved.others:
+        return {}
+    scores = zip(resolved.optimised.items(), best.scores, strict=True)
+    objectives = {name: {"objective": way.value, "value": value} for (name, way), value in scores}
+    return {"pick": resolved.pick, "objectives": objectives}
+
+
+def best_yaml(facts: dict[str, Any]) -> str:
+    """Give the text of `best.yaml`."""
+    return "# The optimal engine params and where they come from; epochs count from 0.\n" + dump_yaml(facts)

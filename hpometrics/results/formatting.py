@@ -1,0 +1,84 @@
+"""Printing: how values, params and times look wherever they are shown, and columns of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .._redaction import HIDDEN
+from ..config.scalars import is_text
+from ..config.secrets import is_secret, veiled
+from ..direction import Objective
+from ..records.readings import Reading, shape_of
+
+ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
+
+
+def number(value: Reading | None) -> str:
+    """Print a value to six digits; `nan` and missing ones as a dash, a curve or a matrix by its shape.
+
+    >>> number(0.91273456), number(1234567.0), number(None), number([[1.0, 2.0], [3.0, 4.0]])
+    ('0.912735', '1.23457e+06', '-', '2 x 2')
+    """
+    if isinstance(value, list):
+        return shape_of(value)
+    return "-" if value is None or math.isnan(value) else f"{value:.6g}"
+
+
+def column(value: Reading | None) -> str:
+    """Print a value with six digits, zeros included, as a column of values wants it.
+
+    >>> column(0.5), column(12.3456789), column(None)
+    ('0.500000', '12.3457', '-')
+    """
+    if value is None or isinstance(value, list) or math.isnan(value):
+        return number(value)
+    return f"{value:#.6g}"
+
+
+def spread(value: str, deviation: float | None, repeats: int) -> str:
+    """Print a value with its deviation over so many repeats, if it has one.
+
+    >>> spread("0.912700", 0.00314159, 3), spread("0.912700", None, 1)
+    ('0.912700 +- 0.0031 (3)', '0.912700')
+    """
+    return value if deviation is None else f"{value} +- {deviation:.2g} ({repeats})"
+
+
+def duration(seconds: float) -> str:
+    """Print a time in its two largest units.
+
+    >>> duration(3.21), duration(72), duration(6540)
+    ('3.2s', '1m12s', '1h49m')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def short(value: Any) -> str:
+    """Print a param in a few characters."""
+    return f"{value:.3g}" if isinstance(value, float) else exact(value)
+
+
+def exact(value: Any) -> str:
+    """Print a param as YAML reads it, a secret as `***`."""
+    if is_secret(value):
+        return HIDDEN
+    if isinstance(value, str):
+        plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
+        return value if plain else json.dumps(value)
+    return json.dumps(veiled(value))
+
+
+def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
+    """Print a head and rows in columns; `align` is `>` or `<`."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    cells = [zip(line, widths, strict=True) for line in lines]
+    rows = ["  ".join(f"{cell:{align}{width}}" for cell, width in line) for line in cells]
+    rule = "-" * (sum(widths) + 2 * len(widths) - 2)
+    return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))

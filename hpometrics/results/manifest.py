@@ -1,0 +1,369 @@
+"""The resolved sweep: what a run directory is about, with every default and where each direction comes from.
+
+It is what `sweep.resolved.yaml` holds; whoever reads results needs neither the sweep file nor the engine.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from .._text import one_line
+from ..config.document import Document, parse_document, read_document
+from ..config.outputs import plain
+from ..config.yaml_writer import dump_yaml
+from ..direction import Objective
+from ..exceptions import ConfigError, NewerFormatError, RecordError
+from ..records._files import read_whole
+from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
+from ..selection.constraints import Constraint
+from ..selection.rules import Pick
+
+if TYPE_CHECKING:
+    from ..config.plan import Plan  # with pydantic, which readers of results need not load
+
+_DIGEST = "# sha256 of what follows: "
+_ORIGINS = ("registry", "stated", "mixed", "engine")  # who says the direction of the metric
+_HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a sweep is about.
+
+    `metric` is what is optimised; of several objectives it is the first, and `others` are the directions of
+    the further ones, in their order. `config` is the sweep file with all defaults; `track` maps each tracked
+    metric to its direction or None; `output` is one text, or a text for each output by name; `formulas` say
+    how a value is combined of others; `constraints` are bounds under the names of `track`; `file` is the
+    sweep file, beside which the engine is; `sources` are the files of the engine by digest, see `sources_of`;
+    `home` is where the run directory was.
+    """
+
+    name: str
+    metric: str
+    objective: Objective
+    objective_from: str
+    reads: str | None
+    at: str
+    output: str | Mapping[str, str] | None
+    track: Mapping[str, Objective | None]
+    trials: int | None
+    seeds: Mapping[str, int]
+    space: str
+    versions: Mapping[str, str]
+    config: Mapping[str, Any]
+    formulas: Mapping[str, str] = field(default_factory=dict)
+    constraints: tuple[str, ...] = ()
+    file: str | None = None
+    others: Mapping[str, Objective] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    home: str | None = None
+
+    def to_yaml(self) -> str:
+        """Give the text of `sweep.resolved.yaml`."""
+        told = asdict(self)
+        told["objective"] = self.objective.value
+        told["constraints"] = list(self.constraints)
+        told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
+        told["others"] = {name: objective.value for name, objective in self.others.items()}
+        text = dump_yaml({FORMAT_KEY: FORMAT, **told})
+        return f"{_HEADER}{_DIGEST}{digest_of(text)}\n{text}"
+
+    @property
+    def formula(self) -> str | None:
+        """How the metric is combined of others, if it is."""
+        return self.formulas.get(self.metric)
+
+    @property
+    def engine(self) -> str:
+        """What was trained: `module:function`, or the command line of a program."""
+        engine = self.config["engine"]
+        return str(engine.get("target") or shlex.join(engine["command"]))
+
+    @property
+    def optimised(self) -> dict[str, Objective]:
+        """The direction of each objective."""
+        return {self.metric: self.objective, **self.others}
+
+    @property
+    def beside(self) -> dict[str, Objective | None]:
+        """The direction of each value shown beside the metric: of further objectives, of what is tracked."""
+        return {**self.others, **self.track}
+
+    @property
+    def pick(self) -> Pick:
+        """Which trial is picked: see `Pick`; of several objectives the knee, unless the file says another."""
+        asked: Pick = self.config["metrics"].get("pick", "best")
+        return "knee" if self.others and asked == "best" else asked
+
+    @property
+    def is_picked(self) -> bool:
+        """Whether one trial is to be picked; of several objectives only if the file says how."""
+        return not self.others or self.config["metrics"].get("pick", "best") != "best"
+
+    def picked_by(self, pick: Pick) -> Resolved:
+        """The same with another way to pick."""
+        return replace(self, config={**self.config, "metrics": {**self.config["metrics"], "pick": pick}})
+
+    def bounds_of(self, name: str) -> list[Constraint]:
+        """The constraints on a value."""
+        return [bound for bound in self.bounds if bound.name == name]
+
+    @property
+    def bounds(self) -> list[Constraint]:
+        """The constraints."""
+        return [Constraint.parse(text) for text in self.constraints]
+
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """The fixed params of the engine."""
+        return self.config["engine"]["params"]  # type: ignore[no-any-return]  # checked when it was written
+
+    def ordered(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Put params in the order of the sweep file, the fixed ones last."""
+        order = [param for name in self.config["space"] for param in (name, *self._bundled(name))]
+        known = [name for name in (*order, *params) if name in params and name not in self.fixed]
+        return {name: params[name] for name in (*dict.fromkeys(known), *self.fixed) if name in params}
+
+    def _bundled(self, name: str) -> list[str]:
+        dimension = self.config["space"][name]
+        choice = dimension.get("choice") if isinstance(dimension, dict) else None
+        bundles = choice.values() if isinstance(choice, dict) else ()
+        return [param for bundle in bundles for param in bundle]
+
+    def bundle_of(self, param: str, params: Mapping[str, Any]) -> str | None:
+        """Give `model=small` where the param was set by that bundle."""
+        for name, dimension in self.config["space"].items():
+            choice = dimension.get("choice") if isinstance(dimension, dict) else None
+            for label, bundle in choice.items() if isinstance(choice, dict) else ():
+                if param in bundle and bundle.items() <= params.items():
+                    return f"{name}={label}"
+        return None
+
+
+def resolved_config(plan: Plan) -> dict[str, Any]:
+    """Give the sweep file with every default spelled out."""
+    from ..config.storage_url import written  # with pydantic, which readers of results need not load
+
+    told = plan.config.model_dump(by_alias=True, exclude_none=True)
+    told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
+    if (settings := plan.config.backend.optuna) is not None:
+        told["backend"]["optuna"]["storage"] = written(settings.storage)
+    if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
+        told["search"].setdefault("sampler", plan.sampler)
+        told["search"].setdefault("pruner", plan.pruner)
+    told["engine"]["seed"] = plan.engine_seed
+    if not plan.config.metrics.optimize:
+        del told["metrics"]["optimize"]  # the engine says it
+    return told
+
+
+def resolve(plan: Plan) -> Resolved:
+    """Write down what a settled plan is about.
+
+    Raises:
+        ConfigError: the metric has no direction yet, or the record cannot hold what a folder is called.
+    """
+    _check_folder(plan.file)
+    from ..versions import installed_versions  # of which readers of results need none
+
+    optimised = _optimised(plan)
+    best = plan.optimize
+    return Resolved(
+        name=plan.name,
+        metric=best.name,
+        objective=optimised[best.name],
+        objective_from=best.origin,
+        reads=best.inputs,
+        at=plan.at.value,
+        output=plain(plan.output),
+        track={measure.name: measure.objective for measure in plan.track},
+        trials=plan.trials,
+        seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},
+        space=plan.space.fingerprint(),
+        versions=installed_versions(),
+        config=resolved_config(plan),
+        formulas={m.name: m.formula for m in (*plan.objectives, *plan.track) if m.formula is not None},
+        constraints=tuple(str(bound.constraint) for bound in plan.bounds),
+        file=str(plan.file.absolute()),
+        others={name: objective for name, objective in optimised.items() if name != best.name},
+    )
+
+
+def _check_folder(file: pathlib.Path) -> None:
+    """Refuse a folder whose name is not text, as this locale reads it: the record is text, and names it."""
+    try:
+        str(file.absolute()).encode()
+    except UnicodeEncodeError as err:
+        raise ConfigError(
+            f"{file.absolute()}: the name of a folder is not text in the encoding of this locale, "
+            f"{sys.getfilesystemencoding()}; rename the folder, or set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+        ) from err
+
+
+def _optimised(plan: Plan) -> dict[str, Objective]:
+    found = {}
+    for measure in plan.objectives:
+        if measure.objective is None:
+            raise ConfigError(f"{plan.file}: metrics.optimize: the direction of {measure.name} is not known")
+        found[measure.name] = measure.objective
+    return found
+
+
+def read_resolved(path: pathlib.Path, check: bool = False) -> Resolved:
+    """Read `sweep.resolved.yaml`.
+
+    Args:
+        path: of the file.
+        check: refuse what is not as it was written; a file of an earlier version does not say how it was.
+
+    Raises:
+        RecordError: it is damaged.
+        NewerFormatError: a newer version has written it.
+    """
+    resolved = _resolved(lambda: read_document(path, recorded=True), str(path))
+    if check:
+        _check_digest(read_whole(path).decode(), str(path))
+    return resolved
+
+
+def _check_digest(text: str, source: str) -> None:
+    digest, content = _split(text)
+    if digest is not None and digest != digest_of(content):
+        raise RecordError(f"{source}: is not as it was written")
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """Split the text of a resolved sweep into its digest, if it has one, and what that is of."""
+    head, mark, rest = text.partition(_DIGEST)
+    digest, _, told = rest.partition("\n")
+    return (digest, told) if mark and head == _HEADER else (None, text)
+
+
+def parse_resolved(text: str, source: str) -> Resolved:
+    """Read the text of `sweep.resolved.yaml`.
+
+    Raises:
+        RecordError: it is damaged.
+        NewerFormatError: a newer version has written it.
+    """
+    return _resolved(lambda: parse_document(text, source), source)
+
+
+def _resolved(read: Callable[[], Document], source: str) -> Resolved:
+    try:
+        document = read()
+        document.raise_problems()
+        told = document.data
+        _check_format(document)
+        told.pop(FORMAT_KEY, None)
+        _check_kinds(told)
+        objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
+        told["constraints"] = tuple(told.get("constraints", ()))
+        others = {name: Objective.parse(word) for name, word in told.pop("others", {}).items()}
+        objective = Objective.parse(told["objective"])
+        return Resolved(**{**told, "objective": objective, "track": objectives, "others": others})
+    except (NewerFormatError, RecordError):
+        raise  # it names the file itself
+    except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
+        raise RecordError(f"{source}: does not read back as a resolved sweep: {one_line(err)}") from err
+
+
+def _check_format(document: Document) -> None:
+    try:
+        check_format(document.data, document.source)
+    except NewerFormatError:
+        _check_digest(document.text, document.source)  # whose number is damaged is not newer
+        raise
+
+
+def _check_kinds(told: Mapping[str, Any]) -> None:
+    """Refuse what is of another kind than `to_yaml` writes, as far as others rely on it."""
+    if told["objective_from"] not in _ORIGINS:
+        raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {told['objective_from']!r}")
+    for key in ("name", "metric", "space", "at"):
+        if not isinstance(told[key], str):
+            raise TypeError(f"{key} is no text")
+    for key in ("track", "seeds", "versions", "config", "formulas", "others", "sources"):
+        if not isinstance(told.get(key, {}), Mapping):
+            raise TypeError(f"{key} is no mapping")
+    if not {"target", "command"} & told["config"]["engine"].keys():
+        raise KeyError("config.engine.target")
+    for key in ("engine", "space", "metrics", "budget"):
+        if not isinstance(told["config"][key], Mapping):
+            raise TypeError(f"config.{key} is no mapping")
+    if not isinstance(told["config"]["engine"].get("params"), Mapping):
+        raise TypeError("config.engine.params is no mapping")
+    if not isinstance(told["config"]["budget"].get("repeats", 1), int):
+        raise TypeError("config.budget.repeats is no number")
+    names = (told[key] for key in ("name", "metric", "at"))
+    for name in (*names, *(name for key in ("track", "formulas", "others") for name in told.get(key, ()))):
+        if not str(name).isprintable():
+            raise ValueError(f"{name!r} cannot be printed on a line")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A fact that differs between the record and the sweep file; `fatal` ones make values incomparable."""
+
+    key: str
+    before: Any
+    now: Any
+    fatal: bool
+
+    def __str__(self) -> str:
+        return f"  {self.key}: {_shown(self.before)} -> {_shown(self.now)}"
+
+
+_ABOUT = (
+    "engine.",
+    "space.",
+    "backend.list",
+    "budget.epochs",
+    "budget.patience",
+    "budget.trial_time",
+    "budget.repeats",
+)
+_FATAL = ("name", "metric", "objective", "others", "formula", "constraints", "at")
+
+
+def changes(before: Resolved, now: Resolved) -> list[Change]:
+    """Compare what the trials of two sweeps mean; budgets, samplers, pruners and results may differ."""
+    found = [Change(key, getattr(before, key), getattr(now, key), True) for key in _FATAL]
+    old, new = dict(_flat(before.config)), dict(_flat(now.config))
+    frozen = tuple(_frozen(before.config["space"], now.config["space"]))
+    for key in sorted({*old, *new}):
+        if key.startswith(_ABOUT):
+            found.append(Change(key, old.get(key), new.get(key), key.startswith(frozen)))
+    return [change for change in found if change.before != change.now]
+
+
+def _frozen(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Name the dimensions that changed in a way that no search can go on with: kind, scale or choices."""
+    for name in before.keys() & now.keys():
+        old, new = (space[name] for space in (before, now))
+        if _searched(old) and _searched(new) and _searched(old) != _searched(new):
+            yield f"space.{name}."
+
+
+def _searched(dimension: Any) -> tuple[Any, ...]:
+    kinds = [kind for kind in ("float", "int", "choice") if kind in dimension]
+    return (*kinds, dimension.get("log"), dimension.get("choice")) if kinds else ()
+
+
+def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _flat(item, f"{key}.{name}" if key else name)
+    else:
+        yield key, value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} ({fact})" for name, fact in value.items()) or "(not there)"
+    return "(not there)" if value is None else str(value)

@@ -1,0 +1,110 @@
+"""The trials of a record as a study that Optuna can draw: in memory, whatever storage the sweep had."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.trial import FixedTrial, FrozenTrial, TrialState as OptunaState, create_trial
+
+from ...backends.optuna.optuna_constraints import set_excesses
+from ...config.document import Document
+from ...config.space_section import LIST, read_space
+from ...config.validate import read_config
+from ...direction import Objective
+from ...exceptions import SpaceError
+from ...records.trial_record import TrialRecord, TrialState
+from ...space.space import Space
+from ..formatting import exact
+from ..manifest import Resolved
+
+
+def space_of(resolved: Resolved) -> Space | None:
+    """Give the space that was searched; None where a list of params was tried.
+
+    Raises:
+        SweepFileError: the record holds a config that this version does not read.
+    """
+    document = Document("sweep.resolved.yaml", data=dict(resolved.config))
+    space = read_space(read_config(document), document)
+    document.raise_problems()
+    return None if space is None or LIST in space.dimensions else space
+
+
+def study_of(
+    records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None, infeasible: bool = False
+) -> optuna.Study:
+    """Give a study of the first objective whose complete trials have numbers and values of the record.
+
+    Args:
+        records: of the sweep.
+        resolved: what it is about.
+        space: gives the trials their params too; a complete trial whose params lie outside of it, as an
+            earlier space allowed, is left out.
+        infeasible: whether trials that break a constraint are there too, as complete ones that break it.
+    """
+    states = (TrialState.COMPLETE, TrialState.INFEASIBLE) if infeasible else (TrialState.COMPLETE,)
+    return _study(records, {resolved.metric: resolved.objective}, resolved.name, space, states)
+
+
+def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
+    """Give a study of all objectives, without params."""
+    return _study(records, resolved.optimised, resolved.name, None, (TrialState.COMPLETE,))
+
+
+def _study(
+    records: Sequence[TrialRecord],
+    optimised: Mapping[str, Objective],
+    name: str,
+    space: Space | None,
+    states: Sequence[TrialState],
+) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    directions: Any = [objective.value for objective in optimised.values()]
+    study = optuna.create_study(directions=directions, study_name=name)
+    known = {record.number: record for record in records}
+    numbers = range(max(known, default=-1) + 1)
+    kept = {number: record for number, record in known.items() if record.state in states}
+    study.add_trials([_trial(kept.get(number), list(optimised), space) for number in numbers])
+    return study
+
+
+def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | None) -> FrozenTrial:
+    """Give the trial, or one that failed in the place of what is not drawn, so that numbers stay."""
+    scores = () if record is None else record.scores(metrics)
+    if record is None or not all(map(math.isfinite, scores)):
+        return create_trial(state=OptunaState.FAIL)
+    try:
+        drawn = _with_params(record, space)
+    except SpaceError:
+        return create_trial(state=OptunaState.FAIL)
+    named = {name: _by_name(one) for name, one in drawn.distributions.items()}
+    choices = {name for name, one in named.items() if one is not drawn.distributions[name]}
+    trial = create_trial(
+        values=scores,
+        params={name: exact(value) if name in choices else value for name, value in drawn.params.items()},
+        distributions=named,
+    )
+    set_excesses(trial, record.constraints)
+    return trial
+
+
+def _by_name(distribution: BaseDistribution) -> BaseDistribution:
+    """Write choices as tables do, null and "1" among them; numbers alone stay numbers, in their order."""
+    if not isinstance(distribution, CategoricalDistribution):
+        return distribution
+    if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in distribution.choices):
+        return distribution
+    return CategoricalDistribution([exact(one) for one in distribution.choices])
+
+
+def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:
+    if space is None:
+        return FixedTrial({})
+    space.check(record.params)
+    drawn = FixedTrial(space.encode(record.params))
+    space.suggest(drawn)
+    return drawn

@@ -1,0 +1,169 @@
+"""How a sweep stands and what it has found, from its record alone: no engine, no torch, no search host."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..exceptions import ConfigError, NoFiniteValueError
+from ..records.epoch_log import EPOCHS_FILE
+from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState
+from ..selection.pareto import front_trials
+from ..selection.picking import best_by, picked_trial
+from .best import record_of
+from .export import best_facts
+from .formatting import duration, number, spread
+from .front import front_facts, front_line, front_text
+from .leaderboard import optimal, params_line, result_table, word
+from .manifest import Resolved
+from .run_directory import RunDirectory
+from .significance import kept_verdict, rows_lines, verdict_lines
+
+
+def status_text(directory: Path) -> tuple[str, bool]:
+    """Say how far a sweep is, what is best so far and what its open trials do; and whether there is a best.
+
+    Raises:
+        ConfigError: it is no run directory.
+        RecordError: a file of it is damaged.
+    """
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    best = _best(records, resolved)
+    lines = [("sweep", f"{resolved.name}   in {directory}"), ("trials", counts(records, resolved))]
+    lines += [*_front(records, resolved), ("best", best), *_open(home, records, resolved)]
+    width = max(len(head) for head, _ in lines)
+    told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
+    return told, any(record.state is TrialState.COMPLETE for record in records)
+
+
+def status_facts(directory: Path) -> dict[str, Any]:
+    """Give the same as plain JSON; `best` as in `best.yaml`, None with a `reason` where there is none.
+
+    Raises:
+        ConfigError, RecordError: see `status_text`.
+    """
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    open_now = [_open_facts(home, record) for record in records if not record.state.finished]
+    told: dict[str, Any] = {**counted(records, resolved, directory), "open": open_now}
+    try:
+        if resolved.others:
+            told |= front_facts(records, resolved)
+        best = best_by(records, resolved.optimised, resolved.pick)
+    except (NoFiniteValueError, ConfigError) as err:
+        return {**told, "best": None, "reason": str(err)}
+    verdict = kept_verdict(home, records, resolved)
+    return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
+
+
+def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
+    """Name a sweep that `run` opens, and say how far it is."""
+    done, total = sum(record.state.finished for record in records), resolved.trials
+    head = f"{resolved.name}  {home.label}"
+    if total is not None and done > total:
+        return f"{head}  {done} trials are done, and budget.trials is {total}; raise it above {done} for more"
+    if total is not None and done == total:
+        return f"{head}  all {total} trials are done; raise budget.trials for more"
+    return f"{head}  going on: {done} of {total or 'any number'} done" if records else head
+
+
+def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
+    """Print the results of a sweep that has ended: the best trials, the best of them or the front, the files.
+
+    Raises:
+        NoFiniteValueError: no trial is complete.
+        ConfigError: the trial that the sweep picks is not on the front.
+    """
+    if resolved.is_picked:
+        best = best_by(records, resolved.optimised, resolved.pick)
+        verdict = kept_verdict(home, records, resolved)
+        block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict, records)])
+    else:
+        block = "\n".join([front_text(records, resolved, home.label), *rows_lines(records)])
+    files = (home.best, home.engine_params, home.table, home.study, home.journal)
+    report = home.report(resolved.config["results"]["report"])
+    saved = ", ".join(path.name for path in (*files, report) if path.exists())
+    return f"{result_table(records, resolved)}\n\n{block}\nsaved {saved} in {home.label}"
+
+
+def status_json(directory: Path) -> str:
+    """Print the facts as JSON."""
+    return json.dumps(status_facts(directory), indent=1, allow_nan=False)
+
+
+def counted(records: Sequence[TrialRecord], resolved: Resolved, directory: Path) -> dict[str, Any]:
+    """Say which sweep it is and count its trials, as plain JSON."""
+    return {
+        "name": resolved.name,
+        "directory": str(directory),
+        "trials": resolved.trials,
+        "done": sum(record.state.finished for record in records),
+        "states": {state.value: sum(record.state is state for record in records) for state in TrialState},
+        "seconds": sum(record.seconds for record in records),
+    }
+
+
+def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
+    return {
+        "trial": record.number,
+        "state": record.state.value,
+        "epochs": len(record.epochs),
+        "silent": _silence(home.trial(record.number)),
+        "params": dict(record.params),
+    }
+
+
+def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    """Count the trials by state, on one line."""
+    done = sum(record.state.finished for record in records)
+    states = {state: sum(record.state is state for record in records) for state in TrialState}
+    told = "".join(f"   {word(state)} {count}" for state, count in states.items() if count)
+    seconds = duration(sum(record.seconds for record in records))
+    asked = "" if resolved.trials and done > resolved.trials else f" of {resolved.trials or 'any number'}"
+    return f"{done}{asked} done{told}   {seconds} of training"
+
+
+def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    try:
+        best = picked_trial(records, resolved.optimised, resolved.pick)
+    except (NoFiniteValueError, ConfigError) as err:
+        return str(err)
+    if resolved.others:
+        rule = ", the knee" if resolved.pick == "knee" else ""
+        return f"{front_line(best, resolved)}{rule}   {params_line(best.params, resolved)}"
+    where = f"trial {best.number}, epoch {best.epoch}"
+    value = spread(number(best.value), best.deviation, len(best.repeats))
+    value = f"{resolved.metric} {value}   ({resolved.objective})"
+    return f"{value}   {where}   {params_line(best.params, resolved)}"
+
+
+def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:
+    """Name the trials of the front of several objectives, if there is one."""
+    front = front_trials(records, resolved.optimised) if resolved.others else []
+    if front:
+        yield "front", f"{len(front)} of {len(records)} trials: {', '.join(str(r.number) for r in front)}"
+
+
+def _open(
+    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
+) -> Iterator[tuple[str, str]]:
+    """Tell of trials that have not ended; a long silence means that their process died."""
+    for record in records:
+        if not record.state.finished:
+            epochs = f"{len(record.epochs)} epochs" if len(record.epochs) != 1 else "1 epoch"
+            if record.repeats:
+                epochs = f"{len(record.repeats)} of {resolved.config['budget']['repeats']} repeats"
+            heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
+            told = f"{word(record.state)}   {epochs}, {heard}   {params_line(record.params, resolved)}"
+            yield f"  #{record.number}", told
+
+
+def _silence(trial: Path) -> float:
+    """Give the seconds since a trial last wrote to its record."""
+    homes = (trial, *trial.glob("repeats/*"))
+    files = [file for home in homes for name in (TRIAL_FILE, EPOCHS_FILE) if (file := home / name).exists()]
+    return max(0.0, time.time() - max(file.stat().st_mtime for file in files))

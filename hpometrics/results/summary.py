@@ -1,0 +1,215 @@
+"""The overview: a plan in a dozen lines, every default shown."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .._text import printable
+from ..config.gpus import gpu_shares
+from ..config.hints import value_meant
+from ..config.metric_section import Measure
+from ..config.outputs import plain, shown
+from ..config.plan import Plan
+from ..config.space_section import LIST, may_cut
+from ..config.storage_url import written
+from ..selection.rules import At
+from ..space.dimensions import Choice, Dimension, Value
+from .formatting import ARROWS, duration, exact
+
+_OPTIONS = 20
+_WORDS = {
+    "registry": "<- registry",
+    "stated": "<- this file",
+    "mixed": "<- terms of both directions",
+    "engine": "<- the engine",
+    "run": "<- settled by run",
+}
+_PICKS: dict[str | int, str] = {
+    "best": "no trial; the Pareto front is named, and best.yaml holds its knee",
+    "one_se": "of the trials within one standard error of the best, that of the fewest epochs",
+    "knee": "the knee of the Pareto front",
+}
+_DEFAULTS = {
+    None: "the default group of each output is recorded too, unless the engine says otherwise",
+    True: "the default group of each output is recorded too",
+    False: "off",
+}
+
+
+def overview(plan: Plan) -> list[tuple[str, str]]:
+    """Describe what a sweep would do: a word and what it says, line by line."""
+    return list(_lines(plan, _done(plan)))
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Give the same as plain JSON."""
+    from .manifest import resolved_config  # which the lines do without
+
+    return {
+        "name": plan.name,
+        "directory": str(plan.directory),
+        "output": plain(plan.output),
+        "optimize": _measure_facts(plan.optimize),
+        "others": [_measure_facts(measure) for measure in plan.objectives[1:]],
+        "track": [_measure_facts(measure) for measure in plan.track],
+        "constraints": [str(bound.constraint) for bound in plan.bounds],
+        "at": plan.at.value,
+        "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
+        "trials": plan.trials,
+        "done": _done(plan),
+        "config": resolved_config(plan),
+    }
+
+
+def _done(plan: Plan) -> int:
+    if not plan.directory.exists():
+        return 0
+    from .run_directory import RunDirectory  # with the records of trials
+
+    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
+
+
+def _measure_facts(measure: Measure) -> dict[str, Any]:
+    told = {key: value for key, value in vars(measure).items() if key != "combined"}
+    return {**told, "objective": measure.objective and measure.objective.value}
+
+
+def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
+    config, best = plan.config, plan.optimize
+    output = "as the engine says" if plan.output is None else shown(plan.output)
+    threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
+    yield "sweep", f"{plan.name}   in {plan.directory}"
+    engine = config.engine.target or shlex.join(config.engine.command or ())
+    yield "engine", f"{engine}   output {output}   seed {plan.engine_seed}{threads}"
+    for name, value in config.engine.params.items():
+        yield "  fixed", f"{printable(name)}: {exact(value)}"
+    for measure in plan.objectives:
+        direction = f"{measure.objective or 'direction'} {_WORDS[measure.origin]}"
+        yield "objective", f"{measure.name}   {direction}   reads {_reads(measure)}"
+    several = len(plan.objectives) > 1
+    by = f" by {best.name}" if several and plan.at is At.BEST else ""
+    yield "at", f"the {plan.at.value} epoch{by}"
+    if several or config.metrics.pick != "best":
+        yield "pick", _PICKS.get(config.metrics.pick, f"trial {config.metrics.pick}, if it is on the front")
+    if plan.track:
+        yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
+    for bound in plan.bounds:
+        yield "constraint", f"{bound.constraint}   reads {_reads(bound.measure)}{_meant(bound.measure, plan)}"
+    for measure in (*plan.objectives, *plan.track):
+        if measure.formula is not None:
+            yield "formula", f"{measure.name} = {measure.formula}"
+    yield "defaults", _DEFAULTS[config.metrics.defaults]
+    yield "space", _counted(plan)
+    for name, dimension in plan.space.dimensions.items():
+        if name != LIST and name not in config.engine.params:
+            yield f"  {printable(name)}", _dimension(dimension)
+    yield "search", f"{_named('sampler', plan)}   {_named('pruner', plan)}   seed {config.search.seed}"
+    yield "backend", _backend(plan)
+    yield "budget", ", ".join(_budget(plan, done))
+    yield "results", ", ".join(_results(plan))
+
+
+def _reads(measure: Measure) -> str:
+    if measure.unknown:
+        return "what the engine registers; check imports nothing, so run judges it"
+    return "what the engine reports" if measure.reported else measure.inputs or "what run finds"
+
+
+def _meant(measure: Measure, plan: Plan) -> str:
+    """Name the metric that was perhaps meant: a value that no engine reports makes every trial infeasible."""
+    if not measure.reported:
+        return ""
+    output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
+    named = [one.name for one in (*plan.objectives, *plan.track) if one.name != measure.name]
+    near = value_meant(measure.name, named, output)
+    return f", as no metric has that name.{near}" if near else ""
+
+
+def _counted(plan: Plan) -> str:
+    if plan.sampler in ("list", "grid"):
+        left = len(plan.points) - (plan.trials or 0)
+        cut = f", of which {left} are left out" if left else ""
+        drawn = plan.sampler == "grid" and may_cut(plan.config.budget, len(plan.points))
+        order = f", in an order drawn by seed {plan.config.search.seed}" if drawn else ""
+        return f"{_plural(len(plan.points), 'point')} of the {plan.sampler}{order}{cut}"
+    searched = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
+    conditional = sum(d.when is not None for d in searched)
+    bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in searched)
+    counts = [_plural(len(searched), "dimension")]
+    counts += [f"{conditional} conditional"] if conditional else []
+    counts += [_plural(bundles, "bundle")] if bundles else []
+    counts += [f"{_plural(len(plan.points), 'point')} to start with"] if plan.points else []
+    return ", ".join(counts)
+
+
+def _dimension(dimension: Dimension) -> str:
+    if isinstance(dimension, Value):
+        return f"= {exact(dimension.value)}"
+    if isinstance(dimension, Choice):
+        text = f"one of {', '.join(map(exact, dimension.options[:_OPTIONS]))}"
+        text += f" ... {len(dimension.options)} in all" if len(dimension.options) > _OPTIONS else ""
+    else:
+        text = f"{dimension.kind} from {dimension.low:g} to {dimension.high:g}"
+        text += " log" if dimension.log else ""
+        text += f" step {dimension.step:g}" if dimension.step not in (None, 1) else ""
+    when = ", ".join(f"{name} is {exact(value)}" for name, value in (dimension.when or {}).items())
+    return f"{text}   when {when}" if when else text
+
+
+def _named(kind: str, plan: Plan) -> str:
+    plugin = getattr(plan.config.search, kind)
+    options = "" if plugin is None else ", ".join(f"{k}={exact(v)}" for k, v in plugin.options.items())
+    return f"{kind} {getattr(plan, kind)}{f'({options})' if options else ''}"
+
+
+def _backend(plan: Plan) -> str:
+    chosen = plan.config.backend
+    if chosen.ray is not None:
+        needs, workers = chosen.ray.resources, chosen.ray.workers or "as many as fit"
+        amounts = needs.of_trial(plan.config.engine.threads or 1)
+        *most, last = (f"{amount:g} {name}" for name, amount in amounts.items())
+        return f"ray   workers {workers}, each with {', '.join(most)} and {last}"
+    if chosen.optuna is not None:
+        storage = written(chosen.optuna.storage)
+        workers = chosen.optuna.workers
+        shares = gpu_shares(chosen.optuna.gpus, workers)
+        seen = "" if shares is None else f", which see GPU {', '.join(dict.fromkeys(shares))}"
+        return f"optuna   storage {storage}, {_plural(workers, 'worker')}{seen}"
+    return "list   one after the other"
+
+
+def _budget(plan: Plan, done: int) -> Iterator[str]:
+    budget = plan.config.budget
+    yield f"{plan.trials or 'any number of'} trials in all ({done} done)"
+    if budget.time is not None:
+        yield f"at most {duration(budget.time)}"
+    if budget.trial_time is not None:
+        yield f"at most {duration(budget.trial_time)} per trial"
+    yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine says"
+    if budget.repeats > 1:
+        yield f"{budget.repeats} seeds per trial"
+    if budget.retries:
+        yield f"{budget.retries} {'retry' if budget.retries == 1 else 'retries'} per trial"
+    if budget.failures is not None:
+        yield f"until {_plural(budget.failures, 'trial')} failed"
+    if budget.target is not None:
+        yield f"until a trial reaches {budget.target:g}"
+    if budget.patience is not None:
+        yield f"patience {_plural(budget.patience, 'epoch')}"
+
+
+def _results(plan: Plan) -> Iterator[str]:
+    results = plan.config.results
+    yield f"checkpoints {results.checkpoints}"
+    yield f"{results.statistics} statistics"
+    yield f"on disk after every {results.fsync}"
+    if results.loggers:
+        yield f"loggers {' '.join(logger.name for logger in results.loggers)}"
+    if results.report != "none":
+        yield f"report.{results.report}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,127 @@
+"""Ranks: what the processes of a group tell each other about a run; one that is alone tells itself."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from .._text import text_of
+from ..exceptions import RankError, RunError
+from ..metrics.ranks import process, world_size
+
+T = TypeVar("T")
+
+_FIRST = 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the first rank has decided at the end of an epoch, for all to do alike.
+
+    Attributes:
+        steering: the optimised value, and those that constraints bound, as the first rank has them.
+        over: no epoch follows.
+        ended: the epoch was reported as the final one.
+        stop: the host's stop.
+        counterpart: what the other ranks call as the first one reports, where its host hears all at once.
+    """
+
+    steering: Mapping[str, float]
+    over: bool
+    ended: bool
+    stop: BaseException | None = None
+    counterpart: Callable[[], None] | None = None
+
+
+class Ranks:
+    """The default process group as it was when the run was made.
+
+    Attributes:
+        leads: whether this is the first rank, which alone writes files and has a host.
+        alone: whether there is no other rank.
+    """
+
+    def __init__(self) -> None:
+        self._count, self._own = world_size(), process()
+        self.leads, self.alone = self._own == _FIRST, self._count == 1
+
+    def own_of(self, each: Sequence[T]) -> T | None:
+        """What there is of this rank; None if there were fewer ranks then."""
+        return each[self._own] if self._own < len(each) else None
+
+    def gather(self, make: Callable[[], T]) -> list[T]:
+        """What every rank makes, in the order of ranks: one collective. Where one fails, all do.
+
+        Raises:
+            Exception: what `make` raised, on its own rank.
+            RankError: it raised on another rank, or another rank is gone.
+            RunError: the process group is another one than that of the run.
+        """
+        self._check_group()
+        if self.alone:
+            return [make()]
+        made, failure = _tried(make)
+        told: list[Any] = [None] * self._count
+        self._collect(lambda: torch.distributed.all_gather_object(told, (made, _told(failure))))
+        if failure is not None:
+            raise failure
+        for rank, (_, reason) in enumerate(told):
+            if reason is not None:
+                raise RankError(f"rank {rank} failed: {reason}")
+        return [each for each, _ in told]
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What the first rank makes, on every rank: one collective.
+
+        Raises:
+            Exception, RankError, RunError: as of `gather`.
+        """
+        self._check_group()
+        if self.alone:
+            return make()
+        made, failure = _tried(make) if self.leads else (None, None)
+        told: list[Any] = [(made, _told(failure))]
+        self._collect(lambda: torch.distributed.broadcast_object_list(told, src=_FIRST))
+        if failure is not None:
+            raise failure
+        found, reason = told[0]
+        if reason is not None:
+            raise RankError(f"rank {_FIRST} failed: {reason}")
+        return found  # type: ignore[no-any-return]  # it comes as it was made
+
+    def _check_group(self) -> None:
+        if world_size() != self._count:
+            raise RunError(
+                f"the run was made in a group of {self._count} processes, and there are {world_size()}; make "
+                "it after init_process_group, and close it before destroy_process_group"
+            )
+
+    def _collect(self, collective: Callable[[], object]) -> None:
+        try:
+            collective()
+        except RuntimeError as err:  # whatever the backend makes of a peer that does not answer
+            raise RankError(f"rank {self._own} waited in vain for the other ranks: {err}") from err
+
+
+def sendable(stop: BaseException) -> BaseException:
+    """The stop of a host as every rank can raise it; as a `RankError` if it does not pickle."""
+    try:
+        pickle.loads(pickle.dumps(stop))
+    except Exception as err:  # what a class of exceptions does when it is pickled is its own affair
+        return RankError(f"{type(stop).__name__}: {text_of(stop)} (which cannot be sent: {err})")
+    return stop
+
+
+def _tried(make: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    try:
+        return make(), None
+    except BaseException as err:  # the others are told before it is raised
+        return None, err
+
+
+def _told(failure: BaseException | None) -> str | None:
+    return None if failure is None else f"{type(failure).__name__}: {failure}"

@@ -1,0 +1,307 @@
+"""Panels: all values of one epoch, measured, recorded, watched and logged, with the reason of each nan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ..exceptions import RunError
+from ..metrics.additive import Additive
+from ..metrics.registry.names import MetricName
+from ..metrics.registry.scope import ALL_TASKS, VALIDATION
+from ..metrics.reports import Report
+from ..metrics.retrieval.per_user import PerUser
+from ..metrics.task_rows import by_task
+from .distributed import Ranks
+from .epoch_values import EpochValues, Reasons, Values, value_named
+from .example_finder import Examples
+from .extremes import Place
+from .lines import Line
+from .logged import Logged
+from .logged_values import Recorded, reading
+from .monitor import Watches
+from .rank_state import Additives, RankState, by_split, joined
+from .spec import RunSpec
+from .split import SplitPanel, called_of, check_split
+from .statistics_store import Keeping, KeptPart, kept_of
+from .target_digest import TargetDigest, digest_of
+from .throughput import EXAMPLES, KEYWORDS, NO_TASK, Tallies
+
+_ENTRIES = "examples"
+
+T = TypeVar("T")
+
+
+class Panels:
+    """What one run measures and notes.
+
+    A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
+    the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
+    examples; None unless the spec asks for them. `kept` are its statistics, as many as the spec says.
+    `updated` is whether the open epoch has a batch of the validation split; `targets` tells the rows of the
+    first epoch that had some, see `TargetDigest`.
+
+    Args:
+        spec: what is measured.
+        ranks: the processes that measure it.
+        keeps: whether anybody writes down what is kept.
+    """
+
+    def __init__(self, spec: RunSpec, ranks: Ranks, keeps: bool = True) -> None:
+        self._spec = spec
+        self._asked = spec.recorded
+        self._ranks = ranks
+        self._splits: dict[str, SplitPanel] = {}
+        self._recorded: dict[str, Recorded] = {}
+        self._logged = Logged()
+        self._tallies = Tallies()
+        self._examples = Examples(spec.track_examples) if spec.track_examples else None
+        self.watches = Watches()
+        self._keeping: Keeping = spec.statistics if keeps else "none"
+        self.per_user: PerUser | None = None
+        self.examples: tuple[Line, ...] | None = None
+        self.kept: tuple[KeptPart, ...] = ()
+        self.updated = False
+        self._digest = TargetDigest()
+        self.targets: str | None = None
+        self._passes = 0
+        for split, collections in spec.collections.items():
+            if any(collection.names for collection in collections.values()):  # nan without a batch
+                self._split(split)
+
+    def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None) -> None:
+        """Add a batch; a model output or target that is not finite voids the epoch of its task.
+
+        Args:
+            split: one of `SPLITS`.
+            tensors: what the collection is given.
+            examples: what the user says of each row.
+
+        Raises:
+            RunError: there is no such split or output, or nothing is measured on it.
+            MetricInputError: the batch is not what the metrics read.
+        """
+        given = dict(tensors)
+        feature, task = given.pop("feature", None), given.pop("task", None)
+        panel = self._split(split)
+        output = panel.output_of(feature)
+        read = {of: self._tallies.read(rows, output) for of, rows in by_task(task, given)}
+        parts = {of: rows for of, (_, rows) in read.items()}
+        panel.update(feature, parts, {name: given[name] for name in given.keys() - KEYWORDS})
+        for of, (tally, _) in read.items():
+            self._tallies.add(tally, split, of, feature)
+        if split == VALIDATION:
+            self.updated = True
+            if not self._passes:
+                self._digest.add(given.get("target"), feature)
+        if self._examples is not None and not panel.void:
+            for of, own in by_task(task, {_ENTRIES: examples}):
+                self._look(Place(split, of, feature), {**parts[of], **own})
+        self.recorded(split).batch(task, sum(tally.rows for tally, _ in read.values()))
+        if self.watches.laps is not None:
+            self.watches.laps.mark(split)
+
+    def _look(self, place: Place, rows: Mapping[str, Any]) -> None:
+        """Look for the worst and the best examples among rows that were measured."""
+        live = self._splits[place.split].collection(place.feature, place.task)
+        tensors = {name: value for name, value in rows.items() if name != _ENTRIES}
+        if self._examples is not None:
+            self._examples.add(place, live, tensors, rows[_ENTRIES])
+
+    def recorded(self, split: str) -> Recorded:
+        """What the engine and its data sets record of a split.
+
+        Raises:
+            RunError: there is no such split.
+        """
+        check_split(split)
+        return self._recorded.setdefault(split, Recorded())
+
+    def refuse_measured(self, *names: str) -> None:
+        """Refuse names that this run gives to values of its own.
+
+        Raises:
+            RunError: naming the first of them.
+        """
+        if not self._spec.combined and not self._splits:
+            return
+        own = {combined.name for combined in self._spec.combined}
+        own.update(*(panel.names for panel in self._splits.values()))
+        for name in names:
+            if value_named(name) in own:
+                raise RunError(f"{name!r} is measured by this run; call yours by another name, as my_{name}")
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Keep values as they are until the epoch closes.
+
+        Raises:
+            RunError: a value is no number, or its name is measured here.
+        """
+        self.refuse_measured(*values)
+        for name, value in values.items():
+            self._logged.take(name, value)
+
+    def undefined(self, reasons: Mapping[str, str]) -> None:
+        """Keep that values are nan and why, until the epoch closes.
+
+        Raises:
+            RunError: a reason is no text, or its name is measured here.
+        """
+        self.refuse_measured(*reasons)
+        for name, reason in reasons.items():
+            self._logged.undefined(name, reason)
+
+    def measure(self) -> Values:
+        """Return the values measured in the open epoch so far, over all ranks; none before an update.
+
+        Raises:
+            RankError: another rank has failed.
+        """
+        told = self._ranks.gather(lambda: (self.updated, self._measured_here()))
+        if not any(updated for updated, _ in told):
+            return {}
+        panels = self._splits if self._ranks.alone else self._merged(state for _, state in told)
+        values = EpochValues(self._spec, _tasks_of(panels.values(), ()))
+        for panel in panels.values():
+            values.take("measured", *panel.compute())
+        values.combine()
+        values.check_finite()
+        return values.values
+
+    def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:
+        """Give all values of the epoch, over all ranks by one collective, and begin the next.
+
+        Args:
+            beside: makes what each rank tells the others beside its values, before they are read.
+
+        Returns:
+            The values, and what each rank told.
+
+        Raises:
+            RunError: a value is there in two ways.
+            RankError: another rank has failed.
+        """
+        told = self._ranks.gather(lambda: (beside(), self._state()))
+        values = self._put_together([state for _, state in told])
+        values.combine()
+        values.settle()
+        return values, [extra for extra, _ in told]
+
+    def _state(self) -> RankState:
+        """What this process has of the epoch."""
+        return RankState(
+            self._measured_here(),
+            self._tallies.state(self.watches.laps),
+            {split: recorded.state() for split, recorded in self._recorded.items()},
+            self.watches.close(),
+            self._logged.state(),
+            [] if self._examples is None else [self._examples.found(self._void())],
+            None if self._passes else self._digest.sums(),
+        )
+
+    def _measured_here(self) -> dict[str, dict[str, Any]]:
+        """What this process has measured in the epoch; empty where there is no other to be told."""
+        if self._ranks.alone:
+            return {}
+        return {split: panel.state_dict() for split, panel in self._splits.items()}
+
+    def _void(self) -> set[str]:
+        """The splits that had a batch which was not finite."""
+        return {split for split, panel in self._splits.items() if panel.void}
+
+    def _put_together(self, states: Sequence[RankState]) -> EpochValues:
+        """The values of all ranks, whatever each of them met; then nothing of the epoch is held."""
+        panels, state = self._over_ranks(states), joined(states)
+        if not self._passes:
+            self.targets = digest_of([state.targets for state in states])
+            self._passes = int(self.targets is not None)
+        values, reasons = self._measured(panels, state.counted, state.recorded)
+        self.per_user = _by_user(panels.values())
+        if self._examples is not None:
+            self.examples = self._examples.close(state.examples)
+        if panels and self._keeping != "none":
+            self.kept = kept_of((one for p in panels.values() for one in p.measured()), self._keeping)
+        met = _tasks_of(panels.values(), state.recorded.values()) if panels or state.recorded else ()
+        epoch = EpochValues(self._spec, met)
+        self._reset()
+        epoch.take("recorded", values, reasons)
+        epoch.take("watched", *state.watched)
+        epoch.take("logged", *state.logged)
+        return epoch
+
+    def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitPanel]:
+        return self._splits if self._ranks.alone else self._merged(state.measured for state in states)
+
+    def _merged(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitPanel]:
+        """A panel of each split, of what every process has measured."""
+        return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
+
+    def _measured(
+        self, panels: Mapping[str, SplitPanel], counted: Additives, recorded: Additives
+    ) -> tuple[Values, Reasons]:
+        values: Values = {}
+        reasons: Reasons = {}
+        for panel in panels.values():
+            found, why = panel.compute()
+            values.update(found)
+            reasons.update(why)
+        for split, state in counted.items():
+            for name, tally in reading(state, self._asked).items():
+                if self._wants(name):  # a metric's own gen_n_toks stands
+                    values.setdefault(called_of(split, name), tally.value())
+        for split, state in recorded.items():
+            self._read(split, state, values, reasons)
+        return values, reasons
+
+    def _reset(self) -> None:
+        """Begin the next epoch."""
+        self.updated = False
+        self._logged.reset()
+        self._tallies.reset()
+        for panel in self._splits.values():
+            panel.reset()
+        for noted in self._recorded.values():
+            noted.reset()
+
+    def _wants(self, name: str) -> bool:
+        """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
+        return (
+            self._spec.defaults or name in self._spec.optimised or MetricName.parse(name).metric != EXAMPLES
+        )
+
+    def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
+        """Put what was recorded of a split beside what was measured."""
+        for name, recorded in reading(state, self._asked).items():
+            called = called_of(split, name)
+            if called in values:
+                raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
+            values[called], reason = _read_additive(recorded)
+            if reason is not None:
+                reasons[called] = reason
+
+    def _split(self, split: str) -> SplitPanel:
+        if split not in self._splits:
+            prototypes = self._spec.collections.get(split) or self._spec.collections.get(VALIDATION)
+            self._splits[split] = SplitPanel(split, prototypes)
+        return self._splits[split]
+
+
+def _tasks_of(panels: Iterable[SplitPanel], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
+    """The tasks that an epoch has met."""
+    told = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
+    return told.union(*(panel.tasks for panel in panels))
+
+
+def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:
+    tables = [table for panel in panels if (table := panel.by_user()) is not None]
+    return PerUser.joined(tables) if tables else None
+
+
+def _read_additive(value: Additive) -> tuple[float, str | None]:
+    """What a value comes to, and why that is nan."""
+    try:
+        number = value.value()
+    except OverflowError:  # such as that of a perplexity
+        return math.nan, f"{value!r} is too large for a number"
+    return number, f"{value!r} is undefined" if math.isnan(number) else None

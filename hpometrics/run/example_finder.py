@@ -1,0 +1,171 @@
+"""Examples: the values of each row of the batches of an epoch, of which the worst and the best are told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..exceptions import RunError
+from ..metrics._device import on_host
+from ..metrics._validation import counting_rows
+from ..metrics.batch import Outputs
+from ..metrics.batches import batch_of
+from ..metrics.collection import MetricCollection
+from ..metrics.metric import Metric
+from ..metrics.row_values import is_at_hand, is_mean_of_rows, measured_rows
+from .example_selection import ExamplePlan
+from .extremes import Example, Extremes, Place
+from .lines import Line, check_entries, entry_of, finite_or_none, host, lines_of
+
+
+@dataclass(frozen=True)
+class FoundExamples:
+    """What one process found in an epoch, by place, and the splits whose values do not count."""
+
+    places: Mapping[Place, Extremes]
+    void: frozenset[str]
+
+
+class Examples:
+    """Finds the worst and the best examples of an epoch.
+
+    The ranking metric measures each batch a second time here, and is asked for the values of its rows; the
+    others are asked for those of the few rows that enter the record. Of a batch on a device the values are
+    read once, and then only such rows; if the ranking metric has to be measured on one row after the other
+    (see `measured_rows`), which takes long, the batch is copied to the host before.
+
+    An example whose value is not finite is neither best nor worst: it is told apart, as `undefined`, with the
+    reason. One that the ranking metric leaves out (`ignore_index`, a weight of 0, a user without a relevant
+    item) is no example.
+
+    Args:
+        plan: how many, by which metric.
+    """
+
+    def __init__(self, plan: ExamplePlan) -> None:
+        self._plan = plan
+        self._meters: dict[str | None, list[Metric]] = {}
+        self._places: dict[Place, Extremes] = {}
+
+    def add(
+        self, place: Place, live: MetricCollection, tensors: Mapping[str, Any], entries: Any = None
+    ) -> None:
+        """Look at a batch that the collection has taken.
+
+        Args:
+            place: where it belongs; of a split where the ranking metric is not measured, nothing is kept.
+            live: the collection that measures it.
+            tensors: what the collection was given.
+            entries: what the user says of each row, anything that strict JSON holds.
+
+        Raises:
+            MetricInputError: `entries` are not one per row.
+            RunError: the first batch shows that the ranking metric has no value per example.
+        """
+        if self._plan.metric not in live.names:
+            return
+        batch = self._batch(live, tensors)
+        if entries is not None:
+            check_entries(entries, len(batch))
+        kept = self._places.setdefault(place, Extremes())
+        first, kept.rows = kept.rows, kept.rows + len(batch)
+        counted, rows = _counted(batch)
+        if rows:
+            meters = self._meters_of(place.feature, live, counted)
+            found = self._found(meters, counted, [first + row for row in rows])
+            new = kept.take(self._plan, found)
+            self._tell(new, counted, meters)
+            _add_entries(new, entries, rows)
+
+    def found(self, void: Collection[str] = ()) -> FoundExamples:
+        """Give what was found in the epoch, and begin the next.
+
+        Args:
+            void: splits whose values do not count in this epoch; one that is void on a rank is on all.
+        """
+        places, self._places = self._places, {}
+        return FoundExamples(places, frozenset(void))
+
+    def close(self, found: Sequence[FoundExamples]) -> tuple[Line, ...]:
+        """Return the lines of an epoch: of what each rank found, in the order of ranks."""
+        void = frozenset[str]().union(*(each.void for each in found))
+        places = found[0].places if len(found) == 1 else self._joined(found)
+        counted = [(place, kept) for place, kept in places.items() if place.split not in void]
+        return tuple(line for place, kept in counted for line in kept.lines(place))
+
+    def _batch(self, live: MetricCollection, tensors: Mapping[str, Any]) -> Outputs:
+        batch = batch_of(live.output, **tensors)
+        stays = on_host(batch.target) or is_at_hand(live[self._plan.metric])
+        return batch if stays else batch_of(live.output, **host(tensors))
+
+    def _meters_of(self, feature: str | None, live: MetricCollection, batch: Outputs) -> list[Metric]:
+        """The metrics that are asked for the values of rows; what could not be tried before is tried now."""
+        if feature not in self._meters:
+            plan = self._plan
+            meters = [live[name].alone() for name in plan.names if name in live.names]
+            shown = [m for m in meters if m.name not in plan.untried or is_mean_of_rows(m, batch)]
+            if plan.metric not in [meter.name for meter in shown]:
+                raise RunError(
+                    f"track_examples ranks examples by {plan.metric}, which has no value per example: the "
+                    "first batch's value is not the mean of its rows'; name another metric"
+                )
+            self._meters[feature] = shown
+        return self._meters[feature]
+
+    def _found(self, meters: list[Metric], batch: Outputs, numbers: list[int]) -> Iterator[Example]:
+        """Rank every row that the ranking metric does not leave out."""
+        name = self._plan.metric
+        found = measured_rows([meter for meter in meters if meter.name == name], batch)
+        if name not in found:
+            raise RunError(
+                f"track_examples ranks examples by {name}, which was given one value for a whole batch; give "
+                "it a value per row, or name another metric"
+            )
+        values, weights = torch.stack([column.double() for column in found[name]]).tolist()
+        for row, (value, weight, number) in enumerate(zip(values, weights, numbers, strict=True)):
+            if weight > 0:
+                yield Example(value, number, row)
+
+    def _tell(self, new: list[Example], batch: Outputs, meters: list[Metric]) -> None:
+        """Make the lines of examples that enter the record: only their rows are read."""
+        if not new:
+            return
+        chosen = torch.zeros(len(batch), dtype=torch.bool)
+        chosen[[example.row for example in new]] = True
+        part = batch.rows(chosen.to(batch.target.device))
+        columns = {name: rows.values.tolist() for name, rows in measured_rows(meters, part).items()}
+        for row, (example, line) in enumerate(zip(new, lines_of(part), strict=True)):
+            values = {name: finite_or_none(column[row]) for name, column in columns.items()}
+            odd = finite_or_none(example.value) is None
+            why = {"reason": f"{self._plan.metric} is {example.value}"} if odd else {}
+            example.line = {"values": values, **why, **line}
+
+    def _joined(self, found: Sequence[FoundExamples]) -> dict[Place, Extremes]:
+        """What all processes have found, each example with the number of its process."""
+        joined: dict[Place, Extremes] = {}
+        for process, each in enumerate(found):
+            for place, kept in each.places.items():
+                for example in (*kept.worst, *kept.best, *kept.undefined):
+                    example.line = {"process": process, **(example.line or {})}
+                joined.setdefault(place, Extremes()).join(self._plan, kept)
+        return joined
+
+
+def _counted(batch: Outputs) -> tuple[Outputs, list[int]]:
+    """The rows of a batch that count, and which they are."""
+    masks = [mask for mask in (counting_rows(batch),) if mask is not None]
+    if batch.weight is not None:
+        masks.append(batch.weight > 0)
+    if not masks:
+        return batch, list(range(len(batch)))
+    counted = torch.stack(masks).all(0)
+    return batch.rows(counted), counted.nonzero().squeeze(1).tolist()
+
+
+def _add_entries(new: list[Example], entries: Any, rows: list[int]) -> None:
+    if entries is not None:
+        for example in new:
+            example.line = {**(example.line or {}), "example": entry_of(entries, rows[example.row])}

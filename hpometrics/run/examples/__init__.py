@@ -1,1 +1,0 @@
-"""The worst and the best examples of an epoch: which are kept, how they are found, what is left of them."""

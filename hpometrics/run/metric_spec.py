@@ -1,0 +1,269 @@
+"""Asked: from what a user names to what a run measures, each metric with its place and its direction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..direction import MINIMIZE, Objective
+from ..exceptions import ConstraintError, MetricNameError, ObjectiveError, RunError, UnknownMetricError
+from ..metrics.combined import Combined
+from ..metrics.features import OutputFeature
+from ..metrics.metric import Metric
+from ..metrics.registry.diagnostics import diagnostic, direction_of
+from ..metrics.registry.names import MetricName, parse_import_path
+from ..metrics.registry.register import import_metric
+from ..metrics.registry.scope import COMBINED, VALIDATION, Types, group_of, members, place
+from ..metrics.settled_combined import SettledCombined
+from ..selection.constraints import Constraint
+
+Features = Mapping[str | None, OutputFeature | None]
+"""The outputs of a model by name; None names the only one, or as an output says that metrics know theirs."""
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A value that the engine reports itself, by `run.log(name=...)`, and the direction it is to go.
+
+    The direction is None of one that is only tracked or bounded.
+    """
+
+    name: str
+    objective: Objective | None
+
+    def __post_init__(self) -> None:
+        if self.objective is not None:
+            object.__setattr__(self, "objective", Objective.parse(self.objective))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One value that somebody asked for.
+
+    Args:
+        name: what the record calls it.
+        objective: its direction, None where it has none.
+        measured: what is measured, a name without split and output, an import path or a metric; None of a
+            value that the engine reports itself or that is combined of others.
+        split: on whose updates.
+        feature: of which output.
+        task: of which task; `all` and None are of all of them.
+        combined: how it is combined.
+    """
+
+    name: str
+    objective: Objective | None
+    measured: str | MetricName | Metric | None = None
+    split: str = VALIDATION
+    feature: str | None = None
+    task: str | None = None
+    combined: SettledCombined | None = None
+
+    @property
+    def reported(self) -> bool:
+        """Whether the engine reports the value itself."""
+        return self.measured is None and self.combined is None
+
+    @property
+    def key(self) -> str:
+        """What the collection of its output calls it; its own name where it is not measured."""
+        if isinstance(self.measured, Metric):
+            return self.measured.name
+        return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
+
+
+def settle_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[Asked, ...]:
+    """Say what a search is to optimise; of a list each of its metrics.
+
+    Raises:
+        ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
+    """
+    if not isinstance(metric, (list, tuple)):
+        return (settle(metric, features, direction),)
+    if direction is not None and len(metric) > 1:
+        raise ObjectiveError(
+            f"direction= states the direction of one metric, got {len(metric)} metrics; state it with the "
+            "metric that has none of its own, as in Reported('latency_ms', 'minimize') or "
+            "Reported('speed', 'maximize')"
+        )
+    found = tuple(settle(one, features, direction) for one in metric)
+    if not found:
+        raise RunError("what is optimised? metric= is a list without a metric")
+    names = [asked.name for asked in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise RunError(f"{twice[0]} is among the objectives twice; each is there once, got {names}")
+    return found
+
+
+def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
+    """Say what one metric is that a search is to optimise.
+
+    Raises:
+        ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
+    """
+    if isinstance(metric, Mapping):
+        metric, direction = _read_mapping(metric, direction)
+    stated = None if direction is None else Objective.parse(direction)
+    if isinstance(metric, Reported):
+        stated = _agreed(metric.name, metric.objective, stated)
+    asked = _settled(metric, features, stated)
+    if asked.split != VALIDATION:
+        raise RunError(f"only validation values steer a search; {asked.name} can be tracked")
+    _check_one_value(asked)
+    known = diagnostic(asked.name) if asked.measured is None else None
+    if known is not None:
+        return replace(asked, objective=direction_of(asked.name, known, stated))
+    return replace(asked, objective=_agreed(asked.name, asked.objective, stated))
+
+
+def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
+    """Say what is measured beside it; of a group every member, of several outputs each that has the group."""
+    types = types_of(features)
+    for metric in metrics:
+        group = group_of(metric, types)
+        if isinstance(metric, Mapping):
+            yield _in_parts(metric, features)
+        elif group is None:
+            yield _settled(metric, features, None)
+        else:
+            yield from (_of_name(member, types, None) for member in members(group, types))
+
+
+def constrained(
+    texts: Iterable[str], features: Features, reported: Collection[str] = ()
+) -> Iterator[tuple[Constraint, Asked]]:
+    """Read constraints, each with the value that it bounds; one that is not measured is reported.
+
+    Args:
+        texts: such as `ece <= 0.05`.
+        features: the outputs.
+        reported: names that the engine reports, whatever the registry calls so.
+
+    Raises:
+        ConstraintError: one is not well formed, or about no single value of validation data.
+        MetricNameError: a metric does not fit the output.
+    """
+    types = types_of(features)
+    for text in texts:
+        constraint = Constraint.parse(text)
+        name = MetricName.parse(constraint.name)
+        if str(name) in reported:
+            yield replace(constraint, name=str(name)), Asked(str(name), None)
+            continue
+        if group_of(name, types) is not None:
+            raise ConstraintError(f"{constraint}: {name} is a group of metrics; bound one of them")
+        asked = _of_name(name, types, MINIMIZE)
+        if asked.split != VALIDATION:
+            raise ConstraintError(f"{constraint}: only validation values steer a search")
+        if _has_many_values(asked):
+            raise ConstraintError(f"{constraint}: {asked.name} has one value per class")
+        yield replace(constraint, name=asked.name), asked
+
+
+def types_of(features: Features) -> Types:
+    """The type of each output by name."""
+    return {name: None if feature is None else feature.type for name, feature in features.items()}
+
+
+def _in_parts(told: Mapping[str, Any], features: Features) -> Asked:
+    metric, direction = _read_mapping(told, None)
+    stated = None if direction is None else Objective.parse(direction)
+    asked = _settled(metric, features, stated)
+    return asked if stated is None else replace(asked, objective=_agreed(asked.name, asked.objective, stated))
+
+
+def _settled(metric: Any, features: Features, stated: Objective | None) -> Asked:
+    types = types_of(features)
+    if isinstance(metric, Reported):
+        return Asked(metric.name, metric.objective)
+    if isinstance(metric, Combined):
+        return _of_combined(metric, types)
+    if isinstance(metric, str) and parse_import_path(metric):
+        return _of_path(metric, features)
+    if isinstance(metric, (str, MetricName)):
+        return _of_name(MetricName.parse(metric), types, stated)
+    return _of_object(metric, features)
+
+
+def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
+    if (known := diagnostic(name)) is not None:
+        return Asked(str(name), known.objective)
+    if name.feature == COMBINED:
+        return _of_combined(Combined.of_all_outputs(name, types), types)
+    try:
+        placed = place(name, types)
+    except UnknownMetricError as err:
+        if stated is not None:
+            return Asked(str(name), stated)
+        raise UnknownMetricError(
+            f"{err}. If the engine reports it by run.log, state which way is better: "
+            f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "
+            "where more is"
+        ) from None
+    at, objective = placed.name, placed.found.objective
+    return Asked(str(at), objective, placed.measured, at.split or VALIDATION, at.feature, at.task)
+
+
+def _of_combined(combined: Combined, types: Types) -> Asked:
+    settled = combined.settled(types)
+    return Asked(settled.name, settled.objective, task=settled.task, combined=settled)
+
+
+def _of_path(path: str, features: Features) -> Asked:
+    found, feature = import_metric(path), _only(features, path)
+    return Asked(str(replace(found.name, feature=feature)), found.objective, path, feature=feature)
+
+
+def _of_object(metric: Any, features: Features) -> Asked:
+    made = metric() if isinstance(metric, type) else metric
+    if not isinstance(made, Metric):
+        raise RunError(f"a metric is a name, a Metric or Reported(name, objective), got {metric!r}")
+    feature = _only(features, made.name)
+    name = made.name if feature is None else f"{feature}.{made.name}"
+    return Asked(name, made.objective, made.alone(), feature=feature)
+
+
+def _only(features: Features, metric: str) -> str | None:
+    if len(features) > 1:
+        raise MetricNameError(
+            f"{metric} does not say which of several outputs it is about; register it and name it, as in "
+            f"{next(iter(features))}.{metric}"
+        )
+    return next(iter(features))
+
+
+def _has_many_values(asked: Asked) -> bool:
+    measured = asked.measured
+    named = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
+    return "none" in (named, getattr(measured, "average", None))
+
+
+def _check_one_value(asked: Asked) -> None:
+    if _has_many_values(asked):
+        raise RunError(
+            f"{asked.name} has one value per class, and a search optimises one number; choose average=micro, "
+            "macro or weighted, and track this one"
+        )
+
+
+def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
+    if "combine" in metric:
+        return Combined.of_mapping(metric), direction
+    parts = dict(metric)
+    name, own = parts.get("metric"), parts.pop("direction", None)
+    if name is None:
+        raise RunError(f"a metric as a mapping needs the key 'metric', got {dict(metric)!r}")
+    if own is not None and direction is not None and Objective.parse(own) is not Objective.parse(direction):
+        raise ObjectiveError(f"{name}: its own direction says {own}, but direction= says {direction}")
+    if len(parts) > 1:
+        name = MetricName.of_parts(parts)
+    return name, own if own is not None else direction
+
+
+def _agreed(name: str, known: Objective | None, stated: Objective | None) -> Objective:
+    if known is None and stated is None:
+        raise ObjectiveError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
+    if known is not None and stated is not None and known is not stated:
+        raise ObjectiveError(f"{name} is to {known.value}, but direction= says {stated.value}")
+    return known or stated  # type: ignore[return-value]  # one of the two is there

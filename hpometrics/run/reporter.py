@@ -1,0 +1,189 @@
+"""Reporter: where a run's epoch values go. One report per epoch; the host's stop raises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+from ..direction import Objective
+from ..exceptions import RunError
+from ..records.readings import Reading, numbers_of
+from ..records.trial_record import TrialRecord
+
+if TYPE_CHECKING:
+    import optuna
+
+
+class Reporter(Protocol):
+    """A host as a run sees it.
+
+    Attributes:
+        number: the trial's number, if the host counts trials.
+        params: the trial's params, if the host knows them.
+        stops: the exceptions that mean the host has stopped this run.
+    """
+
+    number: int | None
+    stops: tuple[type[BaseException], ...]
+
+    @property
+    def params(self) -> Mapping[str, Any] | None:
+        """See above."""
+
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Refuse a run whose directions are not the host's.
+
+        Args:
+            optimised: the direction of each metric that is optimised; values are reported of the first.
+
+        Raises:
+            ObjectiveError: they differ; both facts are named.
+        """
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Tell one epoch, then let the host stop the run.
+
+        Args:
+            epoch: counted from 0.
+            value: this epoch's value of the metric; nan where it has none.
+            picked: the value of the picked epoch so far; nan before there is one.
+            values: all values of this epoch that are one number, by name. An optimized metric that was
+                not measured in this epoch is not among them; a host must not judge that epoch.
+            final: no epoch follows, so there is nothing to stop.
+
+        Raises:
+            BaseException: one of `stops`, after the report is recorded.
+        """
+
+
+class Pause(BaseException):
+    """A host pauses a trial, which continues in another process: its run is interrupted, not failed."""
+
+
+@runtime_checkable
+class PickedReporter(Protocol):
+    """A host that keeps the values of the picked epoch of a run, however that ends."""
+
+    def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
+        """Keep the values of the picked epoch; a later call replaces them.
+
+        Args:
+            epoch: counted from 0.
+            values: all values of that epoch, by name.
+        """
+
+
+@runtime_checkable
+class DirectedReporter(Protocol):
+    """A host that may search by any value of a run, not only by those that are optimized."""
+
+    def check_tracked(self, directions: Mapping[str, Objective]) -> None:
+        """Refuse a run whose tracked values the host judges in another direction.
+
+        Args:
+            directions: of each value that is asked for or measured by default, by name, where it has one.
+
+        Raises:
+            ObjectiveError: they differ; both facts are named.
+        """
+
+
+class Joint(Protocol):
+    """The attribute `joint` of a host that takes a report only from all ranks at once, as Ray Train does."""
+
+    def counterpart(self) -> Callable[[], None] | None:
+        """Return what each other rank calls while the first calls `send`; None where no report waits."""
+
+    def send(self) -> None:
+        """Make the reports that wait, on the first rank."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report as it was made; see `Reporter.report`."""
+
+    epoch: int
+    value: float
+    picked: float
+    values: Mapping[str, float]
+    final: bool
+
+
+@dataclass
+class ListReporter:
+    """Keeps the reports and never stops a run: for a list of params, a test, a notebook."""
+
+    number: int | None = None
+    params: Mapping[str, Any] | None = None
+    reports: list[Report] = field(default_factory=list)
+    stops: tuple[type[BaseException], ...] = ()
+
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Accept any direction: a list has none."""
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Keep the report."""
+        self.reports.append(Report(epoch, value, picked, dict(values), final))
+
+
+def last_report(record: TrialRecord, metric: str) -> Report:
+    """The report of the last epoch of a trial, whose value is the picked one."""
+    last, picked = record.epochs[-1], math.nan if record.value is None else record.value
+    return Report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
+
+
+class HoldsLast:
+    """Passes the reports of a run on to a host, but for the final one: after the run its trial goes on.
+
+    Args:
+        host: of the trial.
+    """
+
+    def __init__(self, host: Reporter) -> None:
+        self._host = host
+        self.number, self.stops = host.number, host.stops
+
+    @property
+    def params(self) -> Mapping[str, Any] | None:
+        """Those of the host."""
+        return self._host.params
+
+    def check(self, optimised: Mapping[str, Objective]) -> None:
+        """Let the host refuse the run; see `Reporter`."""
+        self._host.check(optimised)
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Tell the host of an epoch that another follows; it may stop the run."""
+        if not final:
+            self._host.report(epoch, value, picked, values, final)
+
+    def release(self, report: Report) -> None:
+        """Tell the host the final epoch, once the trial is over; a stop is too late then."""
+        with suppress(*self.stops):
+            self._host.report(report.epoch, report.value, report.picked, report.values, final=True)
+
+
+def as_reporter(host: object) -> Reporter:
+    """Return a reporter for what a user has in hand: None, a reporter, or an Optuna trial.
+
+    Raises:
+        RunError: it is none of these.
+    """
+    if host is None:
+        return ListReporter()
+    if hasattr(host, "stops"):  # isinstance of a protocol takes as long as ten reports
+        return cast(Reporter, host)
+    if any(base.__module__.startswith("optuna.trial") for base in type(host).__mro__):
+        from ..backends.optuna.reporter import OptunaReporter  # whoever holds a trial has loaded optuna
+
+        return OptunaReporter(cast("optuna.trial.BaseTrial", host))
+    raise RunError(f"a run reports to an Optuna trial or a Reporter, got {type(host).__name__}")

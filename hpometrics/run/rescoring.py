@@ -1,0 +1,215 @@
+"""Answers: a metric of epochs that are over, from the statistics that a run has kept of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..exceptions import HpometricsError, NotKeptError, RecordError
+from ..metrics.collection import MetricCollection
+from ..metrics.features import Binary, OutputFeature, Set
+from ..metrics.multitask import TaskCollection
+from ..metrics.registry.names import MetricName
+from ..metrics.registry.scope import ALL_TASKS, VALIDATION
+from ..records.trial_record import EpochRecord
+from .epoch_values import EpochValues, Reasons, Values
+from .kept_rows import keeper_of, rows_of
+from .spec import RunSpec
+from .split import SplitPanel
+from .statistics_log import STATISTICS_FILE, KeptEpoch, read_kept
+from .statistics_store import KeptPart
+
+Outputs = OutputFeature | Mapping[str, OutputFeature]
+THRESHOLD = "threshold"
+
+
+class Answers:
+    """Measures one metric of what was kept, as a run would have measured it.
+
+    Where the kept statistics are those that the metric is a function of, its value is the very one that the
+    run would have had. Otherwise it is measured of the kept rows, where there are any.
+
+    Args:
+        metric: its canonical name.
+        output: what the model predicts, or each output by name.
+        threshold: of the probability above which 1 is predicted, in the place of the output's own.
+
+    Raises:
+        HpometricsError: there is no such metric, or it cannot steer a search.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        output: Outputs | None,
+        threshold: float | None = None,
+    ) -> None:
+        asked = MetricName.parse(metric)
+        self._threshold = threshold
+        if threshold is not None:
+            output = _with_threshold(output, asked.feature, threshold)
+        self._spec = RunSpec(metric, output=output, defaults=False, statistics="none")
+        self._panels: dict[str, SplitPanel] = {}
+
+    @property
+    def name(self) -> str:
+        """What its values are called."""
+        return self._called(self._spec.name)
+
+    def answered(self, directory: Path, epochs: Sequence[EpochRecord]) -> tuple[EpochRecord, ...]:
+        """Give epochs of a trial with the value of the metric beside theirs; nan with its reason.
+
+        Where updates of the test split were kept too, it is there as `test:`.
+
+        Raises:
+            NotKeptError: the metric needs what is not kept of one of them.
+            RecordError: the file of what is kept is damaged.
+        """
+        wanted = {(record.attempt, record.epoch): record for record in epochs}
+        found: dict[int, EpochRecord] = {}
+        for kept in read_kept(directory):
+            record = wanted.get((kept.attempt, kept.epoch))
+            if record is not None:
+                found[record.epoch] = self._answered(record, kept)
+        for record in epochs:
+            if record.epoch not in found:
+                raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
+        return tuple(found[record.epoch] for record in epochs)
+
+    def kept_of(self, directory: Path, record: EpochRecord) -> KeptEpoch:
+        """What a trial has kept of one epoch.
+
+        Raises:
+            NotKeptError: nothing.
+            RecordError: the file of what is kept is damaged.
+        """
+        wanted = record.attempt, record.epoch
+        found = [kept for kept in read_kept(directory) if (kept.attempt, kept.epoch) == wanted]
+        if not found:
+            raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
+        return found[-1]
+
+    def value(self, kept: KeptEpoch) -> float:
+        """The value of an epoch; nan where it is undefined."""
+        values, _ = self._measured(kept, VALIDATION)
+        found = values[self._spec.name]
+        return math.nan if isinstance(found, list) else found
+
+    def reads(self, part: KeptPart) -> bool:
+        """Whether the metric is one of rows, and those of a part are among them."""
+        asked = self._spec.asked
+        if asked.measured is None or part.split != VALIDATION or not part.rows:
+            return False
+        return part.output == asked.feature and asked.task in (None, ALL_TASKS, part.task)
+
+    def needs(self, part: KeptPart) -> set[str]:
+        """The labels of the statistics that the metric is a function of; none at another threshold."""
+        held = self._panel(VALIDATION).live(part.output).prototype.statistics
+        return set() if self._threshold is not None else {statistic.label for statistic in held}
+
+    def output_of(self, part: KeptPart) -> OutputFeature:
+        """What is predicted of the rows of a part."""
+        return self._panel(VALIDATION).live(part.output).output
+
+    def _answered(self, record: EpochRecord, kept: KeptEpoch) -> EpochRecord:
+        values, reasons = dict(record.values), dict(record.reasons)
+        splits = dict.fromkeys(part.split for part in kept.parts if part.split != VALIDATION)
+        measured, why = self._measured(kept, VALIDATION)
+        for split in splits:
+            with suppress(NotKeptError):  # what stands beside the value that is asked for may be missing
+                beside, of_beside = self._measured(kept, split)
+                measured, why = {**measured, **beside}, {**why, **of_beside}
+        values |= {self._called(name): value for name, value in measured.items()}
+        reasons |= {self._called(name): reason for name, reason in why.items()}
+        tasks = {part.task for part in kept.parts if part.task is not None}
+        epoch = EpochValues(self._spec, tasks)
+        epoch.take("measured", values, reasons)
+        if self._threshold is None:
+            epoch.combine()
+            epoch.settle()
+        return replace(record, values=epoch.values, reasons=epoch.reasons)
+
+    def _measured(self, kept: KeptEpoch, split: str) -> tuple[Values, Reasons]:
+        if VALIDATION not in self._spec.collections:
+            return {}, {}  # of what the engine reports
+        panel = self._panel(split)
+        panel.reset()
+        try:
+            self._fill(panel, [part for part in kept.parts if part.split == split])
+            return panel.compute()
+        except (RuntimeError, IndexError) as err:
+            text = f"what is kept of epoch {kept.epoch} does not fit {self.name}: {err}"
+            raise RecordError(f"{STATISTICS_FILE}: {text}") from err
+
+    def _panel(self, split: str) -> SplitPanel:
+        if split not in self._panels:
+            self._panels[split] = SplitPanel(split, self._spec.collections.get(VALIDATION))
+        return self._panels[split]
+
+    def _fill(self, panel: SplitPanel, parts: Sequence[KeptPart]) -> None:
+        for part in parts:
+            if part.void is not None:
+                panel.void[part.output, part.task] = part.void
+            elif part.rows and panel.measures(part.output):
+                self._recall(panel.live(part.output), part)
+
+    def _recall(self, live: TaskCollection, part: KeptPart) -> None:
+        """Take in what was kept of a task: its statistics, or its rows."""
+        state = None if self._threshold is not None else _state_for(live.prototype, part)
+        if state is not None:
+            live.merge_state({part.task or "": {"unasked": (), "state": state}})
+            return
+        rows = rows_of(live.output, part.statistics)
+        if rows is None:
+            raise NotKeptError(_lacking(self.name, live, part, self._threshold is not None))
+        try:
+            live.take(part.task, rows)
+        except HpometricsError as err:
+            raise NotKeptError(f"{self.name} cannot be measured of the rows that are kept: {err}") from err
+
+    def _called(self, name: str) -> str:
+        """What a value is called that was measured at another threshold."""
+        if self._threshold is None:
+            return name
+        parsed = MetricName.parse(name)
+        return str(replace(parsed, params=(*parsed.params, (THRESHOLD, self._threshold))))
+
+
+def _with_threshold(output: Outputs | None, feature: str | None, threshold: float) -> Outputs:
+    """Give the outputs with another threshold of the one that is named."""
+    if isinstance(output, Mapping):
+        changed = {
+            name: _with_threshold(one, None, threshold) for name, one in output.items() if name == feature
+        }
+        return {**output, **changed}  # type: ignore[dict-item]  # of one output it gives one
+    if not isinstance(output, (Binary, Set)):
+        raise NotKeptError(
+            f"a threshold is that of a binary output or a set; this one is {output or 'not known'}"
+        )
+    return replace(output, threshold=threshold)
+
+
+def _state_for(prototype: MetricCollection, part: KeptPart) -> dict[str, Any] | None:
+    """As much of what was kept as the metrics are functions of; None if they need more."""
+    held = {repr(statistic): part.statistics.get(statistic.label) for statistic in prototype.statistics}
+    of_their_own = any(not prototype[name].kept for name in prototype.names)
+    if of_their_own or any(state is None for state in held.values()):
+        return None
+    metrics: dict[str, Any] = {name: {} for name in prototype.names}
+    return {"rows": part.rows, "updates": 1, "complaint": None, "statistics": held, "metrics": metrics}
+
+
+def _lacking(name: str, live: TaskCollection, part: KeptPart, rows: bool) -> str:
+    """Say what a metric needs, what there is, and how to have it the next time."""
+    needed = [statistic.label for statistic in live.prototype.statistics]
+    lacking = [label for label in needed if label not in part.statistics]
+    reasons = "".join(f" ({part.left_out[label]})" for label in lacking if label in part.left_out)
+    what = "the scores of every row" if rows or not needed else ", ".join(lacking)
+    kept = ", ".join(part.statistics) or "none"
+    ways = ["results: {statistics: all}"] if keeper_of(live.output) or reasons else []
+    ways += [] if rows else [f"metrics: {{track: [{name}]}}"]
+    return f"{name} needs {what}{reasons}; kept are {kept}. Run it anew, --fresh, with {' or '.join(ways)}"

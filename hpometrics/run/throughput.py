@@ -1,0 +1,241 @@
+"""Tallies: examples, tokens and truncation of a run's batches, and how fast they went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..exceptions import MetricInputError, RunError
+from ..metrics._device import on_host
+from ..metrics.additive import Additive, AverageMetric, GlobalAverageMetric, GlobalTimerMetric, SumMetric
+from ..metrics.features import OutputFeature, Sequence, Text
+from ..metrics.registry.scope import ALL_TASKS
+from ..metrics.reports import Report
+from .laps import Laps
+
+Count = int | Tensor
+
+EXAMPLES = "exs"
+NO_TASK = ""
+"""Where what belongs to no task is kept."""
+
+CONTEXT, LABELS, GENERATED = "context_tokens", "label_tokens", "generated_tokens"
+CUT = {CONTEXT: "context_truncated", LABELS: "label_truncated"}
+KEYWORDS = frozenset({CONTEXT, LABELS, GENERATED, *CUT.values()})
+"""What an update may say of its rows; none of it reaches the metrics."""
+
+_BOTH = "context and label tokens"
+_LETTERS = {CONTEXT: "c", LABELS: "l"}
+_PER_BATCH = {"ctpb": CONTEXT, "ltpb": LABELS, "tpb": _BOTH}
+_PER_SECOND = {"ctps": CONTEXT, "ltps": LABELS, "tps": _BOTH}
+_WITH_ROWS = ("target", "predictions", "probabilities", "logits", "scores", "target_probabilities")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What one batch was told: its rows, the sum of each count, and the rows that were truncated."""
+
+    rows: int
+    totals: Mapping[str, Count]
+    shortened: Mapping[str, Count]
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What the batches of one task come to. `rows` and `batches` are those that say the count."""
+
+    examples: Counter[str | None] = field(default_factory=Counter)
+    totals: dict[str, Count] = field(default_factory=dict)
+    shortened: dict[str, Count] = field(default_factory=dict)
+    rows: Counter[str] = field(default_factory=Counter)
+    batches: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def exs(self) -> int:
+        """Examples; those of a batch that is given feature by feature count once."""
+        return max(self.examples.values())
+
+    def add(self, tally: Tally, feature: str | None) -> None:
+        self.examples[feature] += tally.rows
+        for name, total in tally.totals.items():
+            self.totals[name] = self.totals.get(name, 0) + total
+            self.rows[name] += tally.rows
+            self.batches[name] += 1
+        for name, count in tally.shortened.items():
+            self.shortened[name] = self.shortened.get(name, 0) + count
+
+    def report(self) -> Report:
+        """Give the values that exist for each task."""
+        values: Report = {EXAMPLES: SumMetric(self.exs)}
+        for kept, cut in CUT.items():
+            letter = _LETTERS[kept]
+            if kept in self.rows:
+                values[f"{letter}len"] = AverageMetric(
+                    self.totals[kept] + self.totals.get(cut, 0), self.rows[kept]
+                )
+            if cut in self.rows:
+                values[f"{letter}trunc"] = AverageMetric(self.shortened[cut], self.rows[cut])
+                values[f"{letter}trunclen"] = AverageMetric(self.totals[cut], self.rows[cut])
+        if GENERATED in self.rows:
+            values["gen_n_toks"] = AverageMetric(self.totals[GENERATED], self.rows[GENERATED])
+        return values
+
+
+class Tallies:
+    """Counts the batches of a run by split and task: what was given, not what a metric made of it.
+
+    `read` takes what an update says beside its tensors and may refuse it; `add` counts it, once the metrics
+    have accepted the batch or it was found not to be finite.
+
+    >>> tallies = Tallies()
+    >>> tensors = {"target": torch.tensor([1, 0]), "context_tokens": [3, 5], "label_tokens": [1, 2]}
+    >>> tally, rest = tallies.read(tensors)
+    >>> list(rest)
+    ['target']
+    >>> tallies.add(tally, "validation")
+    >>> {name: value.value() for name, value in tallies.state()["validation"]["all"].items()}
+    {'ctpb': 8.0, 'ltpb': 3.0, 'tpb': 11.0}
+    """
+
+    def __init__(self) -> None:
+        self._splits: dict[str, dict[str | None, _Sums]] = {}
+
+    def read(
+        self, given: Mapping[str, Any], output: OutputFeature | None = None
+    ) -> tuple[Tally, Mapping[str, Any]]:
+        """Take the counts out of what an update was given.
+
+        Args:
+            given: the keywords of the update; of the counts `context_tokens`, `label_tokens` and
+                `generated_tokens` (tokens left), `context_truncated` and `label_truncated` (tokens cut),
+                each (N,) whole numbers. `label_tokens` of token ids is counted from the target if left out.
+            output: the output feature that the batch is of.
+
+        Returns:
+            What the batch comes to, and the keywords that are left.
+
+        Raises:
+            MetricInputError: a count is not one whole number from 0 per row.
+        """
+        rows = _rows_of(given)
+        named = KEYWORDS & given.keys()
+        if not named and not isinstance(output, (Sequence, Text)):
+            return Tally(rows, {}, {}), given
+        totals, shortened = {}, {}
+        for name in named:
+            if given[name] is not None:
+                totals[name], above_zero = _sum_of(name, given[name], rows)
+                if name in CUT.values():
+                    shortened[name] = above_zero
+        if LABELS not in totals and (labels := _labels_in(given.get("target"), output)) is not None:
+            totals[LABELS] = labels
+        if CONTEXT in totals and LABELS in totals:
+            totals[_BOTH] = totals[CONTEXT] + totals[LABELS]
+        return Tally(rows, totals, shortened), {k: v for k, v in given.items() if k not in named}
+
+    def add(self, tally: Tally, split: str, task: str | None = None, feature: str | None = None) -> None:
+        """Count a batch.
+
+        Raises:
+            RunError: some batches of the split name their task and others do not.
+        """
+        tasks = self._splits.setdefault(split, {})
+        if tasks and (task is None) != (None in tasks):
+            raise RunError(f"either every {split} batch of an epoch names its task or none does")
+        tasks.setdefault(task, _Sums()).add(tally, feature)
+
+    def state(self, laps: Laps | None = None) -> dict[str, dict[str, Report]]:
+        """Give this epoch's values by split and task, those of the run under `all`.
+
+        Args:
+            laps: how long each split took; without them there are no rates.
+        """
+        return {
+            split: {
+                **{task or NO_TASK: sums.report() for task, sums in tasks.items()},
+                ALL_TASKS: _of_all(tasks.values(), split, laps),
+            }
+            for split, tasks in self._splits.items()
+        }
+
+    def reset(self) -> None:
+        """Begin the next epoch."""
+        self._splits = {}
+
+
+class _PerBatch(GlobalAverageMetric):
+    """A mean over batches. Those of several ranks are parts of one: as many as the rank with most has."""
+
+    def plus(self, other: Self) -> Self:
+        """The tokens of both, in as many batches as either has."""
+        return self._with(numer=self.numer + other.numer, denom=max(self.denom, other.denom))
+
+
+def _of_all(tasks: Iterable[_Sums], split: str, laps: Laps | None) -> Report:
+    """Give what belongs to the run and to no task."""
+    tasks = list(tasks)
+    values: dict[str, Additive] = {}
+    for name, what in _PER_BATCH.items():
+        if batches := sum(sums.batches[what] for sums in tasks):
+            values[name] = _PerBatch(_total(tasks, what), batches)
+    if laps is None:
+        return values
+    span = laps.began, laps.began + laps.seconds.get(split, 0.0)
+    values["exps"] = GlobalTimerMetric(sum(sums.exs for sums in tasks), *span)
+    for name, what in _PER_SECOND.items():
+        if any(what in sums.totals for sums in tasks):
+            values[name] = GlobalTimerMetric(_total(tasks, what), *span)
+    return values
+
+
+def _total(tasks: Iterable[_Sums], what: str) -> Count:
+    return sum((sums.totals[what] for sums in tasks if what in sums.totals), start=0)
+
+
+def _rows_of(given: Mapping[str, Any]) -> int:
+    for name in (*_WITH_ROWS, *given):
+        value = given.get(name)
+        shape = getattr(value, "shape", None)
+        if shape is not None and len(shape):
+            return int(shape[0])
+        if isinstance(value, (list, tuple)):
+            return len(value)
+    return 0
+
+
+def _sum_of(name: str, counts: Any, rows: int) -> tuple[Count, Count]:
+    """Add up one count per row, and the rows above 0; on a device without waiting for it."""
+    if isinstance(counts, Tensor) and not on_host(counts):
+        whole = not counts.is_floating_point() and not counts.is_complex() and counts.dtype is not torch.bool
+        _check_count(name, counts, rows, whole)
+        return counts.sum(), counts.count_nonzero()
+    held = counts.numpy() if isinstance(counts, Tensor) else np.asarray(counts)
+    _check_count(name, held, rows, held.dtype.kind in "iu" or not held.size)
+    if rows and held.min() < 0:
+        raise MetricInputError(f"{name} are numbers of tokens from 0, got {held.min()}")
+    return int(held.sum()), int(np.count_nonzero(held))
+
+
+def _check_count(name: str, held: Any, rows: int, whole: bool) -> None:
+    if not whole or held.ndim != 1 or len(held) != rows:
+        raise MetricInputError(
+            f"{name} is one whole number per row, shape ({rows},) here; got {held.dtype} of shape "
+            f"{tuple(held.shape)}"
+        )
+
+
+def _labels_in(target: Any, output: OutputFeature | None) -> Count | None:
+    """Count the token ids of a target that count for the metrics; None where there are no ids."""
+    if not isinstance(output, (Sequence, Text)) or not isinstance(target, Tensor):
+        return None
+    if target.is_floating_point():
+        return None
+    if on_host(target):
+        return int(np.count_nonzero(target.numpy() != output.ignore_index))
+    return (target != output.ignore_index).sum()

@@ -1,0 +1,135 @@
+"""Checking: what `check` says of a sweep file; on request its first trials, and what one epoch shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._text import printable
+from ..config.plan import Plan, read_plan
+from ..config.problems import ProbeError, Problem, SweepFileError, show_path
+from ..records.readings import to_json
+from ..results.formatting import duration, exact, number
+from ..results.summary import overview, plan_facts
+
+if TYPE_CHECKING:
+    from .dry_run import Probe  # with torch
+    from .sample import Sample  # with optuna
+
+_MOST_MODULES = 500  # of a folder with more the first ones are read
+Lines = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is asked of `check`.
+
+    Args:
+        file: the sweep file.
+        assignments: `key=value` texts that change it.
+        sample: of so many trials the params are drawn.
+        probe: train the first one for an epoch.
+        workers: how many of its backend would be at work, in the place of what it says.
+    """
+
+    file: Path
+    assignments: tuple[str, ...] = ()
+    sample: int = 0
+    probe: bool = False
+    workers: int | None = None
+
+    def text(self) -> tuple[str, ProbeError | None]:
+        """Describe what the sweep would do, and say what an epoch of it lacks.
+
+        Raises:
+            SweepFileError: anything is wrong with the file.
+        """
+        plan, sampled, probed = self._carried_out()
+        lines = overview(plan)
+        lines += [] if sampled is None else _sample_lines(sampled, plan)
+        lines += [] if probed is None else _probe_lines(probed)
+        width = max(len(head) for head, _ in lines)
+        told = [f"{head:<{width}}  {text}".rstrip() for head, text in lines]
+        if probed is not None and probed.problems:
+            return "\n".join(told), ProbeError(probed.problems)
+        ran = "nothing was run" if probed is None else ProbeError.ran
+        return "\n".join([*told, f"ok: {ran}. Run it with: hpometrics run {self.file}"]), None
+
+    def facts(self) -> dict[str, Any]:
+        """Give the same as plain JSON: `ok`, the problems, the plan if there is one."""
+        try:
+            plan, sampled, probed = self._carried_out()
+        except SweepFileError as err:
+            return {"ok": False, "problems": [_problem_facts(problem) for problem in err.problems]}
+        problems = () if probed is None else probed.problems
+        told = {"ok": not problems, "problems": list(map(_problem_facts, problems)), "plan": plan_facts(plan)}
+        if sampled is not None:
+            told["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
+        if probed is not None:
+            told["probe"] = _probe_facts(probed)
+        return told
+
+    def _carried_out(self) -> tuple[Plan, Sample | None, Probe | None]:
+        plan = read_plan(self.file, self.assignments, self.workers, partial(names_beside, self.file))
+        sampled = probed = None
+        if self.sample:
+            from .sample import sample
+
+            sampled = sample(plan, self.sample)
+        if self.probe:
+            from .._stdout import aside
+            from .dry_run import probe
+
+            with aside():
+                probed = probe(plan)
+        return plan, sampled, probed
+
+
+def _problem_facts(problem: Problem) -> dict[str, Any]:
+    return {**asdict(problem.mark), "path": show_path(problem.path), "text": problem.text}
+
+
+def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
+    yield "sample", "the first trials, as run draws them"
+    for trial, params in enumerate(sampled.params):
+        varied = {name: value for name, value in params.items() if name not in plan.config.engine.params}
+        yield f"  #{trial}", "  ".join(f"{printable(name)}={exact(value)}" for name, value in varied.items())
+    if sampled.learner is not None:
+        yield f"  #{len(sampled.params)} ...", f"{sampled.learner} draws from the values of those before"
+
+
+def _probe_lines(probed: Probe) -> Lines:
+    yield "probe", f"one epoch of trial 0 in {duration(probed.seconds)}, nothing is kept"
+    for name, value in probed.values.items():
+        reason = probed.reasons.get(name)
+        yield f"  {printable(name)}", number(value) + (f"   {printable(reason)}" if reason else "")
+
+
+def _probe_facts(probed: Probe) -> dict[str, Any]:
+    return {
+        "params": dict(probed.params),
+        "seconds": probed.seconds,
+        "values": {name: to_json(value) for name, value in probed.values.items()},
+        "reasons": dict(probed.reasons),
+    }
+
+
+def names_beside(file: Path, name: str) -> bool:
+    """Return whether a module beside a sweep file may register a metric: it contains the name in quotes.
+
+    Nothing is imported, so nothing more can be known.
+    """
+    quoted = (f'"{name}"', f"'{name}'")
+    modules = islice(file.absolute().parent.rglob("*.py"), _MOST_MODULES)
+    return any(text in _source(module) for module in modules for text in quoted)
+
+
+def _source(module: Path) -> str:
+    try:
+        return module.read_text(encoding="utf8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,55 @@
+"""The `dashboard` command: optuna-dashboard on the study of a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..config.storage_url import FILES, is_shared, url_of
+from ..exceptions import ConfigError, missing_extra
+from ..results.run_directory import RunDirectory
+
+_HOST = "127.0.0.1"
+
+
+def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) -> None:
+    """Serve the dashboard until it is interrupted.
+
+    Args:
+        directory: of the run.
+        port: of this machine; no other machine reaches it.
+        say: told where it is to be seen.
+
+    Raises:
+        ConfigError: it is no run directory, or one whose study is not on disk.
+        MissingExtraError: optuna-dashboard is not installed.
+    """
+    home = RunDirectory(directory)
+    place = _place(home)
+    if find_spec("optuna_dashboard") is None:
+        raise missing_extra("the dashboard", "optuna-dashboard", "dashboard")
+    from optuna_dashboard import run_server
+
+    from ..backends.optuna.restore import is_sound  # with Optuna, which a refusal need not load
+    from ..backends.optuna.storage import open_storage, storing
+
+    with storing():
+        if isinstance(place, Path) and not is_sound(place):
+            raise ConfigError(f"{place}: is damaged; hpometrics run makes it again from the trials")
+    say(f"http://{_HOST}:{port}/ until Ctrl-C")
+    study = f"sqlite:///{place.absolute()}" if place == home.study else open_storage(place)
+    run_server(study, host=_HOST, port=port)
+
+
+def _place(home: RunDirectory) -> str | Path:
+    backend = home.read().config["backend"]
+    storage = (backend.get("optuna") or {}).get("storage", "sqlite")
+    if storage == "memory":
+        raise ConfigError(f"{home.path}: the sweep kept its study in memory; see `report`")
+    if is_shared(storage):
+        return url_of(storage)
+    path = home.path / FILES[storage]
+    if not path.is_file():
+        raise ConfigError(f"{path}: is not there, the sweep kept its study elsewhere; see `report`")
+    return path

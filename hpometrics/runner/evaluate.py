@@ -1,0 +1,66 @@
+"""The candidates of a sweep file evaluated as a list of engine params: what `eval FILE` does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from .._stdout import aside
+from ..config.plan import Plan, read_plan
+from ..config.problems import Path as Place, Problem, SweepFileError
+from ..engines.command import Options, carry_out
+from ..run.spec import RunSpec
+from .context import spec_facts
+from .engine import check_space, import_engine, settle
+from .engine_params import StagedEngine
+
+
+def eval_file(file: Path, options: Options) -> None:
+    """Evaluate the engine params of a sweep file, a list or a grid; print every score and the best.
+
+    Args:
+        file: the sweep file.
+        options: how; where nothing is said of it, the files go beside those of `run`, to `NAME-eval`.
+
+    Raises:
+        SweepFileError: the file is wrong, or there is nothing in it that can be evaluated as a list.
+        NoFiniteValueError: no engine params has a finite score.
+    """
+    plan = read_plan(file)
+    with aside():
+        engine = import_engine(plan)
+        if not isinstance(engine, StagedEngine):
+            raise _refused(
+                plan, ("engine", "target"), f"is no engine of stages; hpometrics run {file} trains it"
+            )
+        plan = settle(plan, engine)
+        _check_listed(plan)
+        check_space(plan, engine, RunSpec(**spec_facts(plan, engine)))
+    points = plan.points[: plan.trials]
+    carry_out(
+        engine.train.evaluation,
+        [engine.train.engine_params(plan.space.decode(point)) for point in points],
+        options.directory or plan.directory.with_name(f"{plan.directory.name}-eval"),
+        options,
+        replace(engine.origins, engine_params=str(file)),
+    )
+
+
+def _check_listed(plan: Plan) -> None:
+    if plan.sampler not in ("list", "grid"):
+        raise _refused(
+            plan,
+            ("search", "sampler"),
+            f"{plan.sampler} draws what cannot be listed beforehand; choose grid, give a list, "
+            f"backend: {{list: [...]}}, or search with hpometrics run {plan.file}",
+        )
+    if plan.bounds:
+        raise _refused(
+            plan,
+            ("metrics", "constraints"),
+            f"an evaluation of a list holds to none; hpometrics run {plan.file} does",
+        )
+
+
+def _refused(plan: Plan, path: Place, text: str) -> SweepFileError:
+    return SweepFileError([Problem(plan.document.mark(path), path, text)])

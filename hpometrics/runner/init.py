@@ -1,0 +1,103 @@
+"""The first files of a sweep: its file, its engine, and the schema for editors; none is written over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from ..config.fields import Metric
+from ..config.json_schema import json_schema
+from ..config.metric_section import Measure, read_measures
+from ..config.slugs import slug_of
+from ..config.yaml_writer import flow_yaml, write_text
+from ..exceptions import ConfigError
+from ..metrics.features import BINARY
+from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.names import MetricName
+from ..results.formatting import exact
+
+_SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
+
+
+_METRICS = ("roc_auc", "accuracy", "log_loss", "ece")
+"""What the starter optimises, or tracks."""
+_WIDTH = 33  # of what stands before a comment
+
+
+def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = "optuna") -> str:
+    """Write the files of a first sweep and say how to go on; nothing that is there is touched.
+
+    Args:
+        directory: where they go.
+        metric: that it optimises, one of a binary output.
+        backend: `optuna` or `ray`; its pruner is one of both.
+
+    Raises:
+        ConfigError: one of the files is there already, or the engine of the starter cannot feed the metric.
+        MetricNameError, UnknownMetricError, MeasureError: see `find_metric` and `read_measures`.
+    """
+    measure = _optimised(metric)
+    starter = files("hpometrics.runner.starter")
+    texts = {name: starter.joinpath(name).read_text(encoding="utf8") for name in (_SWEEP, _ENGINE)}
+    texts[_SWEEP] = "\n".join(_line(line, measure, backend) for line in texts[_SWEEP].split("\n"))
+    return f"{write_first(directory, texts)}\nnext: hpometrics run {directory / _SWEEP}"
+
+
+def _optimised(name: str) -> Measure:
+    parsed = MetricName.parse(name)
+    if parsed != parsed.bare:
+        raise ConfigError(f"{name}: the starter has one output; name the metric alone, as in {parsed.bare}")
+    needs = [extra for entry in find_metric(parsed, BINARY).entries for extra in entry.needs]
+    if needs:
+        told = " and ".join(f"{extra}=" for extra in needs)
+        raise ConfigError(f"{name} also reads {told}, which the engine of the starter does not give")
+    (measure,) = read_measures(Metric(name=name), {None: BINARY}, steers=True)
+    return measure
+
+
+def _line(line: str, measure: Measure, backend: str) -> str:
+    """Give a line of the starter with what was asked for in it, its comment where it was."""
+    values = {
+        "  optimize": exact(measure.name),
+        "  track": f"[{', '.join(name for name in _METRICS if name != measure.name)}]",
+        "backend": backend,
+    }
+    key, _, rest = line.partition(": ")
+    if key not in values:
+        return line
+    comment = rest[rest.index("#") :].replace("maximize", f"{measure.objective}") if "#" in rest else ""
+    return f"{f'{key}: {values[key]}':<{_WIDTH}} {comment}".rstrip()
+
+
+def _named(text: str, directory: Path) -> str:
+    """Name a sweep that has no name after its folder, so that each has a run directory of its own."""
+    name = slug_of(directory.resolve().name)
+    lines = text.split("\n")
+    if name is None or any(line.startswith("name:") for line in lines):
+        return text
+    first = next((i for i, line in enumerate(lines) if line and not line.startswith("#")), 0)
+    return "\n".join([*lines[:first], f"name: {flow_yaml(name)}", "", *lines[first:]])
+
+
+def write_first(directory: Path, texts: Mapping[str, str]) -> str:
+    """Write files and the schema beside them, and say so.
+
+    Raises:
+        ConfigError: one of the files is there already; nothing was written.
+    """
+    named = {
+        **texts,
+        _SWEEP: _named(texts[_SWEEP], directory),
+        _SCHEMA: json.dumps(json_schema(), indent=1) + "\n",
+    }
+    there = [name for name in named if (directory / name).exists()]
+    if there:
+        raise ConfigError(
+            f"{directory / there[0]}: is there already, nothing was written; name another folder"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in named.items():
+        write_text(directory / name, text)
+    return f"saved {', '.join(named)} in {directory}"

@@ -1,0 +1,169 @@
+"""Progress on stderr: a line per trial that ends and, on a terminal, a live line below them."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .._redaction import excerpt
+from .._text import printable, printable_lines
+from ..config.hints import value_meant
+from ..exceptions import NoFiniteValueError
+from ..records.readings import number_in
+from ..records.trial_record import TrialRecord, TrialState
+from ..results.formatting import column, duration, number
+from ..results.leaderboard import params_line, spread_of, word
+from ..results.manifest import Resolved
+from ..results.run_directory import RunDirectory
+from ..selection.constraints import Constraint
+from ..selection.pareto import front_trials
+from ..selection.selection import pick_trial
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+
+_WIDTH = 9  # of a value: 0.0912735
+_SHOWN = 20  # names of values
+
+
+class Progress:
+    """Says how a sweep goes.
+
+    Args:
+        resolved: the sweep.
+        earlier: records of the trials that are done already.
+        quiet: say nothing.
+        home: where the trials leave their tracebacks.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        earlier: list[TrialRecord],
+        quiet: bool,
+        home: RunDirectory | None = None,
+    ) -> None:
+        self._home = home
+        self._resolved, self._quiet = resolved, quiet
+        self._finished = [record for record in earlier if record.state.finished]
+        self._best = None if resolved.others else self._find_best()
+        self._front = front_trials(self._finished, resolved.optimised) if resolved.others else []
+        self._live: Status | None = None
+        self._warned = False
+        self._before, self._began = len(self._finished), time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        if not self._quiet:
+            print(printable_lines(text), file=sys.stderr, flush=True)
+
+    def tell(self, record: TrialRecord) -> None:
+        """Print the line of a trial that ended."""
+        if record.state.finished:
+            self._finished.append(record)
+        better = self._is_better(record)
+        if better:
+            self._best = record
+        if not self._quiet:
+            self.say(self._line(record, better))
+            self._warn_of_missing(record)
+        if self._live is not None:
+            self._live.update(self._live_text())
+
+    def _warn_of_missing(self, record: TrialRecord) -> None:
+        """Say of the first trial that came to its end which values it lacks that constraints name."""
+        if self._warned or record.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+            return
+        self._warned = True
+        for text in record.constraints:
+            name = Constraint.parse(text).name
+            if not any(math.isfinite(number_in(epoch.values, name)) for epoch in record.epochs):
+                self.say(_missing(text, name, record))
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Keep a line at the bottom of a terminal up to date; elsewhere nothing."""
+        if self._quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console  # only a terminal needs it
+
+        with Console(stderr=True).status(self._live_text()) as self._live:
+            yield
+        self._live = None
+
+    def _line(self, record: TrialRecord, better: bool) -> str:
+        name = self._resolved.metric
+        values = [f"{name} {spread_of(record):>{_WIDTH}}"]
+        values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.beside]
+        if record.state is TrialState.FAILED:
+            reason = printable(excerpt((record.reason or "").partition("\n")[0], 100))
+            values = [reason, *self._traceback(record)]
+        epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"
+        mark = "*" if better else " "
+        head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
+        params = params_line(record.params, self._resolved)
+        return f"{head}{self._retries(record)}  {epochs}  {duration(record.seconds)}  {params}"
+
+    def _retries(self, record: TrialRecord) -> str:
+        """Say how often it was tried again, of how often it may be."""
+        count = len(record.failed_attempts)
+        return f"  retry {count}/{self._resolved.config['budget']['retries']}" if count else ""
+
+    def _traceback(self, record: TrialRecord) -> list[str]:
+        """Name the file of a failed trial's traceback; a worker that died has left none."""
+        file = None if self._home is None else self._home.trial(record.number) / "error.txt"
+        return [] if file is None or not file.is_file() else [f"trials/{record.number:04d}/error.txt"]
+
+    def _live_text(self) -> str:
+        states = Counter(word(record.state) for record in self._finished)
+        told = "  ".join(f"{state} {count}" for state, count in sorted(states.items()))
+        total = self._resolved.trials
+        best = "" if self._best is None else f"  best {number(self._best.value)} (#{self._best.number})"
+        best = f"  front {len(self._front)}" if self._front else best
+        eta = self._seconds_to_go()
+        left = "" if eta is None else f"  eta {duration(eta)}"
+        return f"{len(self._finished)}{f'/{total}' if total else ''}{best}  {told}{left}"
+
+    def _seconds_to_go(self) -> float | None:
+        now, total = len(self._finished) - self._before, self._resolved.trials
+        if now == 0 or total is None:
+            return None
+        return (time.monotonic() - self._began) / now * (total - len(self._finished))
+
+    def _is_better(self, record: TrialRecord) -> bool:
+        if record.state is not TrialState.COMPLETE or record.value is None:
+            return False
+        if self._resolved.others:
+            self._front = front_trials([*self._front, record], self._resolved.optimised)
+            return any(one.number == record.number for one in self._front)
+        best = self._best.value if self._best is not None and self._best.value is not None else float("nan")
+        return self._resolved.objective.better(record.value, best)
+
+    def _find_best(self) -> TrialRecord | None:
+        try:
+            return pick_trial(self._finished, self._resolved.objective)
+        except NoFiniteValueError:
+            return None
+
+
+def _missing(constraint: str, name: str, record: TrialRecord) -> str:
+    there = [other for other in record.picked_values if other != name]
+    told = ", ".join(map(printable, there[:_SHOWN])) + (" ..." if len(there) > _SHOWN else "")
+    why, meant = f"as all others will be that do not report {printable(name)}", value_meant(name, there)
+    if name in record.picked_values:
+        reason = record.epochs[-1].reasons.get(name)
+        because = f" ({printable(reason)})" if reason else ""
+        why, meant = f"as {printable(name)} is undefined in each of its epochs{because}", ""
+    return (
+        f"warning: the constraint {printable(constraint)} has no value: "
+        f"trial {record.number} is infeasible, {why}; there are {told}."
+        f"{meant} Have the engine report it, or change the constraint; "
+        "hpometrics check --probe finds this before a run"
+    )

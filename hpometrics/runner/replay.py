@@ -1,0 +1,247 @@
+"""Replay of a sweep: a trial of a run directory trained again under its own conditions, and over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .._text import printable
+from ..config.document import read_document
+from ..exceptions import ConfigError, RecordError
+from ..records._json import check_format
+from ..records.readings import number_in, to_json
+from ..records.repeats import Repeat, deviation, mean
+from ..records.reproduction import Replayed
+from ..records.trial_record import TrialRecord, TrialState
+from ..results.manifest import Resolved
+from ..results.run_directory import RunDirectory
+from ..run.checkpoint import Keep
+from ..run.progress import End
+from ..run.reporter import ListReporter
+from ..run.seeds import derive_seed
+from ..run.spec import RunSpec
+from ..run.trial import attempt
+from ..selection.picking import best_by
+from ..selection.trial_attempts import Course
+from .context import spec_facts
+from .engine import import_engine, settle
+from .planned_again import planned_again
+
+Tell = Callable[[str], object]
+TellFacts = Callable[[dict[str, Any]], object]
+
+
+class TrialReplay:
+    """A trial of a run directory, ready to be trained again; nothing is written.
+
+    Args:
+        path: the directory, or the `best.yaml` in it, whose trial it then is.
+        trial: its number; default: the best.
+
+    Raises:
+        ConfigError: there is no such directory or trial, or its end cannot be replayed; the engine cannot be
+            imported or does not fit what was run.
+        RecordError: a file is damaged.
+        NoFiniteValueError: no trial is complete.
+    """
+
+    def __init__(self, path: Path, trial: int | None = None) -> None:
+        home = RunDirectory(path if path.is_dir() else path.parent)
+        self.resolved = home.read()
+        self.record = _record(home, self.resolved, _named_in(path) if trial is None else trial)
+        plan = planned_again(home)
+        self._engine = import_engine(plan)
+        self._plan = settle(plan, self._engine)
+        self._measured = {**spec_facts(self._plan, self._engine), "threads": self.record.threads}
+
+    def __str__(self) -> str:
+        record, target = self.record, self.resolved.engine
+        conditions = f"seed {record.seed}, threads {record.threads}"
+        return f"trial {record.number} of {self.resolved.name}: {target}, {conditions}"
+
+    def seed(self, repeat: int) -> int | None:
+        """The seed of a repeat, as it is recorded; of one that was never run, as it would have been."""
+        if repeat < len(self.record.repeats):
+            return self.record.repeats[repeat].seed
+        if repeat == 0:
+            return self.record.seed
+        return derive_seed(self._plan.engine_seed, self.record.number, repeat)
+
+    def run(self, repeat: int = 0) -> TrialRecord:
+        """Train once; what time has ended when it was recorded ends after as many epochs.
+
+        Raises:
+            KeyboardInterrupt: it was pressed.
+        """
+        params = self.record.params
+        reporter = ListReporter(number=self.record.number, params=params)
+        again, error = attempt(self._engine, params, self._spec(repeat), reporter, seed=self.seed(repeat))
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        return again
+
+    def run_all(self) -> tuple[TrialRecord, list[TrialRecord]]:
+        """Train every repeat of the trial: what it comes to, and the runs.
+
+        Raises:
+            KeyboardInterrupt: it was pressed.
+        """
+        failed = self.record.state is TrialState.FAILED
+        repeats = self._plan.config.budget.repeats if failed else max(1, len(self.record.repeats))
+        course, runs = Course(repeats, bounds=self._spec(0).bounds), [self.run()]
+        trial = course.after(None, runs[0])
+        while trial.state is TrialState.RUNNING:
+            runs.append(self.run(len(runs)))
+            trial = course.after(trial, runs[-1])
+        return trial, runs
+
+    def _spec(self, repeat: int) -> RunSpec:
+        done: TrialRecord | Repeat = self.record
+        epochs = len(self.record.epochs)
+        if repeat < len(self.record.repeats):
+            done = self.record.repeats[repeat]
+            epochs = done.epochs
+        late = done.ended_by == End.TRIAL_TIME
+        changed = {"trial_time": None, "checkpoints": Keep.NONE} | ({"epochs": epochs} if late else {})
+        return RunSpec(**self._measured | changed)
+
+    def compare(self, again: TrialRecord) -> Replayed:
+        """Put what was recorded beside what came out."""
+        versions = {**self.resolved.versions, **self.record.versions}
+        failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
+        failure = printable(again.reason or "") if failed else None
+        objectives = list(self.resolved.optimised)
+        return Replayed(self._facts(self.record), self._facts(again), versions, failure, objectives)
+
+    def _facts(self, record: TrialRecord) -> dict[str, Any]:
+        """The value, the epoch it is from and the tracked values there; of a failed trial the reason."""
+        if record.state is TrialState.FAILED:
+            return {"reason": printable(record.reason or "")}
+        values = record.picked_values
+        tracked = {name: to_json(values[name]) for name in self.resolved.beside if name in values}
+        return {self.resolved.metric: record.value, "epoch": record.epoch, **tracked}
+
+
+def replay_trial(
+    path: Path, trial: int | None, seeds: int, tell: Tell, tell_facts: TellFacts | None = None
+) -> int:
+    """Train a trial again, tell whether its value came out, and return the exit code that says it too.
+
+    Args:
+        path: see `TrialReplay`.
+        trial: see `TrialReplay`.
+        seeds: train it under so many seeds, the recorded ones first, and tell mean and deviation; at least
+            under those of its repeats.
+        tell: what every line is given to.
+        tell_facts: what is given the same as plain JSON, once.
+
+    Raises:
+        HpometricsError, KeyboardInterrupt: see `TrialReplay`.
+    """
+    replay = TrialReplay(path, trial)
+    tell(f"replaying {replay}")
+    again, every = replay.run_all()
+    replayed = replay.compare(again)
+    tell(str(replayed))
+    if max(seeds, len(every)) > 1:
+        for repeat in range(max(seeds, len(every))):
+            if repeat == len(every):
+                every.append(replay.run(repeat))
+            tell(f"  seed {replay.seed(repeat)}: {_ended(every[repeat])}")
+        for metric in replay.resolved.optimised:
+            tell(_spread(metric, every))
+    if tell_facts is not None:
+        tell_facts(_told(replay, replayed, every))
+    return replayed.code
+
+
+def _told(replay: TrialReplay, replayed: Replayed, every: Sequence[TrialRecord]) -> dict[str, Any]:
+    """Give what came out, and of several seeds what each came to."""
+    record, metrics = replay.record, list(replay.resolved.optimised)
+    conditions = {"trial": record.number, "seed": record.seed, "threads": record.threads}
+    told = {"sweep": replay.resolved.name, **conditions, **replayed.to_json()}
+    if len(every) < 2:
+        return told
+    seeds = [
+        {"seed": replay.seed(repeat), "values": _values(one, metrics), "failure": _failure(one)}
+        for repeat, one in enumerate(every)
+    ]
+    return {**told, "seeds": seeds, "spread": {metric: _spread_facts(metric, every) for metric in metrics}}
+
+
+def _values(record: TrialRecord, metrics: Sequence[str]) -> dict[str, Any]:
+    if record.state is TrialState.FAILED:
+        return {}
+    return {metric: to_json(number_in(record.picked_values, metric)) for metric in metrics}
+
+
+def _failure(record: TrialRecord) -> str | None:
+    return printable(record.reason or "") if record.state is TrialState.FAILED else None
+
+
+def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]:
+    values = _finite(metric, records)
+    several = len(values) > 1
+    return {
+        "mean": mean(values) if several else None,
+        "deviation": deviation(values) if several else None,
+        "failed": len(records) - len(values),
+    }
+
+
+def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
+    records = home.records()
+    if number is None:
+        number = best_by(records, resolved.optimised, resolved.pick).trial
+    record = next((record for record in records if record.number == number), None)
+    if record is None:
+        there = ", ".join(str(record.number) for record in records)
+        raise ConfigError(f"{home.path}: has no trial {number}; there are {there or 'none'}")
+    if record.exploits:
+        last = record.exploits[-1]
+        raise ConfigError(
+            f"{home.path}: trial {number} went on from the state of trial {last.donor} at epoch {last.epoch} "
+            "(pbt), so its params alone do not give its value; its checkpoint has the state"
+        )
+    if record.state is TrialState.PRUNED or not record.state.finished:
+        raise ConfigError(
+            f"{home.path}: trial {number} is {record.state.value}, and its end was not its own; a trial that "
+            "came to its end can be replayed"
+        )
+    return record
+
+
+def _named_in(path: Path) -> int | None:
+    """Give the trial that a `best.yaml` is of."""
+    if path.is_dir():
+        return None
+    content = read_document(path).data
+    check_format(content, path)
+    trial = content.get("trial")
+    if not isinstance(trial, int):
+        raise RecordError(f"{path}: is no best.yaml, it names no trial")
+    return trial
+
+
+def _ended(record: TrialRecord) -> str:
+    return (
+        f"failed: {printable(record.reason or '')}"
+        if record.state is TrialState.FAILED
+        else str(record.value)
+    )
+
+
+def _finite(metric: str, records: Sequence[TrialRecord]) -> list[float]:
+    ended = [record.picked_values for record in records if record.state is not TrialState.FAILED]
+    return [value for told in ended if math.isfinite(value := number_in(told, metric))]
+
+
+def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
+    values = _finite(metric, records)
+    failed = len(records) - len(values)
+    head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
+    if len(values) < 2:
+        return f"{head}: too few values for a deviation"
+    return f"{head}: mean {mean(values)}, deviation {deviation(values)}"

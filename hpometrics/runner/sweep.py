@@ -1,0 +1,183 @@
+"""The `run` command: import, settle, open the directory, carry out, print the results, stamp their files."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from .._redaction import redacted
+from .._stdout import aside
+from .._text import printable, printable_lines
+from ..config.plan import Plan
+from ..config.storage_url import storage_of, written
+from ..config.yaml_writer import write_text
+from ..exceptions import ConfigError, NoFiniteValueError
+from ..records.trial_record import TrialRecord, TrialState
+from ..results.best import record_of
+from ..results.export import best_facts, best_yaml, trials_csv
+from ..results.leaderboard import evaluated
+from ..results.report.writing import write_report
+from ..results.significance import conclude, kept_verdict
+from ..results.status import opening, results_text, status_json
+from ..selection.picking import best_by
+from .command_engine import Program
+from .context import Job, make_job
+from .engine import PlainEngine
+from .live import Progress
+from .mending import mend
+from .publication import check_published
+from .signals import exit_code, raising_interrupts
+from .stamp import Stamp, question_of
+from .study import study_file
+
+OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
+
+
+@dataclass(frozen=True)
+class Options:
+    """The flags of `run`."""
+
+    fresh: bool = False
+    extend: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    as_json: bool = False
+
+
+def run_command(plan: Plan, options: Options) -> int:
+    """Run a sweep, or go on with it; print its results and return the exit code.
+
+    Raises:
+        HpometricsError: something is wrong, found before the first trial.
+    """
+    question = question_of(plan.document)
+    with aside():
+        job = make_job(plan, options.extend)
+    job.leads = job.gathers = True
+    check_published(job, options.fresh)
+    with (
+        raising_interrupts(),
+        job.directory.opened(_text(job), job.resolved, fresh=options.fresh, extend=options.extend),
+    ):
+        mended = list(mend(job))
+        earlier = job.directory.records()
+        progress = Progress(job.resolved, earlier, options.quiet, job.directory)
+        job.tell, job.say = progress.tell, progress.say
+        job.earlier = sum(record.seconds for record in earlier)
+        job.reached = any(job.reaches(record) for record in earlier)
+        job.failed = sum(record.state is TrialState.FAILED for record in earlier)
+        progress.say("\n".join([*mended, opening(job.directory, job.resolved, earlier)]))
+        try:
+            with progress.live(), aside():
+                _backend(job, options.verbose)(job)
+        except KeyboardInterrupt as interrupt:
+            _conclude(job, progress, quiet=True)
+            progress.say(_interrupted(job))
+            return exit_code(interrupt)
+        code = _conclude(job, progress, as_json=options.as_json)
+        records = job.directory.records()
+        failed = [record for record in records if record.state is TrialState.FAILED]
+        if job.fails(len(failed)):
+            progress.say(_why_failed(failed))
+            return TOO_MANY_FAILED
+        if code == OK and _is_finished(job, records):
+            _stamp(job, question)
+        return code
+
+
+def _text(job: Job) -> str:
+    """Give the sweep file as it is kept: who logs in at a storage is left out."""
+    storage = storage_of(job.plan.config.backend)
+    return job.plan.document.text.replace(storage, written(storage))
+
+
+def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
+    """Give what carries the job out, its host's own log silenced unless asked for."""
+    if job.plan.config.backend.name == "ray":
+        from .ray_sweep import run_on_ray  # the host that a sweep does not use is not loaded
+
+        return partial(run_on_ray, verbose=verbose)
+    settings = job.plan.config.backend.optuna
+    if settings is not None and settings.workers > 1:
+        from .processes import run_with_crew
+
+        return partial(run_with_crew, workers=settings.workers, verbose=verbose)
+    from .in_process import run_in_process
+
+    return partial(run_in_process, verbose=verbose)
+
+
+def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
+    """Write what is left of the sweep, print it, and return the exit code."""
+    home, resolved = job.directory, job.resolved
+    records = home.records()
+    write_text(home.table, trials_csv(records, resolved))
+    try:
+        best = best_by(records, resolved.optimised, resolved.pick)
+    except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
+        home.best.unlink(missing_ok=True)
+        home.engine_params.unlink(missing_ok=True)
+        if not quiet:
+            _report(job)
+            progress.say(str(err))
+            print(status_json(home.label) if as_json else evaluated(records))
+        return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
+    verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
+    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
+    engine = job.engine
+    if not isinstance(engine, PlainEngine):
+        engine.write_best(best, home.path)
+        if engine.stages:
+            progress.say(engine.stages)
+    if not quiet:
+        _report(job)
+    if as_json:
+        print(status_json(home.label), flush=True)
+    elif not quiet:
+        print(printable_lines(results_text(home, resolved, records)), flush=True)
+    return OK
+
+
+def _report(job: Job) -> None:
+    """Write the report that the sweep file asks for, once the verdict is drawn that it shows."""
+    kind = job.plan.config.results.report
+    if kind != "none":
+        write_report(job.directory.label, kind)
+
+
+def _is_finished(job: Job, records: Sequence[TrialRecord]) -> bool:
+    """Check whether another run of the same file would have nothing to do and find the same."""
+    if study_file(job) is None or not all(record.state.finished for record in records):
+        return False
+    total = job.plan.trials
+    return any(map(job.reaches, records)) or (total is not None and len(records) >= total)
+
+
+def _stamp(job: Job, question: str) -> None:
+    """Stamp the directory of a finished sweep; one in which files come and go has none."""
+    module = None if isinstance(job.engine, Program) else sys.modules.get(job.engine.target.partition(":")[0])
+    with suppress(OSError):
+        Stamp.of(job.directory, question, getattr(module, "__file__", None)).write(job.directory)
+
+
+def _why_failed(failed: Sequence[TrialRecord]) -> str:
+    """Name the reasons of failed trials, each once."""
+    trials: dict[str, list[str]] = {}
+    for record in failed:
+        reason = printable((record.reason or "").partition("\n")[0])
+        trials.setdefault(reason, []).append(str(record.number))
+    lines = [f"  {reason} (trial {', '.join(numbers)})" for reason, numbers in trials.items()]
+    head = f"{len(failed)} trials have failed, as many as budget.failures allows; raise it to go on:"
+    return "\n".join([head, *lines])
+
+
+def _interrupted(job: Job) -> str:
+    done, total = sum(record.state.finished for record in job.directory.records()), job.plan.trials
+    settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
+    again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
+    told = f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
+    return redacted(told)

@@ -1,1 +1,0 @@
-"""Searching: params in, epochs and floats out. Nothing here knows of tensors."""

@@ -1,0 +1,1 @@
+"""Selection: which epoch counts for a run and which trial wins; functions of records alone."""

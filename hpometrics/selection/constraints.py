@@ -1,0 +1,110 @@
+"""Constraints: bounds that values of a trial must keep, as in `ece <= 0.05`, and what became of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..exceptions import ConstraintError
+from ..records.readings import Reading
+
+if TYPE_CHECKING:
+    from ..records.trial_record import TrialRecord
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_FORM = re.compile(rf"\s*(?P<name>.*?)\s*(?P<sign><=|>=)\s*(?P<bound>{_NUMBER})\s*\Z", re.DOTALL)
+_BROKEN = {"<=": ">", ">=": "<"}
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound on one value.
+
+    Args:
+        name: of the value.
+        sign: `<=` or `>=`.
+        bound: in the value's own unit; it is kept where the value equals it.
+
+    >>> constraint = Constraint.parse("ece <= 0.05")
+    >>> constraint.excess({"ece": 0.25}), constraint.excess({"ece": 0.05}), constraint.excess({})
+    (0.2, 0.0, inf)
+    >>> constraint.broken_by({"ece": 0.25})
+    'ece 0.25 > 0.05'
+    """
+
+    name: str
+    sign: str
+    bound: float
+
+    @classmethod
+    def parse(cls, text: str) -> Constraint:
+        """Read `name <= number` or `name >= number`.
+
+        Raises:
+            ConstraintError: it is something else.
+        """
+        match = _FORM.match(text) if isinstance(text, str) else None
+        if match is None or not match["name"] or not math.isfinite(float(match["bound"])):
+            raise ConstraintError(
+                f"a constraint is a value's name, <= or >=, and a number, as in 'ece <= 0.05'; got {text!r}"
+            )
+        return cls(match["name"], match["sign"], float(match["bound"]))
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.limit}"
+
+    @property
+    def limit(self) -> str:
+        """The bound without the name: `<= 0.05`."""
+        return f"{self.sign} {_shown(self.bound)}"
+
+    def excess(self, values: Mapping[str, Reading]) -> float:
+        """By how much the bound is exceeded: 0 or less where it is kept, inf where no value is finite."""
+        value = values.get(self.name, math.nan)
+        if isinstance(value, list) or not math.isfinite(value):
+            return math.inf
+        return value - self.bound if self.sign == "<=" else self.bound - value
+
+    def broken_by(self, values: Mapping[str, Reading]) -> str | None:
+        """Say how values break it; None where they keep it."""
+        if self.excess(values) <= 0:
+            return None
+        value = values.get(self.name)
+        if isinstance(value, float | int) and math.isfinite(value):
+            return f"{self.name} {value:.6g} {_BROKEN[self.sign]} {_shown(self.bound)}"
+        return f"{self.name} has no value to be {self.limit}"
+
+
+def violation(excesses: Iterable[float]) -> float:
+    """By how much bounds are exceeded in all: 0 where all are kept.
+
+    >>> violation([0.25, -3.0, 0.5])
+    0.75
+    """
+    return sum((max(0.0, excess) for excess in excesses), start=0.0)
+
+
+def violation_of(constraints: Iterable[Constraint], values: Mapping[str, Reading]) -> float:
+    """By how much values exceed all bounds."""
+    return violation(constraint.excess(values) for constraint in constraints)
+
+
+def judged(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecord:
+    """Hold the picked epoch of a trial against constraints; a complete one that breaks any is infeasible."""
+    if not constraints or record.epoch is None:
+        return record
+    from ..records.trial_record import TrialState  # of which whoever reads a sweep file needs nothing
+
+    values = record.picked_values
+    record = replace(record, constraints={str(each): each.excess(values) for each in constraints})
+    broken = [told for each in constraints if (told := each.broken_by(values)) is not None]
+    if record.state is TrialState.COMPLETE and broken:
+        return replace(record, state=TrialState.INFEASIBLE, reason="; ".join(broken))
+    return record
+
+
+def _shown(bound: float) -> str:
+    return repr(bound).removesuffix(".0")

@@ -1,0 +1,66 @@
+"""The one-standard-error rule: of the trials that are as good as the best within its error, the simplest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..direction import Objective
+from ..exceptions import NoFiniteValueError
+from ..records.repeats import mean
+from ..records.trial_record import TrialRecord, TrialState
+
+
+def standard_error(record: TrialRecord) -> float:
+    """The standard error of a trial's value: the deviation of its repeats over the root of their number.
+
+    Raises:
+        NoFiniteValueError: the trial has fewer than two repeats.
+    """
+    if record.deviation is None:
+        raise NoFiniteValueError(
+            f"trial {record.number} was trained once, so its value has no standard error; one_se wants "
+            "repeats of at least 2"
+        )
+    return record.deviation / math.sqrt(len(record.repeats))
+
+
+def simplest_within_error(
+    best: TrialRecord, records: Sequence[TrialRecord], objective: Objective
+) -> TrialRecord:
+    """Return the simplest complete trial whose value is within one standard error of the best one's.
+
+    A trial is the simpler, the fewer epochs of training its values took: the mean over its repeats of the
+    picked epoch, counted from 1. Params say nothing of how simple they make a model. Of equally simple trials
+    it is the better one, then the earliest.
+
+    Args:
+        best: the complete trial with the best value.
+        records: all of them.
+        objective: the metric's.
+
+    Raises:
+        NoFiniteValueError: the best trial has fewer than two repeats.
+
+    Source: Breiman, Friedman, Olshen, Stone 1984, Classification and Regression Trees, section 3.4.3.
+    """
+    error = standard_error(best)
+    within = [record for record in records if _reaches(record, best, error, objective)]
+    return min(
+        within, key=lambda record: (_trained(record), objective.sort_key(_value(record)), record.number)
+    )
+
+
+def _reaches(record: TrialRecord, best: TrialRecord, error: float, objective: Objective) -> bool:
+    complete = record.state is TrialState.COMPLETE and math.isfinite(_value(record))
+    return complete and not objective.better(_value(best), _value(record), tol=error)
+
+
+def _value(record: TrialRecord) -> float:
+    return math.nan if record.value is None else record.value
+
+
+def _trained(record: TrialRecord) -> float:
+    """The epochs of training behind the value."""
+    picked = [repeat.epoch for repeat in record.repeats] or [record.epoch or 0]
+    return 1 + mean(picked)

@@ -1,0 +1,199 @@
+"""Selection: which epoch's value counts for a run, and which trial is the best. One rule for everyone."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from ..direction import MINIMIZE, Objective
+from ..exceptions import NoFeasibleTrialError, NoFiniteValueError
+from ..records.readings import Reading, number_in
+from ..records.trial_record import TrialRecord, TrialState
+from .constraints import violation
+from .rules import At
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best trial: what it was given, what it reached and where its state is kept.
+
+    `value` and `values` are those of `epoch`, counted from 0, or None of a trial that does not say it;
+    `checkpoint` is the state at its end, if kept.
+    Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
+    are those of the first. Of several objectives `metric`, `objective` and `value` are those of the first;
+    `optimised` has the direction of each, `scores` the values in the same order.
+    """
+
+    params: Mapping[str, Any]
+    value: float
+    epoch: int | None
+    checkpoint: Path | None
+    trial: int
+    metric: str
+    objective: Objective
+    values: Mapping[str, Reading]
+    deviation: float | None = None
+    repeats: int = 1
+    optimised: Mapping[str, Objective] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: TrialRecord, optimised: Mapping[str, Objective]) -> Self:
+        """Say all about a trial that was picked, by the objectives of these names."""
+        value, epoch = record.value, record.epoch
+        metric, objective = next(iter(optimised.items()))
+        return cls(
+            params=record.params,
+            value=math.nan if value is None else value,
+            epoch=None if epoch is None or epoch < 0 else epoch,
+            checkpoint=record.checkpoint,
+            trial=record.number,
+            metric=metric,
+            objective=objective,
+            values=record.picked_values or ({} if value is None else {metric: value}),
+            deviation=record.deviation,
+            repeats=max(1, len(record.repeats)),
+            optimised=dict(optimised),
+        )
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The value of each objective."""
+        return (self.value, *(number_in(self.values, name) for name in list(self.optimised)[1:]))
+
+
+class Picker:
+    """Follows a run and knows its picked epoch at any time, in constant work per epoch.
+
+    Epochs that violate constraints less come before better ones (Deb, An efficient constraint handling method
+    for genetic algorithms, 2000); without constraints none does. Of several objectives the first decides, the
+    next ones between equal values; an epoch that lacks a finite value of any of them counts as nan.
+
+    Args:
+        objective: of the metric.
+        at: whose value counts.
+        tol: what is no improvement.
+        others: the further objectives, in their order.
+
+    >>> picker = Picker(Objective.MAXIMIZE)
+    >>> [picker.add(value) for value in (0.1, 0.9, 0.2)], picker.index, picker.value
+    ([True, True, False], 1, 0.9)
+    """
+
+    def __init__(
+        self, objective: Objective, at: At = At.BEST, tol: float = 0.0, others: Sequence[Objective] = ()
+    ) -> None:
+        self.objective, self.at, self.tol, self._others = objective, at, tol, others
+        self._rest: Sequence[float] = ()
+        self.index: int | None = None
+        self.value = math.nan
+        self.violation = 0.0
+        self.count = 0
+
+    def add(self, value: float, violation: float = 0.0, rest: Sequence[float] = ()) -> bool:
+        """Take the next epoch's value and say whether that epoch is now the picked one.
+
+        Args:
+            value: of the metric.
+            violation: by how much the epoch exceeds the bounds of constraints.
+            rest: the values of the further objectives.
+        """
+        if not all(map(math.isfinite, rest)):
+            value = math.nan
+        picked = self.at is At.LAST or self._wins(value, violation, rest)
+        if picked:
+            self.index, self.value, self.violation, self._rest = self.count, value, violation, rest
+        self.count += 1
+        return picked
+
+    def _wins(self, value: float, violation: float, rest: Sequence[float]) -> bool:
+        if self.index is None or violation == self.violation:
+            ties = bool(rest) and value == self.value
+            return self._wins_tie(rest) if ties else self.objective.better(value, self.value, self.tol)
+        closer = math.isinf(self.violation) or MINIMIZE.better(violation, self.violation)
+        return closer and math.isfinite(value)
+
+    def _wins_tie(self, rest: Sequence[float]) -> bool:
+        """Compare values of equal rank by the first further objective in which they differ."""
+        for objective, value, other in zip(self._others, rest, self._rest, strict=True):
+            if value != other:
+                return objective.better(value, other)
+        return False
+
+
+def pick_epoch(values: Iterable[float], objective: Objective, at: At = At.BEST, tol: float = 0.0) -> int:
+    """Return the index of the epoch whose value counts; of equal ones (within `tol`) the earliest.
+
+    Raises:
+        NoFiniteValueError: the picked value is not finite, or there is none.
+    """
+    picker = Picker(objective, at, tol)
+    for value in values:
+        picker.add(value)
+    if picker.index is None or not math.isfinite(picker.value):
+        what = "the last" if at is At.LAST else "none"
+        verb = "is not" if at is At.LAST else "is"
+        raise NoFiniteValueError(
+            f"{what} of {picker.count} epochs {verb} a finite number to {objective.value}"
+        )
+    return picker.index
+
+
+def ranked(records: Iterable[TrialRecord], objective: Objective) -> list[TrialRecord]:
+    """Sort trials best first: the complete ones by value, the infeasible by violation, the rest by number."""
+
+    def key(record: TrialRecord) -> tuple[int, float, float, int]:
+        floor = _FLOORS.get(record.state, len(_FLOORS)) if record.value is not None else len(_FLOORS)
+        value = record.value if record.value is not None and floor < len(_FLOORS) else math.nan
+        exceeds = _violation(record) if record.state is TrialState.INFEASIBLE else 0.0
+        return floor, exceeds, objective.sort_key(value), record.number
+
+    return sorted(records, key=key)
+
+
+def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRecord:
+    """Return the complete trial with the best value; of equal ones the earliest.
+
+    Raises:
+        NoFeasibleTrialError: those that ran to their end all break a constraint; the message names the one
+            that breaks them least.
+        NoFiniteValueError: no trial is complete; the message says what they were.
+    """
+    complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=lambda r: r.number)
+    if not complete:
+        _check_feasible(records, objective)
+        states = Counter(record.state.value for record in records)
+        told = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
+        raise NoFiniteValueError(f"no trial is complete, so there is no best: {told}{_last_reason(records)}")
+    return complete[objective.best_index(math.nan if r.value is None else r.value for r in complete)]
+
+
+_FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}
+
+
+def _violation(record: TrialRecord) -> float:
+    return violation(record.constraints.values())
+
+
+def least_violating(records: Iterable[TrialRecord], objective: Objective) -> TrialRecord | None:
+    """Return the infeasible trial that breaks its constraints least; None where there is none."""
+    infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
+    return ranked(infeasible, objective)[0] if infeasible else None
+
+
+def _check_feasible(records: Sequence[TrialRecord], objective: Objective) -> None:
+    least = least_violating(records, objective)
+    if least is not None:
+        infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
+        raise NoFeasibleTrialError(
+            f"no trial is feasible: all {len(infeasible)} that are complete break a constraint; "
+            f"trial {least.number} breaks them least ({least.reason})"
+        )
+
+
+def _last_reason(records: Sequence[TrialRecord]) -> str:
+    reasons = [f" (trial {record.number}: {record.reason})" for record in records if record.reason]
+    return reasons[-1] if reasons else ""

@@ -1,0 +1,125 @@
+"""Verdict: how sure a pick is: intervals of winner and runner-up, and whether their order is a coin toss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+from .._redaction import excerpt
+from ..exceptions import RecordError
+from ..records._json import FORMAT_KEY
+
+Drawn = Literal["rows", "matrix"]
+
+_HOW = {
+    ("rows", True): "rows drawn again, the same of both trials (paired)",
+    ("rows", False): "rows drawn again, of each trial alone (unpaired)",
+    ("matrix", False): "confusion matrices drawn again, of each trial alone (unpaired)",
+}
+
+
+@dataclass(frozen=True)
+class Span:
+    """A value and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}, {self.low:.4g} .. {self.high:.4g}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two trials, at its picked epoch; without an interval where none can be drawn."""
+
+    trial: int
+    epoch: int
+    value: float
+    interval: Span | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a pick beyond its value.
+
+    The intervals are those of other rows of the same kind. That the winner was picked among many trials and
+    epochs is not in them: the test split says that.
+
+    Args:
+        metric: that picked.
+        winner: the best trial.
+        runner_up: the one that ranks next, if there is one.
+        difference: the value of the winner less that of the runner-up, with its interval.
+        level: how often such an interval holds the true value.
+        drawn: what was drawn again, with or without the rows of one trial being those of the other.
+        paired: whether they are.
+        reason: why an interval is missing.
+    """
+
+    metric: str
+    winner: Side
+    runner_up: Side | None = None
+    difference: Span | None = None
+    level: float = 0.95
+    drawn: Drawn | None = None
+    paired: bool = False
+    reason: str | None = None
+
+    @property
+    def coin_toss(self) -> bool | None:
+        """Whether the interval of the difference contains 0; None where there is none."""
+        return None if self.difference is None else self.difference.low <= 0 <= self.difference.high
+
+    def of_same_picks(self, other: Verdict) -> bool:
+        """Whether another one is about the same trials at the same epochs."""
+        return self._picks() == other._picks()
+
+    def lines(self, places: tuple[str, str] = ("", "")) -> list[str]:
+        """Say it in words, a line each; `places` is what is put before the two trials, if they are apart."""
+        if self.winner.interval is None:
+            return [f"Verdict: no interval; {self.reason}"]
+        how = _HOW[self.drawn or "rows", self.paired]
+        told = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
+        told.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")
+        if self.runner_up is not None and self.runner_up.interval is not None:
+            span = self.runner_up.interval
+            told.append(f"  {places[1]}trial {self.runner_up.trial}: {span}, the runner-up")
+        if self.difference is not None:
+            sure = "a coin toss between the two" if self.coin_toss else "they differ"
+            told.append(f"  difference: {self.difference}; {sure}")
+        elif self.reason is not None:
+            told.append(f"  no difference; {self.reason}")
+        return told
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as plain JSON."""
+        return {**asdict(self), "coin_toss": self.coin_toss}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            RecordError: it is something else.
+        """
+        try:
+            derived = ("coin_toss", FORMAT_KEY)
+            known = {name: value for name, value in told.items() if name not in derived}
+            known["winner"] = _side(told["winner"])
+            known["runner_up"] = None if told["runner_up"] is None else _side(told["runner_up"])
+            known["difference"] = None if told["difference"] is None else Span(**told["difference"])
+            return cls(**known)
+        except (KeyError, TypeError, AttributeError) as err:
+            raise RecordError(f"no verdict: {excerpt(told, 80)}") from err
+
+    def _picks(self) -> tuple[Any, ...]:
+        sides = (self.winner, self.runner_up)
+        return (self.metric, *(side and (side.trial, side.epoch, side.value) for side in sides))
+
+
+def _side(told: Mapping[str, Any]) -> Side:
+    interval = None if told["interval"] is None else Span(**told["interval"])
+    return Side(**{**told, "interval": interval})

@@ -1,0 +1,85 @@
+"""Course: what a trial has come to, run by run: its repeats under several seeds, and the runs that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..exceptions import RunError
+from ..records.readings import numbers_of
+from ..records.repeats import Repeat, mean
+from ..records.trial_record import TrialRecord, TrialState
+from .constraints import Constraint, judged
+
+
+@dataclass(frozen=True)
+class Course:
+    """How many runs a trial has, and what it is worth after them.
+
+    A run that fails, or has no finite value, is tried again under its own seed, as often as is left; then
+    the trial has failed, however many repeats it has behind it. The values of a trial are means over its
+    repeats, and constraints bound the means. Its epochs, picked epoch and checkpoint are those of the first.
+
+    Args:
+        repeats: runs that come to their end, each under a seed of its own.
+        retries: runs of the trial that are tried again, in all.
+        bounds: constraints.
+
+    Raises:
+        RunError: a number makes no sense.
+    """
+
+    repeats: int = 1
+    retries: int = 0
+    bounds: Sequence[Constraint] = ()
+
+    def __post_init__(self) -> None:
+        for name, least in (("repeats", 1), ("retries", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+    def after(self, trial: TrialRecord | None, run: TrialRecord) -> TrialRecord:
+        """The record of a trial after one more run; its state is running if another is to follow.
+
+        Args:
+            trial: its record before; None before its first run.
+            run: the record of the run alone.
+        """
+        if trial is None:
+            trial = replace(run, seconds=0.0)
+        done = trial.repeats
+        base = replace(
+            trial if done else run, failed_attempts=trial.failed_attempts, seconds=trial.seconds + run.seconds
+        )
+        if run.state is TrialState.FAILED:
+            return self._after_failure(base, run)
+        if run.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+            return replace(base, state=run.state, reason=run.reason)
+        return base if self.repeats == 1 and not done else self._after_repeat(base, run)
+
+    def _after_failure(self, base: TrialRecord, run: TrialRecord) -> TrialRecord:
+        place = len(base.repeats)
+        reason = run.reason or ""
+        if self.repeats > 1:
+            reason = f"repeat {place} (seed {run.seed}): {reason}"
+        if len(base.failed_attempts) < self.retries:
+            failed = (*base.failed_attempts, reason)
+            return replace(base, state=TrialState.RUNNING, reason=None, failed_attempts=failed)
+        value = None if place else base.value  # a mean of those that are left would be of other seeds
+        return replace(base, state=TrialState.FAILED, reason=reason, value=value)
+
+    def _after_repeat(self, base: TrialRecord, run: TrialRecord) -> TrialRecord:
+        done = (*base.repeats, _repeat(run))
+        value = mean(repeat.value for repeat in done)
+        base = replace(base, reason=None, constraints={}, repeats=done, value=value)
+        if len(done) < self.repeats:
+            return replace(base, state=TrialState.RUNNING)
+        return judged(replace(base, state=TrialState.COMPLETE), self.bounds)
+
+
+def _repeat(run: TrialRecord) -> Repeat:
+    if run.value is None or run.epoch is None:
+        raise RunError(f"trial {run.number} is {run.state.value} without a value")
+    values = numbers_of(run.picked_values)
+    return Repeat(run.seed, run.value, run.epoch, len(run.epochs), run.seconds, run.ended_by, values)

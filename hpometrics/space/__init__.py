@@ -1,0 +1,1 @@
+"""The search space: dimensions, conditions and bundles, with the same meaning on every backend."""
