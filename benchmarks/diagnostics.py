@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from hpometrics import Category, Run
-from hpometrics.run.gradients import total_norm
+from hpometrics.run.monitor import total_norm
 
 CLASSES, WORDS = 64, 24
 IN_TURN = 10  # steps of each in turn, between which neither is set up anew

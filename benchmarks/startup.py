@@ -120,7 +120,7 @@ def call_command(*arguments: str) -> Callable[[], None]:
     """Return a function that types `hpometrics ...`."""
 
     def call() -> None:
-        from hpometrics.cli.cli import main
+        from hpometrics.cli.main import main
 
         main(list(arguments))
 

@@ -8,9 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from .lazy import lazy_names
+from ._imports import lazy_names
 
 _NAMES_BY_HOME = {
+    "backends.local": ("ListObjective",),
+    "backends.optuna.objective": ("OptunaObjective",),
+    "backends.optuna.reporter": ("OptunaReporter",),
+    "backends.ray.objective": (
+        "RayObjective",
+        "best_result",
+        "tune_config",
+    ),
+    "backends.ray.reporter": (
+        "RayReporter",
+        "TuneReporter",
+    ),
+    "direction": (
+        "MAXIMIZE",
+        "MINIMIZE",
+        "Objective",
+    ),
     "engines.engine": ("Engine",),
     "engines.engine_params": ("EngineParams",),
     "engines.evaluation": ("Evaluation",),
@@ -39,7 +56,6 @@ _NAMES_BY_HOME = {
         "StateError",
         "UnknownMetricError",
     ),
-    "backends.local": ("ListObjective",),
     "loggers.base": (
         "EpochLogger",
         "Standing",
@@ -58,6 +74,8 @@ _NAMES_BY_HOME = {
         "SumMetric",
         "TimerMetric",
     ),
+    "metrics.as_metric": ("as_metric",),
+    "metrics.batch": ("Outputs",),
     "metrics.collection": ("MetricCollection",),
     "metrics.features": (
         "AUDIO",
@@ -100,7 +118,27 @@ _NAMES_BY_HOME = {
         "Metric",
     ),
     "metrics.registry.names": ("MetricName",),
-    "metrics.batch": ("Outputs",),
+    "metrics.registry.register": (
+        "MetricEntry",
+        "all_entries",
+        "find_metric",
+        "get_metric",
+        "metric_names",
+        "register_metric",
+    ),
+    "metrics.reports": (
+        "Metrics",
+        "Teacher",
+        "aggregate_named_reports",
+        "aggregate_unnamed_reports",
+    ),
+    "metrics.retrieval.base": (
+        "BaseMetric",
+        "ListMetric",
+        "RatingMetric",
+        "TopKMetric",
+        "UserAverageTopKMetric",
+    ),
     "metrics.retrieval.blocks": (
         "Block",
         "MetricBlock",
@@ -113,54 +151,11 @@ _NAMES_BY_HOME = {
         "Comparison",
         "compare",
     ),
-    "metrics.retrieval.per_user": ("PerUser",),
-    "metrics.retrieval.strata": ("strata",),
-    "metrics.retrieval.base": (
-        "BaseMetric",
-        "ListMetric",
-        "RatingMetric",
-        "TopKMetric",
-        "UserAverageTopKMetric",
+    "metrics.retrieval.per_user": (
+        "PerUser",
+        "strata",
     ),
-    "metrics.registry.register": (
-        "MetricEntry",
-        "all_entries",
-        "find_metric",
-        "get_metric",
-        "metric_names",
-        "register_metric",
-    ),
-    "metrics.reports": ("Metrics",),
     "metrics.statistics.statistic": ("Statistic",),
-    "metrics.tasks": (
-        "aggregate_named_reports",
-        "aggregate_unnamed_reports",
-    ),
-    "metrics.teacher": ("Teacher",),
-    "metrics.as_metric": ("as_metric",),
-    "direction": (
-        "MAXIMIZE",
-        "MINIMIZE",
-        "Objective",
-    ),
-    "backends.optuna.objective": ("OptunaObjective",),
-    "backends.ray.objective": ("RayObjective",),
-    "backends.ray.ray_tuner": (
-        "best_result",
-        "tune_config",
-    ),
-    "run.run": ("Run",),
-    "run.spec": (
-        "Reported",
-        "RunSpec",
-        "engine",
-    ),
-    "run.trial": ("run_trial",),
-    "backends.optuna.reporter": ("OptunaReporter",),
-    "backends.ray.reporter": (
-        "RayReporter",
-        "TuneReporter",
-    ),
     "records.trial_record": (
         "EpochRecord",
         "TrialRecord",
@@ -170,8 +165,17 @@ _NAMES_BY_HOME = {
         "ListReporter",
         "Reporter",
     ),
-    "selection.rules": ("At",),
-    "selection.selection": ("Best",),
+    "run.run": ("Run",),
+    "run.spec": (
+        "Reported",
+        "RunSpec",
+        "engine",
+    ),
+    "run.trial": ("run_trial",),
+    "selection.selection": (
+        "At",
+        "Best",
+    ),
     "space.space": (
         "Choice",
         "Float",

@@ -3,8 +3,11 @@ from typing import Final
 from .backends.local import ListObjective as ListObjective
 from .backends.optuna.objective import OptunaObjective as OptunaObjective
 from .backends.optuna.reporter import OptunaReporter as OptunaReporter
-from .backends.ray.objective import RayObjective as RayObjective
-from .backends.ray.ray_tuner import best_result as best_result, tune_config as tune_config
+from .backends.ray.objective import (
+    RayObjective as RayObjective,
+    best_result as best_result,
+    tune_config as tune_config,
+)
 from .backends.ray.reporter import RayReporter as RayReporter, TuneReporter as TuneReporter
 from .direction import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
 from .engines.engine import Engine as Engine
@@ -94,7 +97,12 @@ from .metrics.registry.index import all_entries as all_entries, metric_names as 
 from .metrics.registry.lookup import find_metric as find_metric
 from .metrics.registry.names import MetricName as MetricName
 from .metrics.registry.register import get_metric as get_metric, register_metric as register_metric
-from .metrics.reports import Metrics as Metrics
+from .metrics.reports import (
+    Metrics as Metrics,
+    Teacher as Teacher,
+    aggregate_named_reports as aggregate_named_reports,
+    aggregate_unnamed_reports as aggregate_unnamed_reports,
+)
 from .metrics.retrieval.base import (
     BaseMetric as BaseMetric,
     ListMetric as ListMetric,
@@ -105,14 +113,8 @@ from .metrics.retrieval.base import (
 from .metrics.retrieval.blocks import Block as Block, MetricBlock as MetricBlock
 from .metrics.retrieval.candidates import Candidates as Candidates, sample_candidates as sample_candidates
 from .metrics.retrieval.comparison import Comparison as Comparison, compare as compare
-from .metrics.retrieval.per_user import PerUser as PerUser
-from .metrics.retrieval.strata import strata as strata
+from .metrics.retrieval.per_user import PerUser as PerUser, strata as strata
 from .metrics.statistics.statistic import Statistic as Statistic
-from .metrics.tasks import (
-    aggregate_named_reports as aggregate_named_reports,
-    aggregate_unnamed_reports as aggregate_unnamed_reports,
-)
-from .metrics.teacher import Teacher as Teacher
 from .records.trial_record import (
     EpochRecord as EpochRecord,
     TrialRecord as TrialRecord,
@@ -123,8 +125,7 @@ from .run.reporter import ListReporter as ListReporter, Reporter as Reporter
 from .run.run import Run as Run
 from .run.spec import RunSpec as RunSpec, engine as engine
 from .run.trial import run_trial as run_trial
-from .selection.rules import At as At
-from .selection.selection import Best as Best
+from .selection.selection import At as At, Best as Best
 from .space.dimensions import Choice as Choice, Float as Float, Int as Int, Value as Value
 from .space.space import Space as Space
 

@@ -5,15 +5,87 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import (
+    Any,
+    NamedTuple,  # dataclasses take longer to import than the package
+)
 
 from ._text import did_you_mean, one_line
 from .exceptions import ConfigError, HpometricsError, missing_extra
+
+KEPT_FOR = 2
+"""Minor versions that a name works in from the first that warns, before it is gone."""
+
+
+class Deprecated(NamedTuple):
+    """A name that will go.
+
+    Args:
+        since: the first version that warns, as `0.2`.
+        instead: what to use, as a user writes it.
+    """
+
+    since: str
+    instead: str
+
+    @property
+    def gone(self) -> str:
+        """The first version without the name."""
+        major, minor = self.since.split(".")
+        return f"{major}.{int(minor) + KEPT_FOR}"
+
+
+DEPRECATED: dict[str, Deprecated] = {}
+"""Every name that will go: a public Python name as `hpometrics.Name`, anything else as a user writes it.
+
+Public Python names warn when they are loaded; whatever reads another name calls `warn_deprecated`.
+"""
+_warned: set[str] = set()
+
+
+def warn_deprecated(name: str) -> None:
+    """Warn of a name of the table, once per process, at the line outside this package that uses it."""
+    if name in _warned:
+        return
+    _warned.add(name)
+    known = DEPRECATED[name]
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("hpometrics"):
+        frame, level = frame.f_back, level + 1
+    text = (
+        f"{name} is deprecated since hpometrics {known.since} and gone in {known.gone}; use {known.instead}"
+    )
+    warnings.warn(text, DeprecationWarning, stacklevel=level)
+
+
+def lazy_names(package: str, home_of: Mapping[str, str]) -> Callable[[str], Any]:
+    """Make the `__getattr__` of a package.
+
+    Args:
+        package: its `__name__`.
+        home_of: each public name with the module below the package that has it.
+    """
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if (full := f"{package}.{name}") in DEPRECATED:
+            warn_deprecated(full)
+        value = getattr(import_module(f".{home_of[name]}", package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load
+
 
 TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 
@@ -135,3 +207,37 @@ def _names(module: ModuleType, kind: Kind) -> Iterator[str]:
         imported = isinstance(value, (type, FunctionType)) and value.__module__ != module.__name__
         if not name.startswith("_") and not imported and kind.fits(value):
             yield name
+
+
+_PACKAGES = ("hpometrics", "torch", "torchmetrics", "optuna", "ray", "numpy", "scikit-learn")
+
+
+def installed_versions() -> dict[str, str]:
+    """Give the versions of Python and of the packages that values depend on; nothing is imported."""
+    return dict(_installed())
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Read the versions once: each takes parsing a file of headers."""
+    found = {"python": python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def version_changes(recorded: Mapping[str, str]) -> list[str]:
+    """Name each version of a record that is another one here, as in `numpy 2.0 -> 2.1`.
+
+    >>> version_changes({**installed_versions(), "numpy": "0.9"}) == [f"numpy 0.9 -> {version('numpy')}"]
+    True
+    """
+    here = installed_versions()
+    return [
+        f"{package} {told} -> {here.get(package, '(not installed)')}"
+        for package, told in recorded.items()
+        if here.get(package) != told
+    ]

@@ -122,7 +122,7 @@ def program(file: Path, *arguments: object, folder: Path | None = None, python: 
 
 
 def _command(*arguments: str) -> None:
-    from hpometrics.cli.cli import main
+    from hpometrics.cli.main import main
 
     sys.argv = ["hpometrics", *arguments]
     main(prog_name="hpometrics")

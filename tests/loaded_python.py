@@ -29,7 +29,7 @@ from pathlib import Path
 from unittest import mock
 
 LOADED = [
-    *("torch._dynamo", "hpometrics.cli.cli", "hpometrics.run.trial"),
+    *("torch._dynamo", "hpometrics.cli.main", "hpometrics.run.trial"),
     *("hpometrics.runner.worker", "hpometrics.runner.study"),
     *("optuna.storages._rdb.storage", "optuna.storages._rdb.models", "sqlalchemy.dialects.sqlite"),
     *("alembic.command", "alembic.migration", "alembic.script"),

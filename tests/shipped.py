@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner, Result
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.metrics.features import OutputFeature, parse_feature
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.run.spec import engine_facts

@@ -14,8 +14,8 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from shipped import CONFIGS, ROOT, changed, check_best, run_here
 
+from hpometrics.config.document import SweepFileError
 from hpometrics.config.plan import read_plan
-from hpometrics.config.problems import SweepFileError
 from hpometrics.metrics.registry.diagnostics import DIAGNOSTICS
 from hpometrics.results.run_directory import RunDirectory
 

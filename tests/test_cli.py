@@ -11,7 +11,7 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 
 from hpometrics import __version__
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.metrics.registry.index import all_entries
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))

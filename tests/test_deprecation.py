@@ -7,15 +7,15 @@ import warnings
 import pytest
 
 import hpometrics
-from hpometrics import deprecation
-from hpometrics.deprecation import DEPRECATED, Deprecated, warn_deprecated
+from hpometrics import _imports
+from hpometrics._imports import DEPRECATED, Deprecated, warn_deprecated
 
 
 @pytest.fixture
 def old_name(monkeypatch):
     """`hpometrics.Run` as a name that will go, which nobody has used yet."""
     monkeypatch.setitem(DEPRECATED, "hpometrics.Run", Deprecated("0.2", "hpometrics.NewRun"))
-    monkeypatch.setattr(deprecation, "_warned", set())
+    monkeypatch.setattr(_imports, "_warned", set())
     hpometrics.__dict__.pop("Run", None)
     yield
     hpometrics.__dict__.pop("Run", None)
@@ -36,7 +36,7 @@ def test_a_public_name_warns_once_at_the_line_that_uses_it(old_name):
 def test_any_other_name_warns_by_a_call(monkeypatch):
     """A key of a file or an argument, once too."""
     monkeypatch.setitem(DEPRECATED, "budget.steps", Deprecated("1.9", "budget.epochs"))
-    monkeypatch.setattr(deprecation, "_warned", set())
+    monkeypatch.setattr(_imports, "_warned", set())
     with pytest.warns(DeprecationWarning, match=r"^budget.steps is .* gone in 1.11; use budget.epochs$"):
         warn_deprecated("budget.steps")
     warn_deprecated("budget.steps")
@@ -46,4 +46,4 @@ def test_no_name_outlives_its_version():
     """A release without the names that its predecessors promised to drop."""
     here = tuple(map(int, hpometrics.__version__.split(".")[:2]))
     late = {name for name, one in DEPRECATED.items() if tuple(map(int, one.gone.split("."))) <= here}
-    assert not late, f"delete them and their entries in hpometrics/deprecation.py: {late}"
+    assert not late, f"delete them and their entries in hpometrics/_imports.py: {late}"

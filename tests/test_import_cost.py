@@ -19,13 +19,12 @@ from hpometrics.records.trial_record import TrialRecord, write_trial
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
 CONFIGS = sorted(CONFIG.parent.glob("*.yaml"))
 RESULTS = {
-    "hpometrics.metrics.registry.docstring",
+    "hpometrics.metrics.registry.facts",
     "hpometrics.metrics.registry.register",
     "hpometrics.records.epoch_log",
-    "hpometrics.selection.picking",
+    "hpometrics.selection.selection",
     "hpometrics.backends.plugins",
     "hpometrics.records.trial_record",
-    "hpometrics.selection.selection",
     "hpometrics.results.run_directory",
     "hpometrics.results.manifest",
     "hpometrics.results.leaderboard",
@@ -35,7 +34,7 @@ TOLD = {f"hpometrics.loggers.{name}" for name in ("csv_table", "mlflow", "table"
 HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich", "filelock"}
 PROBE = """
 import json, sys
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 try:
     for arguments in json.loads(sys.argv[1]):
         main(arguments, standalone_mode=False)
@@ -59,7 +58,7 @@ print(json.dumps([built, described, len(ours)]), file=sys.stderr)
 
 COLLECTIONS = """
 import atexit, gc, json, sys
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 looked = []
 gc.callbacks.append(lambda phase, info: looked.append("hpometrics.config.plan" in sys.modules))
 atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))  # after those of the command
@@ -286,7 +285,7 @@ def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished
     folder, _ = finished
     monkeypatch.chdir(folder)
     seen = modules("run", "sweep.yaml")
-    assert "hpometrics.runner.stamp" in seen
+    assert "hpometrics.runner.sweep" in seen
     assert not packages(seen) & {*HEAVY, "optuna", "pydantic", "plain_engine"}
     assert not {name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.run."))}
 

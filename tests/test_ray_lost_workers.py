@@ -19,12 +19,12 @@ from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 
 from hpometrics.backends.ray._internals import endure, goes_on
-from hpometrics.backends.ray.member_log import TrialLog
 from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.backends.ray.pbt import TrialLog
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RunError
-from hpometrics.records.deaths import MOST_DEATHS
 from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.recovery import MOST_DEATHS
 from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Choice

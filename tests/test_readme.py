@@ -16,7 +16,7 @@ from forked import hpometrics, program
 from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.config.storage_url import url_of
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.guide.markdown import with_table

@@ -22,7 +22,7 @@ from hpometrics._redaction import HIDDEN, excerpt, hide, redacted, reveal
 from hpometrics._text import one_line, printable, text_of
 from hpometrics.config.yaml_writer import dump_yaml, flow_yaml
 from hpometrics.exceptions import ConfigError
-from hpometrics.loggers.cells import cell
+from hpometrics.loggers.csv import cell
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpometrics._imports import installed_versions
 from hpometrics.records.reproduction import Replayed
-from hpometrics.versions import installed_versions
 
 
 @pytest.mark.parametrize(

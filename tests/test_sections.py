@@ -3,8 +3,7 @@ from __future__ import annotations
 import click
 from click.testing import CliRunner
 
-from hpometrics.cli.cli import main
-from hpometrics.cli.main import Sections
+from hpometrics.cli.main import Sections, main
 
 
 def test_help_lists_every_command_once_below_a_heading():

@@ -13,9 +13,7 @@ from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
 from ..run.spec import Train
 from ..run.trials import as_space, make_trials
-from ..selection.picking import best_by, pareto_front
-from ..selection.rules import Pick
-from ..selection.selection import Best
+from ..selection.selection import Best, Pick, best_by, pareto_front
 from ..space.space import Space
 
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from .._redaction import redacted
 from .._text import unencodable
 from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
-from ..records.atomic import is_of_disk
+from ..records._files import is_of_disk
 from ..runner.signals import exit_code
-from .terminal import show
+from .options import show
 
 CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
 

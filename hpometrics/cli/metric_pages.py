@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from textwrap import wrap
 from typing import Any
 
-from ..metrics.features import RANKING, check_feature_type
-from ..metrics.registry.diagnostics import diagnostic
+from ..exceptions import MetricNameError
+from ..metrics.features import FEATURES, RANKING, check_feature_type
+from ..metrics.registry.diagnostics import DIAGNOSTICS, Diagnostic, OverRanks, diagnostic
 from ..metrics.registry.entry import NOISE, MetricEntry, Observed
-from ..metrics.registry.groups import group_named
-from ..metrics.registry.index import load_plugins, needs_of, observed_of
+from ..metrics.registry.groups import family_of, group_named, group_names, members_of
+from ..metrics.registry.index import all_entries, load_plugins, needs_of, observed_of
 from ..metrics.registry.lookup import find_metric, possible_meanings
 from ..metrics.registry.names import MetricName
-from .diagnostics import diagnostic_text
-from .group_page import group_json, group_text
+from ..results.formatting import ARROWS, aligned
 from .metric_list import (
     aliases,
     alike,
@@ -26,12 +27,163 @@ from .metric_list import (
     install,
     kept,
     left_out,
+    lined_up,
     over_tasks,
     param,
     takes,
+    way,
     wrapped,
 )
 from .other_libraries import in_full, libraries_of
+
+_TITLE = "diagnostics, which a run records by itself:"
+_OVER_RANKS: dict[OverRanks, str] = {
+    "sum": "the sum of all ranks",
+    "mean": "the mean of the ranks",
+    "max": "that of the rank with the most",
+    "min": "that of the rank with the least",
+    "first": "that of the first rank",
+    "pooled": "of all ranks together",
+}
+_DIAGNOSTIC_HEAD = ("name", "objective", "unit", "of", "meaning")
+
+
+def diagnostics_table(width: int | None = None) -> str:
+    """Print a line per diagnostic; on a terminal of this width, what does not fit is wrapped."""
+    rows = [_row(one) for one in DIAGNOSTICS.values()]
+    if width is None:
+        return f"{_TITLE}\n{aligned([_DIAGNOSTIC_HEAD, *rows], align='<')}"
+    lines = (f"{name:<20} {way:<10} {meaning}" for name, way, _, _, meaning in rows)
+    return "\n".join(
+        [_TITLE, *(line for one in lines for line in wrap(one, width, subsequent_indent="    "))]
+    )
+
+
+def diagnostic_text(known: Diagnostic) -> str:
+    """Print all that is known of a diagnostic."""
+    return "\n".join(
+        [known.name, *(f"  {word:<10} {fact}" for word, fact in _diagnostic_facts(known) if fact)]
+    )
+
+
+def _row(known: Diagnostic) -> tuple[str, ...]:
+    way = f"{known.objective.value}{ARROWS[known.objective]}" if known.objective else "-"
+    return known.name, way, known.unit or "-", _scope(known), known.meaning
+
+
+def _diagnostic_facts(known: Diagnostic) -> Iterator[tuple[str, str]]:
+    stated = "" if known.objective else ", direction: minimize"
+    yield "meaning", known.meaning
+    yield "unit", known.unit
+    yield "direction", known.objective.value if known.objective else "no direction"
+    yield "of", _scope(known)
+    yield "over tasks", _over_tasks(known)
+    yield "over ranks", _OVER_RANKS[known.over_ranks]
+    yield "comes from", known.comes_from
+    yield "in YAML", f"metrics: {{optimize: {{metric: {known}{stated}}}}}"
+
+
+def _scope(known: Diagnostic) -> str:
+    return "each task" if known.per_task else "the run"
+
+
+def _over_tasks(known: Diagnostic) -> str:
+    if not known.per_task:
+        return ""
+    return "the sum of the tasks" if known.over_ranks == "sum" else "the mean of the tasks' values"
+
+
+_HEAD = ("name", "objective", "reads", "meaning")
+_MEANINGS = {
+    "default": "a group: a short choice of metrics for each output",
+    "words": "a group: a short choice of metrics for texts that are given as strings",
+    "all": "a group: every metric of an output that needs nothing further and has a direction",
+}
+
+Member = tuple[MetricName, MetricEntry]
+
+
+def group_text(group: str, feature: str | None = None, width: int | None = None) -> str:
+    """Print what a group is, and its members: for one output feature, or for each that has it.
+
+    Raises:
+        MetricNameError: there is none for the output feature.
+    """
+    members = _by_feature(group, feature)
+    facts = [("", group), ("meaning", _meaning(group)), *_usage(group, members)]
+    parts = ["\n".join(wrapped(facts, width))]
+    return "\n\n".join([*parts, *(_part(group, kind, chosen, width) for kind, chosen in members.items())])
+
+
+def group_json(group: str, feature: str | None = None) -> str:
+    """Give the same as JSON.
+
+    Raises:
+        MetricNameError: see `group_text`.
+    """
+    members = {
+        kind: [
+            {
+                "name": str(name),
+                "objective": entry.objective and entry.objective.value,
+                "inputs": entry.inputs.value,
+                "summary": entry.summary,
+            }
+            for name, entry in chosen
+        ]
+        for kind, chosen in _by_feature(group, feature).items()
+    }
+    return json.dumps([{"group": group, "meaning": _meaning(group), "members": members}], indent=1)
+
+
+def _by_feature(group: str, feature: str | None) -> dict[str, list[Member]]:
+    """The members of a group by output feature, of one or of all that have it."""
+    kinds = [kind for kind in (FEATURES if feature is None else [feature]) if group in group_names(kind)]
+    members = {kind: _members(group, kind) for kind in kinds}
+    found = {kind: chosen for kind, chosen in members.items() if chosen or _left_out(group, kind, chosen)}
+    if feature is not None and not found:
+        members_of(group, feature)  # which says why there is none
+    return found
+
+
+def _usage(group: str, members: Mapping[str, list[Member]]) -> Iterator[tuple[str, str]]:
+    """Say where the group may be written, if any list may have it."""
+    for kind in (kind for kind, chosen in members.items() if chosen):
+        yield "in YAML", f"metrics: {{track: [{group}]}}"
+        yield "in Python", f'MetricCollection(["{group}"], output="{kind}")'
+        return
+
+
+def _part(group: str, kind: str, chosen: list[Member], width: int | None) -> str:
+    """The members for one output feature, and what of the family is none."""
+    rows = [(str(name), way(entry), entry.inputs.value, entry.summary) for name, entry in chosen]
+    left = _left_out(group, kind, chosen)
+    head, *more = wrapped([("", f"{kind}: {len(chosen)}"), *([("without", left)] if left else [])], width)
+    return "\n".join([head, *([lined_up(_HEAD, rows, width)] if rows else []), *more])
+
+
+def _members(group: str, kind: str) -> list[Member]:
+    """The members for one output feature; none where each of them needs something further."""
+    try:
+        names = members_of(group, kind)
+    except MetricNameError:
+        return []
+    return [(name, find_metric(name, kind).entries[0]) for name in names]
+
+
+def _meaning(group: str) -> str:
+    family = family_of(group)
+    return _MEANINGS.get(
+        group, f"a group: the metrics of the family {family}, with each choice that they need"
+    )
+
+
+def _left_out(group: str, kind: str, chosen: list[Member]) -> str:
+    """Name the metrics of a family that are to be named themselves, since they need something further."""
+    within = {entry.name for _, entry in chosen}
+    entries = [entry for entry in all_entries(kind) if family_of(group) in entry.families]
+    left = ", ".join(form(entry) for entry in entries if entry.name not in within)
+    return left and f"{left}, which need something further"
 
 
 def metric_text(name: str, feature: str | None = None, width: int | None = None) -> str:
@@ -136,13 +288,13 @@ def _pages(
 ) -> str:
     several = len({meant.metric for meant, _ in meanings}) > 1
     pages = [
-        _page(group, _meaning(asked, meant, several), _elsewhere(asked.metric, meant, group))
+        _page(group, _alias_meaning(asked, meant, several), _elsewhere(asked.metric, meant, group))
         for meant, group in meanings
     ]
     return "\n\n".join("\n".join(wrapped(lines, width)) for lines in pages)
 
 
-def _meaning(asked: MetricName, meant: MetricName, several: bool) -> str:
+def _alias_meaning(asked: MetricName, meant: MetricName, several: bool) -> str:
     """Say what an alias means; the head of the page says it where that is a name alone, and the only one."""
     told = several or str(meant) != meant.metric
     return f"{asked} is {meant}" if told and meant.metric != asked.metric else ""

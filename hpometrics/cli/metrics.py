@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
 from .completion import FAMILY, FEATURE, METRIC_OR_GROUP, METRICS
 from .exit_codes import reported
-from .options import AS_JSON, FILE, form_of
-from .terminal import show, terminal_width
+from .options import AS_JSON, FILE, form_of, show, terminal_width
+
+
+@click.command()
+@click.option("-o", "--output", type=FILE, help="Write to this file.")
+def schema(output: Path | None) -> None:
+    """Print the JSON Schema of sweep files, for editors."""
+    from ..config.json_schema import json_schema
+
+    text = json.dumps(json_schema(), indent=1) + "\n"
+    with reported():
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            output.write_text(text, encoding="utf8")
 
 
 @click.command()
@@ -87,8 +101,8 @@ def list_metrics(
 ) -> None:
     """List the registered metrics: name, which way is better, what each reads and means."""
     with reported():
-        from .diagnostics import diagnostics_table
-        from .listing import Filter, metrics_json, metrics_table
+        from .metric_list import Filter, metrics_json, metrics_table
+        from .metric_pages import diagnostics_table
 
         asked = Filter(feature, inputs, objective, family)
         show(metrics_json(asked) if as_json else metrics_table(asked, terminal_width()))

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..exceptions import ConfigError
-from .brevity import uncollected
 from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .exit_codes import CONFIG_ERROR, reported
-from .options import FILE
-from .terminal import show
+from .options import FILE, show, uncollected
 
 if TYPE_CHECKING:
     from ..runner.check import Check  # with pydantic
@@ -88,8 +86,8 @@ def run(
             _check(file, assignments, as_json, workers=workers)
             return
         _check_posix("run")
-        from ..config.overrides import read_overridden
-        from ..runner.stamp import print_finished
+        from ..config.plan import read_overridden
+        from ..runner.sweep import print_finished
 
         document = read_overridden(file, assignments, workers)
         if not (fresh or extend) and print_finished(document, quiet, as_json):

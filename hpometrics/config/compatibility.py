@@ -12,19 +12,55 @@ from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
 
 from .._text import did_you_mean, one_line
-from ..backends.several import searches_for_one
+from ..backends.plugins import searches_for_one
 from ..direction import Objective
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..results.report.writing import missing_package
-from .document import Document
+from ..space.space import Space
+from .document import Document, Path
 from .fields import Plugin
 from .models import Draft
-from .population import PBT
-from .problems import Path
 from .storage_url import known_url
 
 if TYPE_CHECKING:
     from ..backends.plugins import Table
+
+
+PBT = "pbt"
+
+
+def check_population(config: Draft, space: Space | None, document: Document) -> None:
+    """Note what keeps the trials of a sweep from exploiting each other; see `search.population`."""
+    pruner = config.search.pruner
+    if pruner is None or pruner.name != PBT:
+        return
+    for path, text in _kept_apart(config):
+        document.add(path, text)
+    if space is None:
+        return
+    from ..space.space import mutable  # of which few files have need
+
+    try:
+        mutable(space, pruner.options.get("mutate"))
+    except ConfigError as err:
+        document.add(("search", "pruner"), str(err))
+
+
+def _kept_apart(config: Draft) -> Iterator[tuple[Path, str]]:
+    if config.backend.ray is not None and config.backend.ray.workers is not None:
+        yield (
+            ("backend", "ray", "workers"),
+            "the trials of pbt wait for each other, so all are at work; leave workers out: how many train at "
+            "a time is a matter of resources",
+        )
+    if config.budget is not None and config.budget.repeats > 1:
+        yield (
+            ("budget", "repeats"),
+            "pbt changes params in training, which no other seed would repeat; leave it out",
+        )
+    if config.results.checkpoints == "none":
+        yield ("results", "checkpoints"), "pbt hands on checkpoints; let the latest be kept: last or best"
+
 
 SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
 PRUNERS: dict[str, tuple[str, ...]] = {
@@ -253,7 +289,7 @@ def _optuna_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:
         yield _STORAGE, "workers share a storage; memory is one process's own"
     url = known_url(settings.storage)
     if url is not None:
-        from ..backends.optuna.drivers import check_driver
+        from ..backends.optuna.storage import check_driver
 
         try:
             check_driver(url)

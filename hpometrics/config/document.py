@@ -2,21 +2,158 @@
 
 Data is built from PyYAML's events, so nothing but mappings, lists and scalars can come out: no tags, no
 aliases (hence no bombs), no merge keys, one document. Keys are text and stand once.
+
+PyYAML follows YAML 1.1, where `1e-5` is text, `no` is False, `010` is 8 and `12:30` is 750.
 """
 
 from __future__ import annotations
 
+import math
 import pathlib
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
+from .._redaction import excerpt, redacted
+from .._text import printable
+from ..exceptions import ConfigError
 from ..records._files import open_regular
-from .problems import Mark, Path, Problem, SweepFileError
-from .scalars import ScalarError, read_plain
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, Scalar] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_NOT_ZERO = re.compile(r"[^eE]*[1-9]")
+_MAX_DIGITS = 400
+
+
+class ScalarError(ValueError):
+    """A plain scalar that reads as a number no sweep can use."""
+
+
+def read_plain(text: str) -> Scalar:
+    """Give the value of an unquoted scalar.
+
+    Raises:
+        ScalarError: nan, infinity, or a number that 64 bits cannot hold.
+
+    >>> read_plain("1e-5"), read_plain("no"), read_plain("010"), read_plain("12:30"), read_plain("2024-01-02")
+    (1e-05, 'no', 10, '12:30', '2024-01-02')
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NOT_FINITE.match(text):
+        raise ScalarError(f"{text} is no value a sweep can use; write a finite number")
+    if not _FLOAT.match(text) and not _BASED.match(text):
+        return text
+    if len(text) > _MAX_DIGITS:
+        raise ScalarError(f"a number of {len(text)} characters; write at most {_MAX_DIGITS}")
+    return _read_number(text)
+
+
+def is_text(text: str) -> bool:
+    """Say whether a plain scalar reads back as the very text it is."""
+    return not (text in _WORDS or _FLOAT.match(text) or _BASED.match(text) or _NOT_FINITE.match(text))
+
+
+def _read_number(text: str) -> int | float:
+    if _BASED.match(text):
+        return _checked(int(text, 0), text)
+    return _checked(int(text) if _INT.match(text) else float(text), text)
+
+
+def _checked(number: int | float, text: str) -> int | float:
+    too_long = isinstance(number, int) and number.bit_length() > 63
+    if too_long or not math.isfinite(number):
+        raise ScalarError(
+            f"{excerpt(text, 30)} is too large; whole numbers have 64 bits, others end at 1.8e308"
+        )
+    if number == 0 and _NOT_ZERO.match(text):
+        raise ScalarError(f"{excerpt(text, 30)} is too small; the least number above 0 is 5e-324")
+    return number
+
+
+Path = tuple[str | int, ...]
+
+_LONGEST = 2000  # characters of one problem; a list of metrics to choose from is the longest of ours
+_MOST = 50
+
+
+@dataclass(frozen=True, order=True)
+class Mark:
+    """A place in a file, counted from 1; `line` 0 is a place on the command line."""
+
+    source: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        source = printable(self.source)
+        return f"{source}:{self.line}:{self.column}" if self.line else source
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to change.
+
+    >>> str(Problem(Mark("sweep.yaml", 4, 11), ("space", "width", "step"), "must be above 0, got -1"))
+    'sweep.yaml:4:11: space.width.step: must be above 0, got -1'
+    """
+
+    mark: Mark
+    path: Path
+    text: str
+
+    def __str__(self) -> str:
+        where = f"{show_path(self.path)}: " if self.path else ""
+        text = self.text if len(self.text) <= _LONGEST else f"{excerpt(self.text, _LONGEST)}..."
+        return redacted(f"{self.mark}: {where}{text}")
+
+
+class SweepFileError(ConfigError):
+    """A sweep file has problems; the message has a line for each, in the order of the file."""
+
+    ran: ClassVar[str] = "nothing was run"
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.mark))
+        count = len(self.problems)
+        more = [f"... and {count - _MOST} more"] if count > _MOST else []
+        summary = f"{count} error{'s' if count > 1 else ''} - {self.ran}."
+        super().__init__("\n".join([*map(str, self.problems[:_MOST]), *more, summary]))
+
+    def __reduce__(self) -> tuple[type[SweepFileError], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)
+
+
+class ProbeError(SweepFileError):
+    """One epoch has not shown what a sweep file names."""
+
+    ran = "one epoch was run, nothing is kept"
+
+
+def show_path(path: Path) -> str:
+    """Print a path as users write it.
+
+    >>> show_path(("space", "lr", "float", 0))
+    'space.lr.float[0]'
+    """
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{printable(part)}" if text else printable(part)
+    return text
+
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64

@@ -5,24 +5,67 @@ What picks between two shapes of a form is decided before validation, so that on
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from unicodedata import is_normalized
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_serializer,
+)
 from pydantic_core import PydanticCustomError
 
 from .._imports import TARGET, is_target
 from .._redaction import excerpt
-from .._text import did_you_mean
+from .._text import did_you_mean, unencodable
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import COMBINED, check_output_name
-from .slugs import SLUG, objection
 
 if TYPE_CHECKING:
     from ..metrics.combined import Combined
+
+
+SLUG = r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?"
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
+_OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
+_SLUG_LENGTH = 80
+
+
+def objection(text: str) -> str | None:
+    """Say what is wrong with a name; None if it is a slug.
+
+    >>> objection("digits-2"), objection("nul.txt")
+    (None, "'nul.txt' is a device on Windows, where no directory can be called so")
+    """
+    if not re.fullmatch(SLUG, text):
+        shown = f"{text[:_SLUG_LENGTH]!r}{'...' if len(text) > _SLUG_LENGTH else ''}"
+        return (
+            f"{shown} is no name; use 1 to {_SLUG_LENGTH} of A-Z a-z 0-9 . _ -, "
+            "no . or - in front and no . at the end"
+        )
+    if _DEVICE.fullmatch(text):
+        return f"{text!r} is a device on Windows, where no directory can be called so"
+    return None
+
+
+def slug_of(text: str) -> str | None:
+    """Make a name of a text, such as that of a file; None if there is nothing to make it of.
+
+    >>> slug_of("my sweep (2)"), slug_of("..."), slug_of("con")
+    ('my-sweep-2-', None, None)
+    """
+    slug = _OTHERS.sub("-", text).lstrip(".-")[:_SLUG_LENGTH].rstrip(".")
+    return None if objection(slug) else slug
+
 
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -335,3 +378,26 @@ def _output(value: Any) -> Any:
 
 
 OutputForm = Annotated[Any, _read_as(_output, str | Annotated[dict[str, str], Field(min_length=1)] | None)]
+
+
+_PATH_LENGTH = 1024
+
+
+def _path(value: str) -> str:
+    if not value.isprintable() or len(value) > _PATH_LENGTH:
+        raise wrong(f"{excerpt(value, 40)!r} is no path; write up to {_PATH_LENGTH} printable characters")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError as err:
+        raise wrong(unencodable(err)) from err
+    return value
+
+
+def _check_part(value: str) -> str:
+    if "\0" in value:
+        raise wrong(f"{excerpt(value, 40)!r} is no part of a command; no program is told a NUL")
+    return value
+
+
+Directory = Annotated[str, Field(min_length=1), AfterValidator(_path)]
+Part = Annotated[str, AfterValidator(_check_part)]

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .._text import one_line
 from ..direction import MINIMIZE, Objective
 from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
 from ..metrics.registry.diagnostics import Diagnostic, diagnostic, direction_of
-from ..metrics.registry.lookup import FoundMetric, find_metric, is_registered, possible_meanings
+from ..metrics.registry.index import metric_names
+from ..metrics.registry.lookup import FoundMetric, find_metric, is_registered, possible_meanings, suggestion
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.scope import COMBINED, VALIDATION, Placed, Types, group_of, members, place
+from ..selection.constraints import Constraint
 from .fields import Metric
 from .outputs import UNSAID
 
 if TYPE_CHECKING:
-    from ..metrics.combined import Combined  # of which few files have need
+    from ..metrics.combined import Combined
+
+
+def value_meant(name: str, there: Iterable[str], feature_type: str | None = None) -> str:
+    """Give ` Did you mean ...?` for the nearest of the values there, else of all metrics; empty if none is.
+
+    Args:
+        name: of a value that is missing.
+        there: the values that are reported, or named in the sweep file.
+        feature_type: of this output feature the metrics are.
+    """
+    word = name if ":" in name else MetricName.parse(name).metric  # package.module:Class is no name
+    return suggestion(word, there) or suggestion(word, metric_names(feature_type))
 
 
 class MeasureError(HpometricsError, ValueError):
@@ -241,3 +255,46 @@ def _check_clear(found: FoundMetric) -> None:
             f"nor the engine says which it is; say engine.output, as in output: {example}. A value that the "
             f"engine logs has a name and a direction of its own, as in {own}"
         )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A constraint under the canonical name of its value, and that value."""
+
+    constraint: Constraint
+    measure: Measure
+
+
+def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
+    """Read a constraint; a value of no registered name is one that the engine reports.
+
+    Args:
+        text: such as `ece <= 0.05`.
+        types: see `place`.
+        settle: leave nothing open, see `read_measures`.
+
+    Raises:
+        ConstraintError: it is not well formed.
+        MeasureError: it is about no single value of validation data.
+        MetricNameError, ObjectiveError: see `read_measures`.
+    """
+    constraint = Constraint.parse(text)
+    name = MetricName.parse(constraint.name)
+    if group_of(name, types) is not None:
+        raise MeasureError(f"{name} is a group of metrics; bound one of them")
+    if name.split not in (None, VALIDATION):
+        raise MeasureError(f"only validation values steer a search; {name} can be tracked")
+    if dict(name.params).get("average") == "none":
+        raise MeasureError(f"{name} has one value per class; bound one of them, as in {name.metric}(class=0)")
+    measure = _measured(name, types, settle)
+    return Bound(replace(constraint, name=measure.name), measure)
+
+
+def _measured(name: MetricName, types: Types | None, settle: bool) -> Measure:
+    try:
+        (measure,) = read_measures(Metric(name=str(name)), types, steers=False, settle=settle)
+    except (MeasureError, UnknownMetricError):
+        if is_registered(name):
+            raise
+        return Measure(str(name), None, "run", reported=True)
+    return measure

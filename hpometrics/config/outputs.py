@@ -10,8 +10,7 @@ from ..exceptions import HpometricsError
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import Types
-from .document import Document
-from .problems import Path
+from .document import Document, Path
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 """The only output, or several by name."""

@@ -11,10 +11,8 @@ from ..exceptions import SpaceError
 from ..space.conditions import check_when
 from ..space.dimensions import Choice, Dimension, Float, Int, Value
 from ..space.space import Space
-from .dimensions import AnyDimension, ChoiceDimension, FloatDimension, IntDimension
-from .document import Document
-from .models import Budget, Draft
-from .problems import Path
+from .document import Document, Path
+from .models import AnyDimension, Budget, ChoiceDimension, Draft, FloatDimension, IntDimension
 
 LIST = "(list)"
 T = TypeVar("T")

@@ -15,10 +15,8 @@ from pydantic_core import ErrorDetails
 from .._redaction import excerpt
 from .._text import did_you_mean, one_line
 from . import models
-from .dimensions import MODELS as DIMENSIONS
-from .document import MAX_PROBLEMS, Document
-from .models import Draft, Sweep
-from .problems import Path, Problem
+from .document import MAX_PROBLEMS, Document, Path, Problem
+from .models import MODELS as DIMENSIONS, Draft, Sweep
 
 _WANTED = {
     "bool_type": "true or false",

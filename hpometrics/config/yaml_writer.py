@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from ..records.atomic import atomic_write
-from .scalars import is_text
+from ..records._files import atomic_write
+from .document import is_text
 
 
 class _Dumper(yaml.SafeDumper):

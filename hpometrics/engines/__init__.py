@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy_names
+from .._imports import lazy_names
 
 if TYPE_CHECKING:
     from .adapters import as_engine
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from .evaluation import Evaluation
     from .evaluator import MetricEvaluator
     from .folds import fold_columns, fold_rows, split
-    from .metrics import MapReduceMetric, TupleMetric
-    from .origins import Origins
-    from .records import EvaluationInstance
-    from .registered_metrics import registered
-    from .result import MetricEvaluatorResult, MetricScores
-    from .score import Score
-    from .stages import EvaluatedFold
-    from .tuple_metrics import (
+    from .metrics import (
         AverageMetric,
         CalculatedMetric,
+        MapReduceMetric,
         OptionAverageMetric,
         OptionStdevMetric,
+        Score,
         StdevMetric,
         SumMetric,
+        TupleMetric,
         ZeroMetric,
     )
+    from .records import EvaluationInstance, Origins
+    from .registered_metrics import registered
+    from .result import MetricEvaluatorResult, MetricScores
+    from .stages import EvaluatedFold
 
 _HOME_OF = {
-    "AverageMetric": "tuple_metrics",
-    "CalculatedMetric": "tuple_metrics",
+    "AverageMetric": "metrics",
+    "CalculatedMetric": "metrics",
     "Engine": "engine",
     "EngineParams": "engine_params",
     "EvaluatedFold": "cache",
@@ -47,16 +47,16 @@ _HOME_OF = {
     "MetricEvaluator": "evaluator",
     "MetricEvaluatorResult": "result",
     "MetricScores": "result",
-    "OptionAverageMetric": "tuple_metrics",
-    "OptionStdevMetric": "tuple_metrics",
-    "Origins": "origins",
+    "OptionAverageMetric": "metrics",
+    "OptionStdevMetric": "metrics",
+    "Origins": "records",
     "Pairs": "engine",
     "PrefixCache": "cache",
-    "Score": "score",
-    "StdevMetric": "tuple_metrics",
-    "SumMetric": "tuple_metrics",
+    "Score": "metrics",
+    "StdevMetric": "metrics",
+    "SumMetric": "metrics",
     "TupleMetric": "metrics",
-    "ZeroMetric": "tuple_metrics",
+    "ZeroMetric": "metrics",
     "as_engine": "adapters",
     "fold_columns": "folds",
     "fold_rows": "folds",

@@ -2,23 +2,250 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from ..exceptions import EngineError, EngineParamsError
-from ..run.seeds import derive_seed
-from .engine import Engine, Fold
+from ..run.reporter import derive_seed
+from .engine import Engine, Fold, Stage
 from .engine_params import EngineParams
-from .prefixes import STAGES, Keeper, Planned, Prefix, Prefixes, Recent
-from .shelf import Shelf
-from .stage import Stage
 from .stages import EvaluatedFold, Stages
-from .streams import seeded_streams
 
 __all__ = ["EvaluatedFold", "PrefixCache", "StageCount"]
+
+
+@contextmanager
+def seeded_streams(seed: int | None) -> Iterator[None]:
+    """Start every random stream from a seed, and restore it afterwards; torch's only if torch is loaded.
+
+    Args:
+        seed: None leaves the streams alone.
+
+    Warns:
+        RuntimeWarning: torch was loaded on the way, so that its stream could not be started.
+    """
+    if seed is None:
+        yield
+        return
+    before, numpy_before = random.getstate(), np.random.get_state(legacy=True)
+    torch = sys.modules.get("torch")
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    try:
+        with nullcontext() if torch is None else _forked(torch):
+            if torch is not None:
+                torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpy_before)
+    if torch is None and "torch" in sys.modules:
+        warnings.warn(
+            "a stage has loaded torch, whose random stream was not seeded for it; import torch at the top of "
+            "the engine's module",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _forked(torch: Any) -> AbstractContextManager[Any]:
+    """Return a context that restores the streams of torch on the CPU and on each accelerator."""
+    if not torch.accelerator.is_available():  # before torch 2.7 the current one is asked for in vain
+        return torch.random.fork_rng(devices=[])  # type: ignore[no-any-return]
+    device, devices = torch.accelerator.current_accelerator(), range(torch.accelerator.device_count())
+    return torch.random.fork_rng(devices=devices, device_type=device.type)  # type: ignore[no-any-return]
+
+
+STAGES = ("data_source", "preparator", "algorithms", "serving")
+
+
+class Prefix(NamedTuple):
+    """One output of one stage: which stage, and the keys of all that it depends on."""
+
+    stage: str
+    keys: Hashable
+
+
+class Prefixes(NamedTuple):
+    """The outputs that one candidate needs. Each algorithm is on its own: others beside it do not matter."""
+
+    data_source: Prefix
+    preparator: Prefix
+    algorithms: tuple[Prefix, ...]
+    serving: Prefix
+
+    @classmethod
+    def of(cls, engine_params: EngineParams) -> Prefixes:
+        """Name them.
+
+        Raises:
+            EngineParamsError: a value of the params has nothing but its identity.
+        """
+        source, preparator, algorithms, serving = engine_params.key
+        return cls(
+            Prefix(STAGES[0], source),
+            Prefix(STAGES[1], (source, preparator)),
+            tuple(Prefix(STAGES[2], (source, preparator, one)) for one in algorithms),
+            Prefix(STAGES[3], (source, preparator, algorithms, serving)),
+        )
+
+    @classmethod
+    def without_keys(cls, engine_params: EngineParams) -> Prefixes:
+        """Name the stages alone, of params that may have no structure."""
+        one = (Prefix(STAGES[2], None),) * len(engine_params.algorithms)
+        return cls(Prefix(STAGES[0], None), Prefix(STAGES[1], None), one, Prefix(STAGES[3], None))
+
+    def all(self) -> Iterator[Prefix]:
+        """Each output, in the order of the stages."""
+        yield from (self.data_source, self.preparator, *self.algorithms, self.serving)
+
+    def needs(self) -> Iterator[tuple[Prefix, Prefix]]:
+        """Each output with one that is made from it."""
+        yield self.data_source, self.preparator
+        for algorithm in self.algorithms:
+            yield self.data_source, algorithm
+            yield self.preparator, algorithm
+            yield algorithm, self.serving
+        yield self.data_source, self.serving
+
+
+class Keeper(Protocol):
+    """Says which outputs are kept; its caller holds a lock."""
+
+    def touched(self, prefix: Prefix) -> None:
+        """Take note that an output is asked for."""
+
+    def made(self, prefix: Prefix) -> list[Prefix]:
+        """Take note that an output is there; return what need not be kept any more, perhaps itself."""
+
+    def done(self, prefixes: Prefixes) -> list[Prefix]:
+        """Take note that a candidate has its folds or has failed; return what need not be kept any more."""
+
+
+class Planned:
+    """Keeps an output as long as a candidate that is still to come needs it, or something made from it.
+
+    An output goes when all that is made from it has been made: the one of `prepare` when all algorithms have
+    been trained on it, whatever servings are still to come.
+    """
+
+    def __init__(self, candidates: Iterable[Prefixes]) -> None:
+        self._left: Counter[Prefix] = Counter()
+        self._users: dict[Prefix, set[Prefix]] = {}
+        self._sources: dict[Prefix, set[Prefix]] = {}
+        for prefixes in candidates:
+            self._left[prefixes.serving] += 1
+            for source, user in prefixes.needs():
+                self._users.setdefault(source, set()).add(user)
+                self._sources.setdefault(user, set()).add(source)
+
+    def touched(self, prefix: Prefix) -> None:
+        """Nothing depends on it."""
+
+    def made(self, prefix: Prefix) -> list[Prefix]:
+        """What was only needed for this goes, and this too if nobody is to come for it."""
+        alone = not self._users.get(prefix) and self._left[prefix] <= 1
+        return [*self._release(prefix), *([prefix] if alone else [])]
+
+    def done(self, prefixes: Prefixes) -> list[Prefix]:
+        """The last candidate of its kind takes with it what only it needs, made or not."""
+        self._left[prefixes.serving] -= 1
+        if self._left[prefixes.serving] > 0:
+            return []
+        del self._left[prefixes.serving]
+        return [prefixes.serving, *self._release(prefixes.serving)]
+
+    def _release(self, user: Prefix) -> list[Prefix]:
+        """Strike a user off; a source without users goes, and with it its own claims."""
+        gone = []
+        for source in self._sources.pop(user, ()):
+            self._users[source].discard(user)
+            if not self._users[source]:
+                del self._users[source]
+                gone += [source, *self._release(source)]
+        return gone
+
+
+class Recent:
+    """Keeps the outputs asked for last, so many per stage: the next candidate of a search is unknown."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._asked: dict[str, OrderedDict[Prefix, None]] = {stage: OrderedDict() for stage in STAGES}
+
+    def touched(self, prefix: Prefix) -> None:
+        """It was asked for last."""
+        if prefix in self._asked[prefix.stage]:
+            self._asked[prefix.stage].move_to_end(prefix)
+
+    def made(self, prefix: Prefix) -> list[Prefix]:
+        """It takes the place of the one not asked for the longest."""
+        asked = self._asked[prefix.stage]
+        asked[prefix] = None
+        return [asked.popitem(last=False)[0] for _ in range(len(asked) - self._keep)]
+
+    def done(self, prefixes: Prefixes) -> list[Prefix]:
+        """Another may come."""
+        return []
+
+
+class Shelf:
+    """A store of outputs with a single flight per prefix.
+
+    Whoever asks first makes the output. If that fails, all who wait see the error, nothing is kept, and who
+    asks next tries again.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._lock = threading.Lock()
+        self._flights: dict[Prefix, Future[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def get(self, prefix: Prefix, make: Callable[[], Any]) -> Any:
+        """Return an output that is here, that another thread is making, or that `make` returns."""
+        flight: Future[Any] = Future()
+        with self._lock:
+            first = self._flights.setdefault(prefix, flight)
+            self._keeper.touched(prefix)
+        return self._made(prefix, flight, make) if first is flight else first.result()
+
+    def leave(self, prefixes: Prefixes) -> bool:
+        """Take note that a candidate is through; return whether it was the last to come for this."""
+        with self._lock:
+            gone = self._keeper.done(prefixes)
+            self._drop(gone)
+        return prefixes.serving in gone
+
+    def _made(self, prefix: Prefix, flight: Future[Any], make: Callable[[], Any]) -> Any:
+        try:
+            made = make()
+        except BaseException as err:
+            with self._lock:
+                self._drop([prefix])
+            flight.set_exception(err)
+            raise
+        flight.set_result(made)
+        with self._lock:
+            self._drop(self._keeper.made(prefix))
+        return made
+
+    def _drop(self, prefixes: Iterable[Prefix]) -> None:
+        for prefix in prefixes:
+            self._flights.pop(prefix, None)
+
 
 T = TypeVar("T")
 

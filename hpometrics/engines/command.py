@@ -16,9 +16,7 @@ from .._stdout import aside
 from .._text import printable_lines
 from .evaluation import Evaluation
 from .evaluator import Tell
-from .files import BEST_FILE, RESULTS_FILE, RESULTS_FORMS
-from .origins import Origins
-from .records import INSTANCE_FILE
+from .records import BEST_FILE, INSTANCE_FILE, RESULTS_FILE, RESULTS_FORMS, Origins
 
 _FILES = (BEST_FILE, *(f"{RESULTS_FILE}.{form}" for form in RESULTS_FORMS), INSTANCE_FILE)
 

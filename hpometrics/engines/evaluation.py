@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..exceptions import EngineError
 from .engine_params import EngineParams
 from .evaluator import MetricEvaluator, Tell, engine_of, location
-from .origins import NO_ORIGINS, Origins
+from .records import NO_ORIGINS, Origins
 from .result import MetricEvaluatorResult
 
 if TYPE_CHECKING:

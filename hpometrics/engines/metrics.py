@@ -4,13 +4,108 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any, ClassVar, Self
 
-from ..direction import Objective
-from ..exceptions import ObjectiveError
-from .score import Number, Score, as_number
+from .._redaction import excerpt
+from ..direction import MAXIMIZE, Objective
+from ..exceptions import MetricInputError, ObjectiveError
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of one engine params.
+
+    Args:
+        value: pooled over the tuples of all folds; nan where it is undefined.
+        reason: why the value is not finite; None where it is.
+        folds: the score of each fold alone.
+
+    >>> score = Score(0.8, folds=(Score(0.7), Score(0.8), Score(0.9)))
+    >>> round(score.mean, 4), round(score.deviation, 4)
+    (0.8, 0.1)
+    """
+
+    value: Number
+    reason: str | None = None
+    folds: tuple[Score, ...] = ()
+
+    @classmethod
+    def of(cls, value: Number) -> Self:
+        """Make a score of a number, which says so itself where it is not finite."""
+        return cls(value, None if math.isfinite(value) else f"its value is {value}")
+
+    @classmethod
+    def undefined(cls, reason: str) -> Self:
+        """Make a score that is nan."""
+        return cls(math.nan, reason)
+
+    def with_folds(self, folds: Iterable[Score]) -> Score:
+        """The same score with that of each fold beside it."""
+        return Score(self.value, self.reason, tuple(folds))
+
+    @property
+    def fold_values(self) -> tuple[Number, ...]:
+        """The value of each fold."""
+        return tuple(fold.value for fold in self.folds)
+
+    @property
+    def mean(self) -> float:
+        """The mean of the folds' values; nan if one of them is undefined."""
+        return fmean(self.fold_values) if self._comparable else math.nan
+
+    @property
+    def deviation(self) -> float:
+        """The sample standard deviation (n - 1) of the folds' values; nan of fewer than two."""
+        return float(stdev(self.fold_values)) if self._comparable and len(self.folds) > 1 else math.nan
+
+    @property
+    def _comparable(self) -> bool:
+        return bool(self.folds) and all(map(math.isfinite, self.fold_values))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give strict JSON; null is a number that is not finite."""
+        return {
+            "value": finite(self.value),
+            "reason": self.reason,
+            "folds": [finite(value) for value in self.fold_values],
+            "foldMean": finite(self.mean),
+            "foldDeviation": finite(self.deviation),
+        }
+
+
+def finite(value: Number) -> Number | None:
+    """Give a number as strict JSON holds it; None if it is not finite."""
+    return value if math.isfinite(value) else None
+
+
+def as_number(value: Any, source: Callable[[], str]) -> Number:
+    """Take a number as a plain int or float, from a 0-dim array or tensor too; True is 1.
+
+    Raises:
+        MetricInputError: it is none; the message begins with what `source` says.
+    """
+    if type(value) is float or type(value) is int:
+        return value
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if not isinstance(value, (str, bytes)):
+        for convert in (operator.index, float):
+            try:
+                return convert(value)
+            except (TypeError, ValueError, RuntimeError):
+                continue
+    raise MetricInputError(
+        f"{source()} is to give a number, got {excerpt(value, 60)!r} ({type(value).__name__})"
+    )
+
 
 Tuples = Sequence[tuple[Any, Any, Any]]
 Folds = Sequence[tuple[Any, Tuples]]
@@ -150,3 +245,130 @@ def objective_of(metric: TupleMetric) -> Objective | None:
             "optimised"
         ) from None
     return None if stated is None else Objective.parse(stated)
+
+
+class CalculatedMetric(TupleMetric):
+    """A metric that gives each tuple a number: write `calculate`, the rest is here."""
+
+    dont_care: ClassVar[bool] = False
+    """Whether `calculate` may give None, which leaves a tuple out."""
+
+    @abstractmethod
+    def calculate(self, query: Any, predicted: Any, actual: Any) -> Any:
+        """The number of one tuple: an int, a float or a bool; a 0-dim array or tensor too."""
+
+    @abstractmethod
+    def of_values(self, values: Sequence[Number]) -> Any:
+        """What the numbers of all tuples that count come to; there is at least one, all are finite."""
+
+    def gather(self, tuples: Tuples) -> list[Number | None]:
+        """The number of each tuple."""
+        return [self._checked(self.calculate(*row)) for row in tuples]
+
+    def conclude(self, kept: Sequence[Sequence[Number | None]]) -> Score:
+        """What the folds come to together; nan if no tuple counted or one of them is not finite."""
+        every = [value for fold in kept for value in fold]
+        values = [value for value in every if value is not None]
+        if not values:
+            return Score.undefined(
+                f"each of the {len(every)} tuples is a don't-care" if every else "there are no tuples"
+            )
+        odd = [value for value in values if not math.isfinite(value)]
+        if odd:
+            return Score.undefined(f"calculate gave {odd[0]} for {len(odd)} of {len(every)} tuples")
+        return Score.of(as_number(self.of_values(values), lambda: f"{self.header}: finish"))
+
+    def _source(self) -> str:
+        return f"{self.header}: calculate"
+
+    def _checked(self, value: Any) -> Number | None:
+        if value is not None:
+            return as_number(value, self._source)
+        if not self.dont_care:
+            raise MetricInputError(
+                f"{self.header}: calculate gave None; where tuples may be don't-cares, derive the "
+                "metric from OptionAverageMetric or OptionStdevMetric"
+            )
+        return None
+
+
+class AverageMetric(CalculatedMetric):
+    """The mean over the tuples of all folds, summed exactly and divided once; nan without a tuple.
+
+    A metric that makes more of the sum than a mean says so in `finish`:
+
+    >>> class RMSE(AverageMetric):
+    ...     objective = "minimize"
+    ...     def calculate(self, query, predicted, actual):
+    ...         return (predicted - actual) ** 2
+    ...     def finish(self, total, count):
+    ...         return math.sqrt(total / count)
+    >>> RMSE().score([("fold 0", [("q", 3.0, 0.0)]), ("fold 1", [("q", 1.0, 5.0)])])  # sqrt((9 + 16) / 2)
+    3.5355339059327378
+    """
+
+    def finish(self, total: float, count: int) -> Any:
+        """The number that the sum over `count` tuples comes to."""
+        return total / count
+
+    def of_values(self, values: Sequence[Number]) -> Any:
+        """Sum without rounding in between, and finish."""
+        return self.finish(math.fsum(values), len(values))
+
+
+class OptionAverageMetric(AverageMetric):
+    """The mean over the tuples whose number is not None; None is a don't-care.
+
+    >>> class Precision(OptionAverageMetric):
+    ...     objective = "maximize"
+    ...     def __init__(self, label):
+    ...         self.label = label
+    ...     def calculate(self, query, predicted, actual):
+    ...         return actual == self.label if predicted == self.label else None
+    >>> tuples = [("q", 1, 1), ("q", 1, 0), ("q", 0, 1)]
+    >>> Precision(label=1).header, Precision(label=1).score([("fold 0", tuples)])
+    ('Precision (label=1)', 0.5)
+    """
+
+    dont_care = True
+
+
+class StdevMetric(CalculatedMetric):
+    """The population standard deviation over the tuples of all folds, from 0; nan without a tuple."""
+
+    def of_values(self, values: Sequence[Number]) -> float:
+        """Center before squaring, and again: the first mean is rounded to the digits of large values."""
+        gaps = _centered(_centered(values))
+        return math.sqrt(math.fsum(gap * gap for gap in gaps) / len(gaps))
+
+
+class OptionStdevMetric(StdevMetric):
+    """The population standard deviation over the tuples whose number is not None."""
+
+    dont_care = True
+
+
+class SumMetric(CalculatedMetric):
+    """The sum over the tuples of all folds, an int where all numbers are; nan without a tuple."""
+
+    def of_values(self, values: Sequence[Number]) -> Number:
+        """Sum exactly: ints as ints, floats without rounding in between."""
+        return sum(values) if all(type(value) is int for value in values) else math.fsum(values)
+
+
+class ZeroMetric(TupleMetric):
+    """Always 0: a placeholder by which all engine params tie, so that the first wins."""
+
+    objective = MAXIMIZE
+
+    def gather(self, tuples: Tuples) -> None:
+        """Nothing is kept."""
+
+    def conclude(self, kept: Sequence[None]) -> Score:
+        """0, of anything."""
+        return Score(0.0)
+
+
+def _centered(values: Sequence[Number]) -> list[float]:
+    mean = math.fsum(values) / len(values)
+    return [value - mean for value in values]

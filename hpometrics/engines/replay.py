@@ -16,11 +16,9 @@ from .command import import_evaluation
 from .engine_params import EngineParams
 from .evaluation import Evaluation
 from .evaluator import Tell
-from .files import BEST_FILE
-from .provenance import Provenance
-from .records import INSTANCE_FILE
+from .metrics import Number, finite
+from .records import BEST_FILE, INSTANCE_FILE, Provenance
 from .result import Failure
-from .score import Number, finite
 
 _OF_A_SWEEP = "sweep.resolved.yaml"
 """What lies in the directory of a sweep, which is replayed by its trials."""

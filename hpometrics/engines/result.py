@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import traceback
 from collections.abc import Sequence
@@ -10,9 +11,37 @@ from typing import Any, Self
 
 from .._pages import page
 from ..direction import Objective
-from .differences import differences
+from .cache import STAGES
+from .engine import Stage
 from .engine_params import EngineParams
-from .score import Number, Score, finite
+from .json_layout import plain
+from .metrics import Number, Score, finite
+
+
+def differences(candidates: Sequence[EngineParams]) -> list[str]:
+    """Say of each engine params the stages that differ; of all the same every stage that has a param.
+
+    A stage is said by its name, if it has one; several algorithms are joined by `+`.
+
+    >>> differences([EngineParams({"folds": 5}, algorithms=[("naive", {"lambda": x})]) for x in (1.0, 2.0)])
+    ['naive(lambda=1.0)', 'naive(lambda=2.0)']
+    """
+    told = [_told(one) for one in candidates]
+    vary = [stage for stage in STAGES if len({one[stage] for one in told}) > 1] or [
+        stage for stage in STAGES if any(one[stage] != f"{stage}()" for one in told)
+    ]
+    return [", ".join(one[stage] for stage in vary) for one in told]
+
+
+def _told(params: EngineParams) -> dict[str, str]:
+    single = {stage: _stage(getattr(params, stage), stage) for stage in STAGES if stage != "algorithms"}
+    return {**single, "algorithms": " + ".join(_stage(one, "algorithms") for one in params.algorithms)}
+
+
+def _stage(stage: Stage, kind: str) -> str:
+    described = plain(stage.params, kind, repr)
+    values = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in described.items())
+    return f"{stage.name or kind}({values})"
 
 
 @dataclass(frozen=True)

@@ -12,27 +12,75 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..direction import Objective
-from ..exceptions import RunError
+from ..exceptions import EngineParamsError, RunError
 from ..metrics.registry.names import MetricName
-from ..records.readings import numbers_of
+from ..records.trial_record import numbers_of
 from ..run.metric_spec import Reported
 from ..run.run import Run
 from ..run.spec import RunSpec, engine
 from ..selection.selection import Best
-from .cache import PrefixCache
-from .engine_params import EngineParams
+from .cache import PrefixCache, Prefixes
+from .engine import Engine, check_named
+from .engine_params import STAGES, EngineParams, named_by, split_path
 from .evaluator import location
-from .files import BEST_FILE, variant, write_json
-from .metrics import TupleMetric, objective_of
-from .origins import NO_ORIGINS, Origins
-from .prefixes import Prefixes
-from .provenance import Provenance
-from .score import finite
-from .value_names import value_names, values_of, with_folds
-from .variable import check_varied
+from .metrics import TupleMetric, finite, objective_of
+from .records import BEST_FILE, NO_ORIGINS, Origins, Provenance, variant, write_json
+from .registered_metrics import value_names, values_of, with_folds
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
+
+
+_CLASSES = dict(zip(STAGES, ("data_sources", "preparators", "algorithms", "servings"), strict=True))
+
+
+def check_varied(params: Mapping[str, Sequence[Any]], base: EngineParams | None, engine: Engine) -> None:
+    """Refuse params of which no engine params can be made.
+
+    Args:
+        params: each path with the values it can have; none of a range.
+        base: where the values are set; None where the paths are all there is. A stage that the search gives
+            another name than the base has params that the base cannot know.
+        engine: knows the names of its stages, unless it is written as methods.
+
+    Raises:
+        EngineParamsError: a path leads nowhere; of a base the message has those there are.
+        EngineError: the engine has no stage of a name.
+    """
+    for path in params:
+        stage, parts = split_path(path)
+        if not parts:
+            _check_names(stage, params[stage], engine)
+        elif base is None:
+            _check_new(path, params, engine)
+        elif parts[0] not in params.get(stage, ()) or parts[0] in _names(base, stage):
+            base.check_values([path])
+
+
+def _check_new(path: str, params: Mapping[str, Sequence[Any]], engine: Engine) -> None:
+    """A path is `stage.param` or `stage.name.param`, or leads into what another one sets."""
+    stage, parts = split_path(path)
+    shorter = [".".join([stage, *parts[:count]]) for count in range(1, len(parts))]
+    if any(way in params for way in shorter) or len(parts) == 1:
+        return
+    check_named(engine, _CLASSES[stage], parts[0])
+    if len(parts) > 2:
+        raise EngineParamsError(
+            f"{path}: leads into {shorter[1]}, which nothing sets; set that to a dict, or write "
+            f"{stage}.name.param"
+        )
+
+
+def _check_names(stage: str, names: Sequence[Any], engine: Engine) -> None:
+    if not names:
+        raise EngineParamsError(f"{stage}: a search varies the name of a stage by a choice of names")
+    for name in names:
+        named_by({stage: name})  # a text
+        check_named(engine, _CLASSES[stage], name)
+
+
+def _names(base: EngineParams, stage: str) -> list[str]:
+    return [one.name for one in base.algorithms] if stage == "algorithms" else [getattr(base, stage).name]
 
 
 class Varied:

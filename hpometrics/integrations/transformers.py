@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..exceptions import RunError, missing_extra
-from ..metrics.ranks import process
+from ..metrics._device import process
 from ..run.checkpoint import Stateful, copy_states, put_states
 from ..run.run import Run
 from .trainer_loop import TrainerLoop

@@ -8,9 +8,8 @@ from ..config.document import parse_document, read_document
 from ..config.plan import make_plan
 from ..exceptions import ConfigError
 from ..runner.init import write_first
-from .carried import Carried
 from .ludwig import read_ludwig
-from .notes import Notes
+from .notes import Carried, Notes
 from .wandb import read_wandb
 
 SWEEP = "sweep.yaml"

@@ -2,15 +2,273 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from .carried import Carried
-from .ludwig_goal import read_optimized, read_outputs
-from .ludwig_space import GRID, grid_points, read_space
-from .notes import Notes, Section
-from .terms import Dimension
+from ..exceptions import HpometricsError
+from ..metrics.features import FEATURES
+from ..metrics.registry.lookup import find_metric
+from ..space.dimensions import is_whole
+from . import terms
+from .notes import Carried, Notes, Section
+from .terms import Dimension, between, read_goal, stepped, whole_between
+
+GRID = "grid_search"
+_SPREAD = 3.0  # deviations of a normal distribution that an even one covers in its place
+_WHOLE = "."
+_PARAMETER_KEYS = ("space", "type", "categories", "values", "lower", "upper", "q", "base", "mean", "sd")
+
+
+def read_space(parameters: Section) -> dict[str, Dimension]:
+    """Read the parameters; later ones win, as they do in Ludwig."""
+    space: dict[str, Dimension] = {}
+    for path in parameters.given:
+        called, dimension = _dimension(path, parameters.section(path))
+        space[called] = dimension
+    return space
+
+
+def _dimension(path: str, given: Section) -> tuple[str, Dimension]:
+    kind = given.word("space")
+    if kind in ("choice", GRID):
+        return _choice(path, given, kind)
+    build = _SPACES.get(kind)
+    if build is None:
+        known = ", ".join(("choice", GRID, *_SPACES))
+        given.notes.refuse((*given.path, "space"), f"{kind or 'nothing'} is no space of Ludwig's: {known}")
+        return path, {"value": None}
+    given.unknown(_PARAMETER_KEYS, "Ludwig")
+    return path, build(given)
+
+
+def _choice(path: str, given: Section, kind: str) -> tuple[str, Dimension]:
+    key = "categories" if kind == "choice" else "values"
+    options = given.given.get(key)
+    given.unknown(("space", key), "Ludwig")
+    if not isinstance(options, list) or not options:
+        given.notes.refuse((*given.path, key), f"{kind} wants a list, {key}: [...], got {options!r}")
+        return path, {"value": None}
+    if path == _WHOLE:
+        if not all(isinstance(option, dict) for option in options):
+            given.notes.refuse((*given.path, key), "the path . wants mappings of the config")
+            return path, {"value": None}
+        given.say("space", f"blocks of the config are bundles of {terms.CONFIG}, by dotted names")
+        return terms.mappings(options)
+    called, dimension = terms.choice(path, options)
+    if called != path:
+        given.say(key, f"a choice among lists or mappings is one of bundles, called {called}")
+    return called, dimension
+
+
+def _bounds(given: Section) -> tuple[float, float]:
+    return given.bounds("lower", "upper")
+
+
+def _positive(given: Section) -> tuple[float, float]:
+    low, high = _bounds(given)
+    if low <= 0:
+        given.notes.refuse((*given.path, "lower"), f"a logarithm wants a bound above 0, got {low}")
+        return 1, 1
+    return low, high
+
+
+def _randint(given: Section) -> Dimension:
+    low, high = _below(given, *_bounds(given))
+    return whole_between(low, high)
+
+
+def _lograndint(given: Section) -> Dimension:
+    low, high = _below(given, *_positive(given))
+    return whole_between(low, high, log=True)
+
+
+def _below(given: Section, low: float, high: float) -> tuple[int, int]:
+    """Whole bounds, of which Ray leaves the upper one out."""
+    last = math.ceil(high) - 1
+    if last < low:
+        given.notes.refuse(
+            (*given.path, "upper"), f"is left out by Ray, so nothing is left from {low:g} to {high:g}"
+        )
+        return math.ceil(low), math.ceil(low)
+    return math.ceil(low), last
+
+
+def _qloguniform(given: Section) -> Dimension:
+    if not (is_whole(given.number("q", 1)) and given.number("lower") >= 1):
+        given.say("q", "is left out: a logarithmic range has no steps here")
+        return between(*_positive(given), log=True)
+    return _qlograndint(given)
+
+
+def _qlograndint(given: Section) -> Dimension:
+    """Whole numbers up to the upper bound, which Ray keeps where there is a step."""
+    if given.number("q", 1) != 1:
+        given.say("q", "is left out: a logarithmic range has no steps here")
+    low, high = _positive(given)
+    return whole_between(math.ceil(low), math.floor(high), log=True)
+
+
+def _quniform(given: Section) -> Dimension:
+    return stepped(*_bounds(given), _step(given))
+
+
+def _randn(given: Section) -> Dimension:
+    mean, deviation = given.number("mean", 0), given.number("sd", 1)
+    kind = given.word("space")
+    given.say("space", f"{kind} is drawn evenly over three deviations instead; there is no normal one here")
+    low, high = mean - _SPREAD * deviation, mean + _SPREAD * deviation
+    return stepped(low, high, _step(given)) if kind == "qrandn" else between(low, high)
+
+
+def _step(given: Section) -> float:
+    step = given.number("q", 1)
+    if step <= 0:
+        given.notes.refuse((*given.path, "q"), f"a step is above 0, got {step}")
+        return 1
+    return step
+
+
+_SPACES: Mapping[str, Callable[[Section], Dimension]] = {
+    "uniform": lambda given: between(*_bounds(given)),
+    "quniform": _quniform,
+    "loguniform": lambda given: between(*_positive(given), log=True),
+    "qloguniform": _qloguniform,
+    "randn": _randn,
+    "qrandn": _randn,
+    "randint": _randint,
+    "qrandint": _quniform,
+    "lograndint": _lograndint,
+    "qlograndint": _qlograndint,
+}
+
+
+def grid_points(parameters: Section) -> int:
+    """Count the points of the grid that Ray goes through for each sample."""
+    count = 1
+    for one in parameters.given.values():
+        values: Any = one.get("values") if isinstance(one, dict) and one.get("space") == GRID else None
+        count *= len(values) if isinstance(values, list) and values else 1
+    return count
+
 
 TOOL = "Ludwig"
+_COMBINED, _LOSS = "combined", "loss"
+_TYPES = {"numerical": "number", "category_distribution": "category"}
+_LOSSES = {
+    "binary": "log_loss",
+    "category": "log_loss",
+    "set": "log_loss",
+    "sequence": "log_loss",
+    "text": "log_loss",
+    "number": "mse",
+    "vector": "mse",
+    "timeseries": "huber",
+}
+"""What the loss of an output is by default, as a metric."""
+_KEPT_BY = {
+    "binary": "roc_auc",
+    "category": "accuracy",
+    "number": "mean_squared_error",
+    "set": "jaccard",
+    "timeseries": "mean_squared_error",
+    "vector": "mean_squared_error",
+}
+"""By which metric of an output the trainer keeps its weights, unless it says; all others by their loss."""
+_MEANT = {
+    ("accuracy", "category"): "balanced_accuracy",
+    ("hits_at_k", "category"): "hits(average=macro)@3",
+    ("root_mean_squared_error", "timeseries"): "rmse(multioutput=pooled)",
+    ("token_accuracy", "sequence"): "token_accuracy(average=sequence)",
+    ("token_accuracy", "text"): "token_accuracy(average=sequence)",
+}
+"""Metrics that are called like another one here: means over classes, or one root of all steps of a series."""
+
+
+@dataclass(frozen=True)
+class LudwigOutputs:
+    """The output features: name and type, and what `engine.output` says of them."""
+
+    types: dict[str, str]
+    written: str | dict[str, str] | None
+
+
+def read_outputs(top: Section) -> LudwigOutputs:
+    """Read the output features; one of a type that is not there leaves `engine.output` to the engine."""
+    types: dict[str, str] = {}
+    features = top.given.get("output_features")
+    for index, feature in enumerate(features if isinstance(features, list) else ()):
+        if isinstance(feature, dict) and "name" in feature:
+            kind = str(feature.get("type", ""))
+            types[str(feature["name"])] = _TYPES.get(kind, kind)
+            if _TYPES.get(kind, kind) not in FEATURES:
+                top.notes.say(
+                    ("output_features", index), f"there is no output of type {kind}; the engine is to say it"
+                )
+    if not types or not set(types.values()) <= FEATURES.keys():
+        return LudwigOutputs(types, None)
+    return LudwigOutputs(types, next(iter(types.values())) if len(types) == 1 else types)
+
+
+def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> str | dict[str, Any]:
+    """Settle the metric with its output; its split, its goal and the trainer's own metric are remarked on."""
+    metric = hyperopt.word("metric", _LOSS)
+    feature = hyperopt.word("output_feature", _COMBINED)
+    split = hyperopt.word("split", "validation")
+    if split != "validation":
+        hyperopt.say(
+            "split", f"{split} is not scored by Ludwig, which takes validation", "split", "so does this"
+        )
+    if feature == _COMBINED and metric != _LOSS:
+        hyperopt.say(
+            "metric", f"combined has no {metric}, only a loss; name an output_feature", "no-such-metric"
+        )
+    if feature not in (_COMBINED, *outputs.types):
+        there = ", ".join(outputs.types) or "none"
+        hyperopt.notes.refuse(
+            ("hyperopt", "output_feature"), f"{feature!r} is no output feature; there are {there}"
+        )
+    objective = read_goal(hyperopt, metric, TOOL)
+    _check_trainer(top, metric, outputs.types.get(feature))
+    return _written(hyperopt, metric, feature, outputs) or {
+        "metric": f"ludwig_{metric}",
+        "direction": objective.value,
+    }
+
+
+def _written(hyperopt: Section, metric: str, feature: str, outputs: LudwigOutputs) -> str | None:
+    """Give the name here; None where there is none, so that the engine reports the metric."""
+    if feature == _COMBINED and len(outputs.types) > 1:
+        return f"{_COMBINED}.{_LOSS}" if metric == _LOSS else None
+    name = next(iter(outputs.types), "") if feature == _COMBINED else feature
+    kind = outputs.types.get(name, "")
+    if metric == _LOSS and kind in _LOSSES:
+        hyperopt.say("metric", f"the loss of a {kind} is {_LOSSES[kind]} unless the feature says otherwise")
+        meant = _LOSSES[kind]
+    else:
+        meant = _MEANT.get((metric, kind), metric)
+        if meant != metric:
+            hyperopt.say("metric", f"Ludwig's {metric} of a {kind} is {meant} here")
+    try:
+        found = str(find_metric(meant, kind or None).name)
+    except HpometricsError as err:
+        hyperopt.say("metric", str(err), "no-such-metric", f"the engine is to report it as ludwig_{metric}")
+        return None
+    return f"{name}.{found}" if isinstance(outputs.written, dict) else found
+
+
+def _check_trainer(top: Section, metric: str, kind: str | None) -> None:
+    """Remark on a trainer that keeps the weights of another epoch than the one that is scored."""
+    trainer = top.section("trainer")
+    kept = trainer.word("validation_metric") or (kind and _KEPT_BY.get(kind, _LOSS))
+    if kept and kept != metric:
+        place = trainer if "validation_metric" in trainer.given else top.section("hyperopt")
+        key = "validation_metric" if "validation_metric" in trainer.given else "metric"
+        told = f"Ludwig keeps the weights by {kept} and scores by {metric}"
+        place.say(key, f"{told}: the model it leaves is of another epoch than its score", "epoch")
+
+
 _KEYS = tuple("goal metric output_feature split eval_split parameters search_alg executor".split())
 _EXECUTOR = tuple(
     (

@@ -20,15 +20,15 @@ from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, TrialState as OptunaState
 
 from .._text import printable
-from ..backends.optuna.optuna_constraints import is_infeasible
+from ..backends.optuna.samplers import is_infeasible
 from ..backends.optuna.storage import foreign_part
 from ..backends.optuna.study import PREFIX, STATES, check_study_format
 from ..direction import Objective
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import STORAGE_LIMIT, check_regular, read_lines
 from ..records._json import read_json
-from .directions import known_direction
 from .search import Finding, Search, Tried
+from .terms import known_direction
 
 SQLITE = b"SQLite format 3\0"
 _WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log

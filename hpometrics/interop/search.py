@@ -9,7 +9,7 @@ from typing import Any
 
 from ..direction import Objective
 from ..records.trial_record import TrialState
-from .directions import known_direction
+from .terms import known_direction
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,81 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
-from ..space.values import is_scalar, is_whole
-from .notes import Number
+from ..direction import MINIMIZE, Objective
+from ..exceptions import HpometricsError
+from ..metrics.registry.index import alias_meaning, entries_of
+from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.names import MetricName
+from ..space.dimensions import is_scalar, is_whole
+from .notes import Number, Section
+
+_WORD = re.compile(r"[a-z0-9]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_MINUS = re.compile(r"\s*(?:1\s*)?-")
+_CUT = re.compile(r"@[0-9]+\Z")
+_AROUND = frozenset(
+    "avg average best cv dev epoch eval evaluation final fold holdout last mean metric oof score step test "
+    "total train training val valid validation".split()
+)
+"""Words that say where or when a metric was measured."""
+_TURNED = frozenset("neg negative minus inverse inv one improvement drop gap ratio".split())
+"""Words that may turn a direction round; what holds one is not judged."""
+_SHORT = {
+    "acc": "accuracy",
+    "ap": "average_precision",
+    "auprc": "average_precision",
+    "ce": "log_loss",
+    "corr": "pearson",
+    "error": "loss",
+    "losses": "loss",
+    "mean_ap": "map",
+    "miou": "iou",
+    "prec": "precision",
+    "qwk": "cohen_kappa",
+    "rec": "recall",
+}
+_OTHERS = frozenset({"err", "gain", "rate"})
+"""Names of metrics that elsewhere mean something else: `err` is an error more often than a rank."""
+
+
+def known_direction(name: str) -> tuple[str, Objective] | None:
+    """Find the metric that a name ends with, and its direction; None where it is nobody's or not clear.
+
+    >>> known_direction("val/acc"), known_direction("eval_f1@5"), known_direction("trainLoss")
+    (('accuracy', <Objective.MAXIMIZE: 'maximize'>), ('f1', <Objective.MAXIMIZE: 'maximize'>), \
+('loss', <Objective.MINIMIZE: 'minimize'>))
+    >>> known_direction("neg_mean_squared_error"), known_direction("reward")
+    (None, None)
+    """
+    for text in _readings(name):
+        metric = _SHORT.get(text, text)
+        if not entries_of(metric, None):
+            metric = (alias_meaning(metric, None) or metric).partition("(")[0].partition("@")[0]
+        found = {entry.objective for entry in entries_of(metric, None)}
+        if metric not in _OTHERS and len(found) == 1 and (objective := found.pop()) is not None:
+            return metric, objective
+    return None
+
+
+def _readings(name: str) -> Iterator[str]:
+    """Give the whole name, then less and less of its front, in the registry's spelling."""
+    last = re.split(r"[/:.]", _CUT.sub("", name))[-1]
+    words = _WORD.findall(_HUMP.sub("_", last).lower())
+    humped = [word for word in _WORD.findall(last.lower()) if word not in words]  # as IoU is, one word
+    if _TURNED & set(words) or _MINUS.match(last):
+        return
+    yield "_".join(words)
+    while words and words[-1] in _AROUND:
+        words.pop()
+    for start in range(len(words)):
+        yield "_".join(words[start:])
+    yield from humped[-1:]
+
 
 Dimension = dict[str, Any]
 
@@ -94,3 +163,59 @@ def _distinct(options: Iterable[Any]) -> Iterator[Any]:
 
 def _label(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_./-]+")
+
+
+def read_goal(metric: Section, name: str, tool: str) -> Objective:
+    """Settle the direction of a metric; a goal that is another, or missing where it matters, is remarked on.
+
+    Args:
+        metric: has the goal.
+        name: of the metric.
+        tool: which minimizes where no goal is given.
+    """
+    known = known_direction(name)
+    stated = metric.word("goal")
+    if stated not in ("", "minimize", "maximize"):
+        metric.notes.refuse((*metric.path, "goal"), f"a goal is minimize or maximize, got {stated!r}")
+        stated = ""
+    goal = Objective.parse(stated) if stated else MINIMIZE
+    if known is None:
+        if not stated:
+            metric.say("goal", f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
+        return goal
+    called, objective = known
+    if goal is not objective:
+        said = f"{stated} contradicts" if stated else f"is missing, so {tool} minimizes, which contradicts"
+        of = name if called == name else f"{name}: {called}"
+        metric.say("goal", f"{said} {of} is to {objective}", "direction", f"{objective} is written")
+    return objective
+
+
+def as_reported(name: str, objective: Objective, metric: Section) -> str | dict[str, Any]:
+    """Write a metric that a program tells: its name if the registry knows it, else with its direction."""
+    if _is_ours(name, objective):
+        return name
+    written = _NO_NAME.sub("_", name).strip("_./-") or "score"
+    if not _parses(written):
+        written = re.sub(r"[^A-Za-z0-9_]+", "_", written)
+    if written != name:
+        metric.say("name", f"{name!r} is no name here; tell it as {written}")
+    return {"metric": written, "direction": objective.value}
+
+
+def _is_ours(name: str, objective: Objective) -> bool:
+    try:
+        return find_metric(MetricName.parse(name).bare).objective is objective
+    except HpometricsError:
+        return False
+
+
+def _parses(name: str) -> bool:
+    try:
+        MetricName.parse(name)
+    except HpometricsError:
+        return False
+    return True

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from ..records.atomic import atomic_write, writing
-from ..records.readings import numbers_of
-from ..records.trial_record import EpochRecord
+from .._text import printable
+from ..records._files import atomic_write, writing
+from ..records.trial_record import EpochRecord, numbers_of
 from .base import Standing
-from .cells import cell
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def cell(value: Any) -> Any:
+    """Give what a CSV file holds: lists, mappings and booleans as JSON, a text on one line.
+
+    One that begins a formula is quoted.
+
+    >>> cell(0.5), cell("=1+1"), cell([1, 2]), cell(True)
+    (0.5, "'=1+1", '[1, 2]', 'true')
+    """
+    if isinstance(value, (dict, list, bool)):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
+    return value
+
 
 CSV_FILE = "epochs.csv"
 _FACTS = ("epoch", "seconds")

@@ -12,9 +12,8 @@ from typing import Any
 from filelock import FileLock
 
 from .._redaction import excerpt
-from ..records.atomic import atomic_write
-from ..records.readings import numbers_of
-from ..records.trial_record import EpochRecord
+from ..records._files import atomic_write
+from ..records.trial_record import EpochRecord, numbers_of
 from .base import Standing
 from .tensorboard import PICKED, Tags
 

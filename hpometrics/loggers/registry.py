@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from .._text import text_of
 from ..exceptions import ConfigError, DiskError, LoggerError, MissingExtraError, RunError, missing_extra
-from ..records.atomic import is_of_disk
+from ..records._files import is_of_disk
 from .base import EpochLogger, Standing
 
 LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | type[EpochLogger]
@@ -22,7 +22,7 @@ LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | ty
 ALWAYS = "trainstats"
 LOGGERS: dict[str, tuple[str, str]] = {
     "csv": ("csv", "CsvLogger"),
-    "table": ("table", "TableLogger"),
+    "table": ("report", "TableLogger"),
     "tensorboard": ("tensorboard", "TensorBoardLogger"),
     "mlflow": ("mlflow", "MlflowLogger"),
     "wandb": ("wandb", "WandbLogger"),

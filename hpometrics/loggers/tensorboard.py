@@ -10,8 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..records.readings import numbers_of
-from ..records.trial_record import EpochRecord
+from ..records.trial_record import EpochRecord, numbers_of
 from .base import Standing
 from .report import ALL, VALIDATION, place_of
 

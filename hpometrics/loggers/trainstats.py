@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..records.atomic import atomic_write
-from ..records.readings import numbers_of
-from ..records.trial_record import EpochRecord
+from ..records._files import atomic_write
+from ..records.trial_record import EpochRecord, numbers_of
 from .base import Standing
 from .report import VALIDATION, place_of
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ..records.readings import numbers_of
+from ..records.trial_record import numbers_of
 from .base import Standing
 from .tensorboard import PICKED
 

@@ -2,24 +2,260 @@
 
 What an update costs is then what its rows cost: a batch of eight rows pays for eight rows of a large one, and
 the blocks of a very large one stay in the cache.
+
+What forty formulas cost beside the lists are calls, as many for ten users as for thousands: a batch of few
+users then pays for finding its lists and for little else.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ._device import on_host
-from .autograd import without_autograd
+from ._checks import labels_of
+from ._device import on_host, without_autograd
 from .batch import Outputs
-from .features import CATEGORY, LOGITS
-from .joining import Joining
-from .likeness import Likeness, Part, part_of
-from .statistics.apart import FEW
+from .features import CATEGORY, LOGITS, PROBABILITIES
+from .retrieval.lists import Lists
+from .retrieval.ranking_batch import RankingBatch
+from .statistics.cutoffs import rankings_in
+from .statistics.sorted_scores import FEW
 from .statistics.statistic import Statistic
+
+SHORT_LIST = 128  # numbers up to which a Python list is looked through or added up faster than an array
+_SOME = 1 << 13  # numbers up to which a product with themselves is cheaper than a sum, and takes one thread
+_MULTIPLIED = (np.float32, np.float64)  # types whose squares of what one meets do not overflow
+
+Part = Tensor | npt.NDArray[Any]
+"""A tensor, or the array that shares its memory: of few numbers it is read and copied in half the time."""
+
+
+class Like(NamedTuple):
+    """What one tensor must be like: its dtype, its width and, of labels, the largest one."""
+
+    name: str
+    dtype: torch.dtype
+    width: torch.Size
+    top: float | None
+
+
+class Likeness:
+    """The names, dtypes, widths and label ranges of a batch that passed every check.
+
+    It is kept of batches on the CPU that hold plain tensors whose values are checked by one look at each:
+    finite logits and numbers, labels in range. Nothing else is ever taken at a glance.
+    """
+
+    def __init__(self, tensors: list[Like]) -> None:
+        self._tensors = tensors
+        self._names = frozenset(like.name for like in tensors)
+
+    @classmethod
+    def of(cls, batch: Outputs) -> Likeness | None:
+        """Return that of a batch; None if the next one must be looked at closely whatever it is like."""
+        plain = batch.kind is not None and batch.weight is None and on_host(batch.target)
+        ignores = getattr(batch.feature, "ignore_index", None) is not None
+        if not plain or ignores or PROBABILITIES in batch.given:
+            return None
+        tensors = []
+        for name, tensor in (*batch.given.items(), ("target", batch.target)):
+            is_label, top = labels_of(batch, name)
+            if is_label and tensor.is_floating_point():
+                return None
+            tensors.append(Like(str(name), tensor.dtype, tensor.shape[1:], top if is_label else None))
+        return cls(tensors)
+
+    def parts_of(self, named: Mapping[str, Any], most: int) -> list[Part]:
+        """What a batch of at most `most` rows holds, if alike and sound; nothing if it needs a closer look.
+
+        The outputs come first and the target last.
+        """
+        if named.keys() != self._names:
+            return []
+        parts: list[Part] = []
+        part: Part
+        rows = 0
+        for name, dtype, width, top in self._tensors:
+            tensor = named[name]
+            if type(tensor) is not Tensor or tensor.dtype != dtype or not on_host(tensor):
+                return []
+            if tensor.layout is not torch.strided or tensor.is_neg():
+                return []
+            shape = tensor.shape
+            if not shape or shape[1:] != width or not 0 < shape[0] <= most or rows not in (0, shape[0]):
+                return []
+            rows = shape[0]
+            if len(shape) == 1 and rows <= SHORT_LIST:
+                part, sound = tensor, _few_are_sound(tensor.tolist(), top)
+            else:
+                part = part_of(tensor)
+                sound = _is_sound(tensor, part, top)
+            if not sound:
+                return []
+            parts.append(part)
+        return parts
+
+    def tensors_of(self, named: Mapping[str, Any]) -> list[Tensor]:
+        """The tensors of a batch that is alike, outputs first and the target last."""
+        return [outside_of_autograd(named[like.name]) for like in self._tensors]
+
+
+def outside_of_autograd(tensor: Tensor) -> Tensor:
+    """The tensor, detached if it asks for a gradient; to detach each would take a while for few rows."""
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
+def part_of(tensor: Tensor) -> Part:
+    """The array that shares the memory of a tensor on the CPU; the tensor where NumPy lacks its type."""
+    return tensor.numpy(force=True) if _has_array(tensor.dtype) else tensor.detach()
+
+
+@functools.cache
+def _has_array(dtype: torch.dtype) -> bool:
+    try:
+        torch.empty(0, dtype=dtype).numpy()
+    except TypeError:
+        return False
+    return True
+
+
+def _few_are_sound(values: list[Any], top: float | None) -> bool:
+    """Whether numbers are finite, or where `top` is given labels from 0 to it."""
+    if top is None:
+        return math.isfinite(sum(values))
+    return bool(min(values) >= 0 and max(values) <= top)
+
+
+def _is_sound(tensor: Tensor, part: Part, top: float | None) -> bool:
+    """The same of a tensor of any size."""
+    if top is None:
+        return not tensor.dtype.is_floating_point or math.isfinite(_finite_if_all_are(tensor, part))
+    if tensor.dtype is torch.bool or not tensor.numel():
+        return tensor.dtype is torch.bool
+    low, high = tensor.aminmax()
+    return bool(low.item() >= 0 and high.item() <= top)
+
+
+def _finite_if_all_are(tensor: Tensor, part: Part) -> float:
+    """A number that is finite only where all values are; of huge ones it may be infinite all the same."""
+    if isinstance(part, np.ndarray) and part.size <= _SOME and part.dtype in _MULTIPLIED:
+        return float(np.vdot(part, part))
+    return tensor.sum().item()
+
+
+_MOST = 1 << 19  # places of lists that wait at most: 8 MiB, and some times as much to measure them
+
+Kind = tuple[int, int | None, bool, bool, torch.device]
+
+
+class Joining:
+    """What stands between ranked lists and the statistics that read nothing else of a batch.
+
+    Lists are kept and measured together, at the latest before anyone reads the statistics. With the first
+    batch of a kind the statistics are asked whether they can measure it, by one without rows: they may lack
+    side data. Lists with grades other than 0 and 1 do not wait, as only their target tells their ideal order.
+    """
+
+    def __init__(self, statistics: Iterable[Statistic]) -> None:
+        self.statistics = list(statistics)
+        self._empty: tuple[Kind, RankingBatch] | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what waits: the statistics are about to be reset."""
+        self._kind: Kind | None = None
+        self._waiting: list[tuple[Lists, Tensor | None]] = []
+        self._places = 0
+
+    def check(self, batch: Outputs) -> None:
+        """Ask the statistics whether the batch fits, once for a kind.
+
+        Raises:
+            MetricInputError: it does not fit; nothing has been counted.
+        """
+        if not self.statistics:
+            return
+        ranked = rankings_in(batch)
+        kind = _kind_of(ranked)
+        if kind is not None and kind == self._kind:
+            return
+        self.settle()
+        asked = ranked if kind is None else self._empty_like(ranked, kind)
+        for statistic in self.statistics:
+            statistic.check(asked)
+        self._kind = kind
+
+    def add(self, batch: Outputs) -> None:
+        """Add a batch that the statistics have agreed to."""
+        if not self.statistics:
+            return
+        ranked = rankings_in(batch)
+        if self._kind is None or ranked.lists.items.numel() > _MOST // 2:  # of so many not worth a copy
+            self._count(ranked)
+        else:
+            self._keep(ranked)
+
+    def settle(self) -> None:
+        """Measure what waits; whoever reads, moves or merges the statistics calls this first."""
+        if self._kind is None:
+            return
+        self._count_waiting()
+        self.forget()  # what the statistics hold may change before the next batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy starts from: nothing that waits, and no batch."""
+        self.settle()
+        return {**self.__dict__, "_empty": None}
+
+    def _empty_like(self, batch: RankingBatch, kind: Kind) -> RankingBatch:
+        """Return a batch of a kind without rows, the last one where it is of this kind: it was measured."""
+        if self._empty is None or self._empty[0] != kind:
+            self._empty = kind, _without_rows(batch)
+        return self._empty[1]
+
+    def _keep(self, batch: RankingBatch) -> None:
+        lists = batch.lists.alone()
+        if self._places + lists.items.numel() > _MOST:
+            self._count_waiting()
+        weight = None if batch.weight is None else batch.weight.clone()  # it may be the caller's
+        self._waiting.append((lists, weight))
+        self._places += lists.items.numel()
+
+    def _count_waiting(self) -> None:
+        if not self._waiting or self._empty is None:
+            return
+        with without_autograd():
+            weights = [weight for _, weight in self._waiting if weight is not None]
+            weight = torch.cat(weights) if weights else None
+            lists = Lists.joined([lists for lists, _ in self._waiting])
+            self._waiting, self._places = [], 0  # formulas find room where they were
+            self._count(self._empty[1].with_lists(lists, weight))
+
+    def _count(self, batch: RankingBatch) -> None:
+        for statistic in self.statistics:
+            statistic.update(batch)
+
+
+def _kind_of(batch: RankingBatch) -> Kind | None:
+    """What two batches have in common whose lists may be joined; None of one whose lists may not."""
+    if batch.relevance.graded:
+        return None
+    weighs = batch.weight is not None
+    return batch.lists.depth, batch.catalogue, batch.numbered, weighs, batch.target.device
+
+
+def _without_rows(batch: RankingBatch) -> RankingBatch:
+    """Return a batch of the same kind with no rows, which holds nothing of what was handed in."""
+    weight = None if batch.weight is None else batch.weight.new_empty(0)
+    return batch.with_lists(Lists.joined([batch.lists.part(0, 0)]), weight)
+
 
 _JOINED = 1 << 16  # elements of a batch that passes at a glance, and that are gathered at most
 _ROOM = 1 << 18  # bytes that are gathered at most; a batch of half of them is not worth a copy

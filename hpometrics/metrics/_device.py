@@ -6,6 +6,10 @@ what is made on the host is sent, and a number that the host knows is filled in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
@@ -36,3 +40,43 @@ def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
 def number(value: float, like: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a number as a 0-d tensor where another tensor is, without a copy from the host."""
     return torch.full((), value, dtype=dtype, device=like.device)
+
+
+def without_autograd() -> AbstractContextManager[None]:
+    """Leave inference mode and record nothing for gradients; where that is so already, nothing is done.
+
+    >>> with without_autograd():
+    ...     torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    (False, False)
+    """
+    within = torch.is_grad_enabled() or torch.is_inference_mode_enabled()
+    return _left() if within else nullcontext()
+
+
+@contextmanager
+def _left() -> Iterator[None]:
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+T = TypeVar("T")
+
+
+def world_size() -> int:
+    """The number of ranks of the default process group; 1 without one."""
+    distributed = torch.distributed
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def process() -> int:
+    """The rank of this process in the default process group; 0 without one."""
+    return torch.distributed.get_rank() if world_size() > 1 else 0
+
+
+def gathered(own: T) -> list[T]:
+    """What every rank has, in the order of ranks, by one collective that each of them must take part in."""
+    if world_size() == 1:
+        return [own]
+    found: list[T | None] = [None] * world_size()
+    torch.distributed.all_gather_object(found, own)
+    return [one for one in found if one is not None]

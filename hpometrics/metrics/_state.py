@@ -14,8 +14,8 @@ from torchmetrics.utilities.data import dim_zero_mean
 
 from ..exceptions import StateError
 from ._buffer import Gathering
+from ._device import gathered, world_size
 from ._validation import Gate
-from .ranks import gathered, world_size
 from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
-from collections.abc import Iterator
-from typing import Literal, get_args
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -13,9 +15,27 @@ from ..exceptions import MetricInputError, NonFiniteError
 from ._checks import Check, check_shapes, value_checks
 from ._device import on_host
 from .batch import Outputs
-from .features import BINARY, CATEGORY, LOGITS, SEQUENCE, TEXT
+from .features import BINARY, CATEGORY, LOGITS, RANKING, SEQUENCE, TEXT, OutputFeature
 from .retrieval.checks import finite_rows, ranking_checks
 from .retrieval.ranking_batch import RankingBatch
+
+
+def batch_of(feature: OutputFeature, **given: Any) -> Outputs:
+    """Make one batch of the keyword arguments of an update.
+
+    Raises:
+        MetricInputError: they do not make a batch of this output.
+    """
+    kind = RankingBatch if feature.type == RANKING else Outputs
+    return kind(feature, **given)
+
+
+@functools.cache
+def reads_pairs(function: Callable[..., Any]) -> bool:
+    """Whether a function takes at least `self, preds, target` by position."""
+    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+    return len(kinds) > 2 and all(k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD) for k in kinds[:3])
+
 
 NonFinite = Literal["error", "propagate", "ignore"]
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .._redaction import excerpt
-from ..exceptions import MetricInputError
+from ..exceptions import MetricInputError, StateError
+from ._buffer import SHORT_LIST
 from ._device import number, on_host, sent
-from .likeness import FEW
-from .statistics.mean import Sums
+from .batch import Outputs
+from .statistics.totals import Sums
+
+if TYPE_CHECKING:
+    from .metric import MeanMetric
+
 
 Value = Tensor | float | list[float | None] | None
 Measured = Value | tuple[Value, Any]
@@ -133,7 +140,7 @@ def _counted(value: Tensor, rows: int) -> Sums:
         return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
     if not value.ndim:
         return float(value.item()) * rows, float(rows)
-    few = value.ndim == 1 and value.numel() <= FEW
+    few = value.ndim == 1 and value.numel() <= SHORT_LIST
     total = sum(value.tolist()) if few else value.sum(dtype=torch.float64).item()
     return float(total), float(value.numel())
 
@@ -160,3 +167,65 @@ def _checked(weight: Tensor, value: Tensor, name: str) -> Tensor:
             f"{name}: a weight is a finite number from 0, got {excerpt(weight.tolist(), 250)}"
         )
     return share
+
+
+SUM, WEIGHT = "avg_sum", "avg_weight"
+"""The states of its metric that hold it."""
+
+
+class Average:
+    """The mean over rows of what `update` measures; its sum and weight are states of the metric.
+
+    Args:
+        metric: whose mean it is.
+    """
+
+    def __init__(self, metric: MeanMetric) -> None:
+        self._metric = metric
+        self._batch: Outputs | None = None
+        for name in (SUM, WEIGHT):
+            metric.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the metric is being given a batch."""
+        return self._batch is not None
+
+    @contextmanager
+    def of(self, batch: Outputs) -> Iterator[None]:
+        """Take what is measured meanwhile for that of a batch."""
+        self._batch = batch
+        try:
+            yield
+        finally:
+            self._batch = None
+
+    def update(self, value: Any, weight: Any = None) -> None:
+        """Add what was measured of the batch that the metric is being given.
+
+        Args:
+            value: as `get_current_value` returns it: one per row, or one for the batch, which then weighs as
+                much as the batch has rows.
+            weight: of each value, or a bool mask of those that count.
+
+        Raises:
+            MetricInputError: the values or weights do not have one entry per row.
+            StateError: the metric is not being given a batch.
+        """
+        metric, batch = self._metric, self._batch
+        if batch is None:
+            raise StateError(f"{metric.name}: avg.update belongs into update(preds, target)")
+        measured = of_known(value if weight is None else (value, weight), batch.known)
+        for name, more in zip((SUM, WEIGHT), weighed(measured, batch.target, None, metric.name), strict=True):
+            setattr(metric, name, getattr(metric, name) + more)
+
+    @property
+    def mean(self) -> Tensor | None:
+        """The mean, 0-d float64; None where nothing weighs anything."""
+        total, weight = getattr(self._metric, SUM), getattr(self._metric, WEIGHT)
+        return total / weight if weight > 0 else None
+
+    def compute(self) -> Tensor:
+        """Return the mean; nan where nothing weighs anything."""
+        mean = self.mean
+        return torch.tensor(torch.nan, dtype=torch.float64) if mean is None else mean

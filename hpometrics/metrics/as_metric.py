@@ -16,8 +16,7 @@ from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeatu
 from .metric import Metric
 from .registry.facts import UNSTATED
 from .registry.names import MetricName
-from .wrapped_function import PooledFunction, RowFunction
-from .wrappers import WrappedMetric
+from .wrappers import PooledFunction, RowFunction, WrappedMetric
 
 _TARGET_FIRST = ("y_true", "target", "targets", "actual", "labels")
 _RESPONSES = {"predict": PREDICTIONS, "predict_proba": PROBABILITIES, "decision_function": LOGITS}

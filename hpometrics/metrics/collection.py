@@ -12,13 +12,11 @@ from torch import Tensor
 from ..direction import Objective
 from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError, UnknownMetricError
 from ._buffer import Gathering
-from ._validation import Gate, NonFinite
-from .autograd import without_autograd
+from ._device import gathered, without_autograd, world_size
+from ._validation import Gate, NonFinite, batch_of
 from .batch import Outputs
-from .batches import batch_of
 from .features import OutputFeature, parse_feature
 from .metric import Metric, overrides_update
-from .ranks import gathered, world_size
 from .registry.groups import expand
 from .registry.lookup import suggestion
 from .registry.names import MetricName

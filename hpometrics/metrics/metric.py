@@ -12,20 +12,17 @@ from torch import Tensor
 
 from ..direction import Objective
 from ..exceptions import MetricInputError, NonFiniteError, StateError
-from ._buffer import Gathering
+from ._buffer import Gathering, outside_of_autograd
+from ._device import without_autograd
 from ._state import Keeper, put_foreign_bases_first, squeezed
-from ._validation import Gate, NonFinite
-from .aggregation import Measured, RowValues, of_known, weighed, weighed_rows
-from .autograd import without_autograd
-from .average import Average
+from ._validation import Gate, NonFinite, batch_of, reads_pairs
+from .aggregation import Average, Measured, RowValues, of_known, weighed, weighed_rows
 from .batch import Outputs
-from .batches import batch_of, reads_pairs
 from .features import FEATURES, InputType, OutputFeature
-from .likeness import outside_of_autograd
 from .registry.facts import settle_facts, unstated
 from .registry.register import printed_name, registered_types
-from .statistics.mean import Sums, WeightedMean
 from .statistics.statistic import Statistic
+from .statistics.totals import Sums, WeightedMean
 
 NOTHING_MEASURED = "nothing was measured"
 """The reason of a metric that has met no batch."""

@@ -2,25 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
+from ._device import gathered, world_size
 from ._validation import NonFinite
 from .collection import MetricCollection, Named, metric_of
 from .features import OutputFeature, parse_feature
 from .metric import Metric
-from .over_tasks import OverTasks
-from .ranks import gathered, world_size
 from .registry.groups import expand
-from .registry.names import OVER_TASKS, MetricName, parse_import_path
-from .registry.scope import ALL_TASKS
+from .registry.names import MACRO, MICRO, OVER_TASKS, MetricName, parse_import_path
+from .registry.scope import ALL_TASKS, check_task
 from .retrieval.per_user import PerUser
-from .task_rows import Form, by_task, form_of
+
+Value = tuple[Tensor, str | None]
+"""A value, and why it is nan."""
+
+_NAN = torch.tensor(torch.nan, dtype=torch.float64)
+
+
+class OverTasks:
+    """The values of all tasks together.
+
+    Args:
+        tasks: what measured each of them.
+        values: what each measured, by metric.
+    """
+
+    def __init__(
+        self, tasks: Mapping[str, MetricCollection], values: Mapping[str, Mapping[str, Tensor]]
+    ) -> None:
+        self._tasks, self._values = tasks, values
+        self._whole: MetricCollection | None = None
+        self._pooled: dict[str, Tensor] = {}
+
+    def value(self, key: str, way: str | None) -> Value:
+        """The value of a metric.
+
+        Args:
+            key: the metric's name.
+            way: `macro`, `micro`, or None for the metric's own way.
+        """
+        pooled = way == MICRO or (way is None and self._pools(key))
+        return self._of_all_rows(key) if pooled else self._mean(key)
+
+    def _pools(self, key: str) -> bool:
+        """Whether a metric is by its nature measured over the rows of all tasks."""
+        having = next(task for task, values in self._values.items() if key in values)
+        return self._tasks[having][key].pools_tasks or self._values[having][key].ndim > 0
+
+    def _mean(self, key: str) -> Value:
+        """The unweighted mean over the tasks that have the metric; nan if one of them is."""
+        each = {task: values[key] for task, values in self._values.items() if key in values}
+        if any(value.ndim for value in each.values()):
+            return _NAN, f"{key} is no single number, so that tasks have no mean; leave tasks={MACRO} out"
+        for task in each:
+            if (reason := self._tasks[task].reasons.get(key)) is not None:
+                return _NAN, f"{task}/{key}: {reason}"
+        return torch.stack(list(each.values())).mean(), None
+
+    def _of_all_rows(self, key: str) -> Value:
+        if self._whole is None:
+            self._whole = self._merged()
+            self._pooled = self._whole.compute(synchronize=False)
+        if key not in self._pooled:
+            return _NAN, f"{key} could be measured in some of the tasks only"
+        return self._pooled[key], self._whole.reasons.get(key)
+
+    def _merged(self) -> MetricCollection:
+        """The rows of all tasks as those of one, measured by the metrics that all of them have."""
+        first, *others = sorted(self._tasks.values(), key=lambda part: len(part.names))
+        if not others:
+            return first
+        whole = first.fresh()
+        for part in self._tasks.values():
+            whole.merge_state(whole.part_of(part.state_dict()))
+        return whole
+
+
+Tensors = Mapping[str, Any]
+Form = frozenset[tuple[str, Hashable]]
+
+
+def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tuple[str | None, Tensors]]:
+    """Give the rows of each task, tasks in the order of their first row.
+
+    Args:
+        task: that of all rows, or one per row.
+        tensors: what an update was given; each with a row per example.
+
+    Raises:
+        MetricNameError: what cannot be a task's name.
+        MetricInputError: another number of rows than of tasks.
+    """
+    if task is None or isinstance(task, str):
+        yield task if task is None else check_task(task), tensors
+        return
+    places = _places(task)
+    indices = [torch.tensor(rows) for rows in places.values()]
+    told = {key: _rows(key, value, indices, len(task)) for key, value in tensors.items()}
+    for place, name in enumerate(places):
+        yield name, {key: rows[place] for key, rows in told.items()}
+
+
+def rows_of(tensors: Tensors) -> int:
+    """How many rows a batch has: those of its target, or of what it has beside."""
+    given = [tensors.get("target"), *tensors.values()]
+    return next((len(value) for value in given if hasattr(value, "__len__") and _has_rows(value)), 0)
+
+
+def _has_rows(value: Any) -> bool:
+    return bool(getattr(value, "ndim", 1))
+
+
+def form_of(tensors: Tensors) -> Form:
+    """What kind of batch it is: which arguments it has, of which types and widths, whatever their values."""
+    return frozenset((name, _kind(value)) for name, value in tensors.items() if value is not None)
+
+
+def _kind(value: Any) -> Hashable:
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return value.dtype, tuple(value.shape[1:])
+    return type(value), type(value[0]) if isinstance(value, (list, tuple)) and value else None
+
+
+def _places(task: Sequence[str]) -> dict[str, list[int]]:
+    """The rows of each task; every name is looked at once."""
+    if not (hasattr(task, "__len__") and hasattr(task, "__iter__")):
+        raise MetricInputError(
+            f"task= is the task of all rows, or a list with that of each; got {type(task).__name__}"
+        )
+    names = list(task)
+    for name in names if not {str}.issuperset(map(type, names)) else dict.fromkeys(names):
+        check_task(name)
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for row, name in enumerate(names):
+        places[name].append(row)
+    return places
+
+
+def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list[Any]:
+    """The rows of one argument for each task, of the kind that it came in."""
+    if value is None:
+        return [None] * len(places)
+    if not hasattr(value, "__len__") or len(value) != total:
+        told = f"{len(value)} rows" if hasattr(value, "__len__") else type(value).__name__
+        raise MetricInputError(
+            f"there is a task for each of {total} rows, and {name}= has {told}; give the batches of each "
+            "task apart where they do not go by row"
+        )
+    if isinstance(value, torch.Tensor):
+        return [value.index_select(0, rows.to(value.device)) for rows in places]
+    if isinstance(value, np.ndarray):
+        return [value[rows.numpy()] for rows in places]
+    return [[value[row] for row in rows.tolist()] for rows in places]
+
 
 Unasked = MetricName | type[Metric]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from ._device import without_autograd
 from .aggregation import RowValues
-from .autograd import without_autograd
 from .batch import Outputs
 from .metric import MeanMetric, Metric
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..exceptions import NewerFormatError, RecordError
-from ._files import EPOCHS_LIMIT, read_lines, read_whole
+from ._files import EPOCHS_LIMIT, make_private, read_lines, read_whole, writing
 from ._json import read_json
-from .atomic import make_private, writing
 from .trial_record import TRIAL_FILE, EpochRecord, TrialRecord, check_trial_format
 
 EPOCHS_FILE = "epochs.jsonl"

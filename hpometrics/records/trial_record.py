@@ -4,21 +4,164 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 from .._redaction import excerpt
 from ..exceptions import NewerFormatError, RecordError
+from ._files import atomic_write, make_private
 from ._json import FORMAT, FORMAT_KEY, check_format, digest_of, read_sealed, real, sealed, whole
-from .atomic import atomic_write, make_private
-from .exploits import Exploit
-from .readings import Reading, from_json, number_in, to_json
-from .repeats import Repeat, deviation, mean_values
+
+Reading: TypeAlias = float | list["Reading"]
+
+
+def numbers_of(readings: Mapping[str, Reading]) -> dict[str, float]:
+    """Those that are one number: a host has no place for more."""
+    return {name: value for name, value in readings.items() if not isinstance(value, list)}
+
+
+def number_in(readings: Mapping[str, Reading], name: str) -> float:
+    """The number of this name; nan where there is none."""
+    value = readings.get(name, math.nan)
+    return math.nan if isinstance(value, list) else value
+
+
+def shape_of(reading: list[Reading]) -> str:
+    """Print how many numbers there are.
+
+    >>> shape_of([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), shape_of([0.5, 0.25])
+    ('2 x 3', '2 values')
+    """
+    sizes = []
+    inner: Reading = reading
+    while isinstance(inner, list):
+        sizes.append(len(inner))
+        inner = inner[0] if inner else math.nan
+    return f"{sizes[0]} values" if len(sizes) == 1 else " x ".join(map(str, sizes))
+
+
+def to_json(reading: Reading) -> Any:
+    """Give plain JSON; null is a number that is not finite."""
+    if isinstance(reading, list):
+        return [to_json(inner) for inner in reading]
+    return reading if math.isfinite(reading) else None
+
+
+def from_json(told: Any) -> Reading:
+    """Read what `to_json` gave; null is nan.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if isinstance(told, list):
+        return [from_json(inner) for inner in told]
+    return math.nan if told is None else real(told)
+
+
+@dataclass(frozen=True)
+class Exploit:
+    """From this epoch on a trial trained a copy of its donor's state, under these params.
+
+    `epoch` counts from 0 and is the trial's own; `donor` is the number of the other trial.
+    Source: Jaderberg et al., Population Based Training of Neural Networks, 2017 (exploit and explore).
+    """
+
+    epoch: int
+    donor: int
+    params: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Exploit:
+        """Read what `to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        return cls(whole(told["epoch"]), whole(told["donor"]), dict(told["params"]))
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One of several runs of a trial, under a seed of its own.
+
+    `value` and `values` (those that are one number) are of its picked epoch; `epochs` is how many it had.
+    """
+
+    seed: int | None
+    value: float
+    epoch: int
+    epochs: int
+    seconds: float = 0.0
+    ended_by: str | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as plain JSON."""
+        return {**asdict(self), "values": {name: to_json(value) for name, value in self.values.items()}}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Repeat:
+        """Read what `to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        values = {str(name): _number(value) for name, value in dict(told["values"]).items()}
+        seed, ended_by = told["seed"], told["ended_by"]
+        return cls(
+            None if seed is None else whole(seed),
+            real(told["value"]),
+            whole(told["epoch"]),
+            whole(told["epochs"]),
+            real(told["seconds"]),
+            None if ended_by is None else str(ended_by),
+            values,
+        )
+
+
+def _number(told: Any) -> float:
+    """Read a number; null is nan."""
+    return math.nan if told is None else real(told)
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean of values that are all finite, else nan: what is left of a set of repeats stands for none.
+
+    It is rounded once, so that equal values have themselves as mean and keep the constraints that each keeps.
+
+    >>> mean([0.5, 0.75, 1.0]), mean([0.95, 0.95, 0.95]), mean([0.5, math.nan])
+    (0.75, 0.95, nan)
+    """
+    values = list(values)
+    return statistics.mean(values) if values and all(map(math.isfinite, values)) else math.nan
+
+
+def mean_values(repeats: Sequence[Repeat]) -> dict[str, float]:
+    """The mean of each value over repeats; nan where one of them lacks it."""
+    names = dict.fromkeys(name for repeat in repeats for name in repeat.values)
+    return {name: mean(repeat.values.get(name, math.nan) for repeat in repeats) for name in names}
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """The standard deviation of a sample, its squares divided by n - 1; None of fewer than two values.
+
+    >>> deviation([0.5, 0.75, 1.0]), deviation([0.5])
+    (0.25, None)
+    """
+    if len(values) < 2:
+        return None
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+
 
 TRIAL_FILE = "trial.json"
 _FIELDS_BEFORE_DIGESTS = {

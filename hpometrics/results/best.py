@@ -3,30 +3,186 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.yaml_writer import dump_yaml
-from ..exceptions import ConfigError, NoFeasibleTrialError
-from ..records.trial_record import TrialRecord
-from ..selection.picking import best_by
-from ..selection.rules import Pick
-from ..selection.selection import Best, least_violating
+from ..direction import Objective
+from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
+from ..metrics.registry.names import MetricName
+from ..metrics.registry.scope import VALIDATION
+from ..records.trial_record import TrialRecord, TrialState, number_in
+from ..selection.constraints import judged, violation_of
+from ..selection.selection import At, Best, Pick, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.significance import Verdict
 from .export import best_facts, best_yaml, least_facts
-from .formatting import number
-from .front import front_facts, front_text
-from .leaderboard import optimal
-from .leaders import arguments, leaders_arguments, leaders_facts, leaders_text
+from .formatting import ARROWS, number
+from .leaderboard import (
+    arguments,
+    evaluated,
+    leaders_arguments,
+    leaders_facts,
+    leaders_text,
+    optimal,
+    params_line,
+)
 from .manifest import Resolved
-from .picks import by_metric, optimised_at, repicked
 from .run_directory import RunDirectory
 from .significance import draw_verdict, kept_verdict, rows_lines, verdict_lines
 
 if TYPE_CHECKING:
     from .rescoring import Asked
+
+
+_HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
+
+
+def front_text(records: Sequence[TrialRecord], resolved: Resolved, directory: object) -> str:
+    """Print how many engine params were evaluated, and those of each trial of the front with their values.
+
+    Raises:
+        NoFiniteValueError: no trial is complete.
+    """
+    front, knee = pareto_front(records, resolved.optimised), knee_number(records, resolved)
+    lines = [evaluated(records), f"Pareto front of {' and '.join(resolved.optimised)}:"]
+    for record in front:
+        mark = "   the knee" if record.number == knee else ""
+        lines.append(f"  {front_line(record, resolved)}   {params_line(record.params, resolved)}{mark}")
+    return "\n".join([*lines, _HOW.format(directory=directory)])
+
+
+def front_line(record: TrialRecord, resolved: Resolved) -> str:
+    """Print a trial of the front on one line, without its params."""
+    scores = zip(resolved.optimised.items(), record.scores(resolved.optimised), strict=True)
+    told = "  ".join(f"{name} {number(value)}{ARROWS[objective]}" for (name, objective), value in scores)
+    return f"trial {record.number}, epoch {record.epoch}: {told}"
+
+
+def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str, Any]:
+    """Give the front as plain JSON, best first by the first objective, and which trial is its knee.
+
+    Raises:
+        NoFiniteValueError: no trial is complete.
+    """
+    return {
+        "objectives": {name: objective.value for name, objective in resolved.optimised.items()},
+        "knee": knee_number(records, resolved),
+        "front": [
+            {
+                "trial": record.number,
+                "epoch": record.epoch,
+                "values": dict(zip(resolved.optimised, record.scores(resolved.optimised), strict=True)),
+                "params": resolved.ordered(record.params),
+            }
+            for record in pareto_front(records, resolved.optimised)
+        ],
+    }
+
+
+def knee_number(records: Sequence[TrialRecord], resolved: Resolved) -> int:
+    """The number of the trial at the knee."""
+    return picked_trial(records, resolved.optimised, "knee").number
+
+
+_TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
+
+
+@dataclass(frozen=True)
+class MetricPick:
+    """What one metric would have picked.
+
+    Attributes:
+        metric: that picks.
+        objective: its direction.
+        best: its trial and epoch, with all values there; None where it has no finite value.
+        optimised: the value of the optimised metric there.
+        loss: by how much that is worse than the optimum.
+    """
+
+    metric: str
+    objective: Objective
+    best: Best | None
+    optimised: float = math.nan
+    loss: float = math.nan
+
+
+def by_metric(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
+    """Give the sweep as if this metric had been optimised, and the best trial by it were picked.
+
+    What was optimised is tracked.
+    """
+    known = {**resolved.optimised, **resolved.track}
+    track = {name: other for name, other in known.items() if name != metric}
+    at = at or resolved.at
+    told = replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
+    return told.picked_by("best")
+
+
+def repicked(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
+    """Pick the epoch of every trial anew, as the sweep says.
+
+    A checkpoint is that of the epoch it was kept of, so it is left out where another one is picked. A trial
+    with several repeats is told by its first.
+    """
+    return [_repicked(record, resolved) for record in records]
+
+
+def picks(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[MetricPick]:
+    """Say what each metric with a direction would have picked, and what that gives up.
+
+    Where trials have several repeats all of it is of the first, the optimum too. Several objectives have no
+    optimum that could be given up.
+    """
+    if resolved.others:
+        return []
+    if best.repeats > 1:
+        best = best_by(repicked(records, resolved), resolved.optimised)
+    return [_pick(records, resolved, best, name, objective) for name, objective in _pickers(resolved)]
+
+
+def optimised_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, float]:
+    """The value of the optimised metric where another one picked, and by how much it is worse there."""
+    value = number_in(best.values, resolved.metric)
+    return value, resolved.objective.worse_by(value, optimum.value)
+
+
+def _repicked(record: TrialRecord, resolved: Resolved) -> TrialRecord:
+    record, bounds = replace(record, repeats=()), resolved.bounds
+    picker = Picker(resolved.objective, At(resolved.at), others=list(resolved.others.values()))
+    for epoch in record.epochs:
+        value, *rest = (number_in(epoch.values, name) for name in resolved.optimised)
+        picker.add(value, violation_of(bounds, epoch.values), rest)
+    if record.state in _TRAINED:
+        record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
+    if picker.index is None or not math.isfinite(picker.value):
+        return replace(record, value=None, epoch=None, checkpoint=None)
+    picked = record.epochs[picker.index].epoch
+    checkpoint = record.checkpoint if picked == record.epoch else None
+    return judged(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
+
+
+def _pickers(resolved: Resolved) -> Iterator[tuple[str, Objective]]:
+    """The metrics that may pick: those of validation data that have a direction."""
+    for name, objective in {resolved.metric: resolved.objective, **resolved.track}.items():
+        if objective is not None and MetricName.parse(name).split in (None, VALIDATION):
+            yield name, objective
+
+
+def _pick(
+    records: Sequence[TrialRecord], resolved: Resolved, optimum: Best, name: str, objective: Objective
+) -> MetricPick:
+    if name == resolved.metric:
+        return MetricPick(name, objective, optimum, optimum.value, 0.0)
+    told = by_metric(resolved, name, objective)
+    try:
+        best = best_by(repicked(records, told), told.optimised)
+    except NoFiniteValueError:
+        return MetricPick(name, objective, None)
+    return MetricPick(name, objective, best, *optimised_at(best, resolved, optimum))
+
 
 FORMS = ("text", "yaml", "json", "args")
 

@@ -13,13 +13,11 @@ from ..config.secrets import is_secret, told_apart
 from ..direction import Objective
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord
-from ..selection.picking import best_by
-from ..selection.selection import Best
+from ..selection.selection import Best, best_by
 from ..selection.significance import Side, Span, Verdict
 from .best import record_of
-from .export import best_facts
+from .export import best_facts, values_shown
 from .formatting import ARROWS, aligned, column, exact, number, spread
-from .held_out import values_shown
 from .leaderboard import where
 from .manifest import Resolved
 from .run_directory import RunDirectory

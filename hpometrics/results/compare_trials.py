@@ -12,11 +12,9 @@ from ..exceptions import ConfigError
 from ..metrics.features import RANKING, parse_feature
 from ..metrics.registry.names import MetricName
 from ..metrics.retrieval.comparison import Comparison, compare_all, compare_strata
-from ..metrics.retrieval.per_user import PerUser
-from ..metrics.retrieval.strata import POPULARITY
-from ..records.readings import to_json
-from ..records.trial_record import TrialRecord
-from ..run.user_tables import table_of
+from ..metrics.retrieval.per_user import POPULARITY, PerUser
+from ..records.trial_record import TrialRecord, to_json
+from ..run.artifacts import table_of
 from .formatting import number
 from .manifest import Resolved
 from .run_directory import RunDirectory

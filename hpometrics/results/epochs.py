@@ -9,8 +9,7 @@ from pathlib import Path
 
 from .._text import printable
 from ..exceptions import ConfigError
-from ..loggers.report import place_of
-from ..loggers.table import epoch_text
+from ..loggers.report import epoch_text, place_of
 from ..records.trial_record import EpochRecord, TrialRecord
 from .leaderboard import word
 from .run_directory import RunDirectory

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._redaction import HIDDEN
-from ..config.scalars import is_text
+from ..config.document import is_text
 from ..config.secrets import is_secret, veiled
 from ..direction import Objective
-from ..records.readings import Reading, shape_of
+from ..records.trial_record import Reading, shape_of
 
 ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
 

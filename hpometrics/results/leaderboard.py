@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from .._text import printable
+from .._text import did_you_mean, printable
+from ..config.secrets import SECRET, is_secret
 from ..direction import Objective
-from ..records.trial_record import TrialRecord, TrialState
+from ..exceptions import ConfigError
+from ..records.trial_record import TrialRecord, TrialState, to_json
 from ..selection.pareto import front_trials
-from ..selection.picking import ranked_by
-from ..selection.selection import Best
+from ..selection.selection import Best, ranked_by
+from .export import best_facts, held_out, least_facts, trials_csv, values_shown
 from .formatting import ARROWS, aligned, column, duration, exact, number, short, spread
-from .held_out import held_out, values_shown
 from .manifest import Resolved
+from .run_directory import RunDirectory
 
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 _ROWS = 10
@@ -149,3 +155,155 @@ def _origin(name: str, params: Mapping[str, Any], resolved: Resolved) -> str:
 def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:
     width = max((len(text) for text, note in lines if note), default=0)
     return [f"  {text:<{width}}  {note}".rstrip() for text, note in lines]
+
+
+def leaders(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> list[TrialRecord]:
+    """Give so many of the best trials, the feasible ones first; fewer if no more ran to their end."""
+    ended = (TrialState.COMPLETE, TrialState.INFEASIBLE)
+    order = ranked_by(records, resolved.optimised)
+    ranks = [r for r in order if r.state in ended and r.value is not None and math.isfinite(r.value)]
+    return ranks[:count]
+
+
+def leaders_text(best: Best, records: Sequence[TrialRecord], resolved: Resolved, count: int) -> str:
+    """Print them as the table of results does, and which one is picked."""
+    rows = aligned(ranked_rows(leaders(records, resolved, count), resolved))
+    return "\n".join([evaluated(records), rows, f"picked: {where(best, resolved)}"])
+
+
+def leaders_facts(
+    records: Sequence[TrialRecord], resolved: Resolved, count: int, home: Path
+) -> list[dict[str, Any]]:
+    """Give each as plain JSON: all of a feasible one, and of others what they break."""
+    return [
+        best_facts(Best.of(record, resolved.optimised), record, resolved, home)
+        if record.state is TrialState.COMPLETE
+        else least_facts(record, resolved, record.reason or "")
+        for record in leaders(records, resolved, count)
+    ]
+
+
+def leaders_arguments(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> str:
+    """Print the params of each feasible one on a line, see `arguments`.
+
+    Raises:
+        ConfigError: see `arguments`.
+    """
+    feasible = (r for r in leaders(records, resolved, count) if r.state is TrialState.COMPLETE)
+    return "\n".join(arguments(resolved.ordered(record.params)) for record in feasible)
+
+
+def arguments(params: Mapping[str, Any]) -> str:
+    """Print params as a shell takes them behind a command: texts as they are, other values as JSON.
+
+    A secret is left to the shell, which reads its variable.
+
+    Raises:
+        ConfigError: a value has characters that do not belong on a line.
+
+    >>> print(arguments({"lr": 0.014, "layers": [64, 32], "shift": -1, "token": {"secret": "HUB_TOKEN"}}))
+    --lr 0.014 --layers '[64, 32]' --shift=-1 --token "$HUB_TOKEN"
+    """
+    return " ".join(_argument(name, value) for name, value in params.items())
+
+
+def _argument(name: str, value: Any) -> str:
+    if is_secret(value):
+        return f'{shlex.quote(f"--{name}")} "${value[SECRET]}"'
+    text = value if isinstance(value, str) else json.dumps(value)
+    if not (name + text).isprintable():
+        raise ConfigError(f"{printable(name)}: cannot be printed on a line; --json has it")
+    words = [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+    return shlex.join(words)
+
+
+FORMS = ("table", "json", "csv")
+_FACTS: dict[str, Callable[[TrialRecord], Any]] = {
+    "trial": lambda record: record.number,
+    "state": lambda record: record.state.value,
+    "epoch": lambda record: record.epoch,
+    "epochs": lambda record: len(record.epochs),
+    "seconds": lambda record: record.seconds,
+}
+BEST = "value"
+
+
+def trials_text(
+    directory: Path, form: str = "table", sort: str = "trial", states: Collection[str] = ()
+) -> str:
+    """List trials.
+
+    Args:
+        directory: of the run.
+        form: one of `FORMS`.
+        sort: `trial`, `state`, `epoch`, `epochs`, `seconds` or a param, smallest first; `value`, the metric
+            that is optimised or one that is tracked, best first.
+        states: only trials in one of these, as in `complete`; all, if there are none.
+
+    Raises:
+        ConfigError: it is no run directory, or there is nothing of that name to sort by.
+        RecordError: a file of it is damaged.
+    """
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    order = _sorted(records, resolved, sort)
+    chosen = [record for record in order if not states or record.state.value in states]
+    if form == "csv":
+        return trials_csv(chosen, resolved).rstrip("\n")
+    if form == "json":
+        front = front_trials(records, resolved.optimised) if resolved.others else []
+        there = {record.number for record in front}
+        told = [_facts(record, directory, resolved, there) for record in chosen]
+        return json.dumps(told, indent=1, allow_nan=False)
+    return aligned(trial_rows(chosen, resolved))
+
+
+def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list[TrialRecord]:
+    if by in (BEST, resolved.metric):
+        return ranked_by(records, resolved.optimised)
+    if by in resolved.beside:
+        return sorted(records, key=lambda record: _goodness(record, by, resolved))
+    if by in _FACTS:
+        return _ascending(records, _FACTS[by])
+    params = {name for record in records for name in record.params}
+    if by in params:
+        return _ascending(records, lambda record: record.params.get(by))
+    known = [*_FACTS, BEST, resolved.metric, *resolved.beside, *sorted(params)]
+    raise ConfigError(f"no column {by!r} to sort by{did_you_mean(by, known)}; there are {', '.join(known)}")
+
+
+def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
+    value, objective = record.picked_values.get(name), resolved.beside[name]
+    if value is None or isinstance(value, list):
+        return math.inf
+    return value if objective is None else objective.sort_key(value)
+
+
+def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any]) -> list[TrialRecord]:
+    """Sort numbers before texts; what a trial does not have comes last."""
+
+    def key(record: TrialRecord) -> tuple[int, float, str]:
+        value = fact(record)
+        if value is None:
+            return 2, 0.0, ""
+        if isinstance(value, (int, float)):
+            return 0, value, ""
+        return 1, 0.0, value if isinstance(value, str) else json.dumps(value)
+
+    return sorted(records, key=key)
+
+
+def _facts(
+    record: TrialRecord, directory: Path, resolved: Resolved, front: Collection[int]
+) -> dict[str, Any]:
+    """Give a trial as strict JSON, with the values of its picked epoch."""
+    values = {name: to_json(value) for name, value in record.picked_values.items()}
+    tested = held_out(record.picked_values, resolved.metric, resolved.objective, record.value)
+    return {
+        **record.to_json(directory),
+        "deviation": record.deviation,
+        "test": None if tested is None else tested.to_json(),
+        "params": resolved.ordered(record.params),
+        "values": values,
+        **({"front": record.number in front} if resolved.others else {}),
+    }

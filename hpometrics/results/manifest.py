@@ -21,7 +21,7 @@ from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
 from ..selection.constraints import Constraint
-from ..selection.rules import Pick
+from ..selection.selection import Pick
 
 if TYPE_CHECKING:
     from ..config.plan import Plan  # with pydantic, which readers of results need not load
@@ -169,7 +169,7 @@ def resolve(plan: Plan) -> Resolved:
         ConfigError: the metric has no direction yet, or the record cannot hold what a folder is called.
     """
     _check_folder(plan.file)
-    from ..versions import installed_versions  # of which readers of results need none
+    from .._imports import installed_versions  # of which readers of results need none
 
     optimised = _optimised(plan)
     best = plan.optimize

@@ -19,7 +19,7 @@ from .manifest import Resolved
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ..run.redrawing import Redrawn  # with torch, which whoever reads a verdict does not need
+    from ..run.rescoring import Redrawn  # with torch, which whoever reads a verdict does not need
     from .rescoring import Asked
 
 LEVEL = 0.95
@@ -130,7 +130,7 @@ def draw_between(verdict: Verdict, first: Source, second: Source) -> Verdict:
 
 
 def _drawn(verdict: Verdict, source: Source, other: Source) -> Verdict:
-    from ..run.redrawing import span_of
+    from ..run.rescoring import span_of
 
     winner, runner_up, level = verdict.winner, verdict.runner_up, verdict.level
     first = _redrawn(source, winner)
@@ -158,8 +158,7 @@ def _redrawn(source: Source, side: Side) -> Redrawn:
     Raises:
         NotKeptError: it cannot be.
     """
-    from ..run.redrawing import Redrawn
-    from ..run.rescoring import Answers
+    from ..run.rescoring import Answers, Redrawn
     from .rescoring import outputs_in
 
     resolved, asked = source.resolved, source.asked

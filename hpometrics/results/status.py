@@ -12,11 +12,10 @@ from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState
 from ..selection.pareto import front_trials
-from ..selection.picking import best_by, picked_trial
-from .best import record_of
+from ..selection.selection import best_by, picked_trial
+from .best import front_facts, front_line, front_text, record_of
 from .export import best_facts
 from .formatting import duration, number, spread
-from .front import front_facts, front_line, front_text
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory

@@ -8,13 +8,12 @@ from typing import Any
 
 from .._text import printable
 from ..config.gpus import gpu_shares
-from ..config.hints import value_meant
-from ..config.metric_section import Measure
+from ..config.metric_section import Measure, value_meant
 from ..config.outputs import plain, shown
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
 from ..config.storage_url import written
-from ..selection.rules import At
+from ..selection.selection import At
 from ..space.dimensions import Choice, Dimension, Value
 from .formatting import ARROWS, duration, exact
 

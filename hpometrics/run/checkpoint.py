@@ -18,9 +18,8 @@ from torch import Tensor
 
 from .._redaction import excerpt
 from ..exceptions import RecordError, RunError
-from ..records._files import Limit, check_regular
+from ..records._files import Limit, atomic_write, check_regular, make_private
 from ..records._json import FORMAT, FORMAT_KEY, check_format
-from ..records.atomic import atomic_write, make_private
 from ..records.recovery import put_aside
 
 _PARTS = {"epoch", "random", "states"}

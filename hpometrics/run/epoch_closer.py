@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,201 @@ from .._redaction import redacted
 from ..exceptions import RunError
 from ..loggers.base import Standing
 from ..loggers.registry import LoggerLike, Loggers
+from ..metrics.additive import Additive
 from ..metrics.metric import NOTHING_MEASURED
+from ..metrics.registry.scope import VALIDATION
+from ..metrics.reports import Metrics
 from ..records.epoch_log import Fsync
-from ..records.readings import numbers_of
-from ..records.trial_record import EpochRecord
+from ..records.trial_record import EpochRecord, numbers_of
+from ..selection.constraints import violation_of
+from ..selection.selection import At, Picker
 from .artifacts import Stored, Traces
 from .checkpoint import Keep, random_states
 from .distributed import Decision, Ranks, sendable
 from .epoch import Panels
-from .progress import End, Progress
-from .recording import Recording
+from .logged_values import Teachers
 from .reporter import Joint, PickedReporter, Reporter
 from .spec import RunSpec
+
+
+class End(StrEnum):
+    """What has ended a run before its last epoch: the setting of that name."""
+
+    PATIENCE = "patience"
+    TARGET = "target"
+    TRIAL_TIME = "trial_time"
+
+
+class Progress:
+    """Follows the optimised values from epoch to epoch.
+
+    Attributes:
+        history: every closed epoch, in order.
+        picks: for each of them, the epoch whose value counted by then; None where none had a finite value.
+        impatience: epochs since the last improvement, of any optimised metric, by more than the spec's `tol`.
+        ended_by: what has ended the run, if anything has.
+    """
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+        directions = list(spec.optimised.values())
+        self._picker = Picker(spec.objective, At(spec.at), others=directions[1:])
+        self._gains = [Picker(direction, tol=spec.tol) for direction in directions]
+        self.history: list[EpochRecord] = []
+        self.picks: list[int | None] = []
+        self.impatience = 0
+        self.ended_by: End | None = None
+
+    @property
+    def value(self) -> float:
+        """The value of the picked epoch; nan before there is one."""
+        return self._picker.value
+
+    @property
+    def picked(self) -> int | None:
+        """The epoch whose value counts, counted from 0; None before there is one."""
+        return self._picker.index
+
+    def take(self, record: EpochRecord, seconds: float) -> None:
+        """Take the next epoch, at whose end the run has taken so many seconds in all."""
+        spec = self._spec
+        value, *others = numbers = [record.number(name) for name in spec.optimised]
+        self.history.append(record)
+        exceeds = violation_of(spec.bounds, record.values)
+        self._picker.add(value, exceeds, others)
+        self.picks.append(self._picker.index)
+        gained = [gains.add(number, exceeds) for gains, number in zip(self._gains, numbers, strict=True)]
+        self.impatience = 0 if any(gained) else self.impatience + 1
+        if spec.target is not None and math.isfinite(value) and exceeds == 0:
+            if not spec.objective.better(spec.target, value):
+                self.ended_by = End.TARGET
+        if self.ended_by is not End.TARGET:
+            self.ended_by = self._exhausted(seconds)
+
+    def _exhausted(self, seconds: float) -> End | None:
+        """Say which of the limits is reached."""
+        spec = self._spec
+        if spec.patience is not None and self.impatience >= spec.patience:
+            return End.PATIENCE
+        late = spec.trial_time is not None and seconds >= spec.trial_time
+        return End.TRIAL_TIME if late else None
+
+    def why_no_value(self) -> str:
+        """Say why the picked epoch has no finite value."""
+        count, names = len(self.history), list(self._spec.optimised)
+        name = next((one for one in names if not self._has_value(one)), None)
+        if name is None:
+            return f"none of {count} epochs has a finite value of each of {', '.join(names)}"
+        which = "not the last" if self._picker.at is At.LAST and count else "none"
+        reason = _last_reason(name, self.history)
+        return f"{name}: {which} of {count} epochs has a finite value{f': {reason}' if reason else ''}"
+
+    def _has_value(self, name: str) -> bool:
+        epochs = self.history[-1:] if self._picker.at is At.LAST else self.history
+        return any(math.isfinite(record.number(name)) for record in epochs)
+
+
+def _last_reason(name: str, history: Sequence[EpochRecord]) -> str:
+    return next((record.reasons[name] for record in reversed(history) if name in record.reasons), "")
+
+
+class Recording:
+    """The part of a run that takes additive values; see `Run`."""
+
+    def __init__(self, panels: Panels) -> None:
+        self._panels = panels
+        self._teachers = Teachers()
+
+    @property
+    def global_metrics(self) -> Metrics:
+        """Takes additive values of the run that belong to no task, from anywhere in the engine.
+
+        `run.global_metrics.add("my_metric", AverageMetric(1, 2))`
+        """
+        return self._panels.recorded(VALIDATION).global_metrics
+
+    def record_local(
+        self,
+        name: str,
+        values: Iterable[Additive],
+        *,
+        task: str | Sequence[str] | None = None,
+        split: str = VALIDATION,
+    ) -> None:
+        """Record a value for each example of the last update, so that every task has its own.
+
+        Args:
+            name: the record calls it that, and `task/name` of each task.
+            values: one per row, as `AverageMetric.many(hits, tokens)` makes them.
+            task: the task of all, or of each, where there was no update.
+            split: the split of that update.
+
+        Raises:
+            RunError: there are more or fewer than rows, or the name is taken.
+            MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
+        """
+        self._panels.refuse_measured(name)
+        self._begin("record_local")
+        self._panels.recorded(split).local(name, values, task)
+
+    def record_global(self, name: str, value: Additive, *, split: str = VALIDATION) -> None:
+        """Record a value of the run that belongs to no task, as `run.global_metrics.add` does.
+
+        Raises:
+            RunError: the name is taken.
+            MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
+        """
+        self._panels.refuse_measured(name)
+        self._begin("record_global")
+        self._panels.recorded(split).global_metrics.add(name, value)
+
+    def teach(self, teacher: Any, *, task: str | None = None) -> None:
+        """Register what measures the answers to one data set.
+
+        Args:
+            teacher: an object or class with `custom_evaluation(teacher_action, labels, model_response)` that
+                adds to `self.metrics` (see `Teacher`), or a function of these three and `metrics`.
+            task: the data set's; None where there is one.
+
+        Raises:
+            RunError: the task has a teacher.
+        """
+        self._teachers.add(teacher, task)
+
+    def evaluate_response(
+        self,
+        teacher_action: Any,
+        labels: Any,
+        model_response: Any,
+        *,
+        task: str | None = None,
+        split: str = VALIDATION,
+    ) -> None:
+        """Let the teacher of a task measure one answer.
+
+        Args:
+            teacher_action: what the model was shown.
+            labels: the right answers, or None.
+            model_response: what the model answered.
+            task: whose teacher.
+            split: what it was shown of.
+
+        Raises:
+            RunError: the task has no teacher, or it records a name that is taken.
+        """
+        self._begin("evaluate_response")
+        recorded = self._panels.recorded(split).of(task)
+        self._teachers.evaluate(task, teacher_action, labels, model_response, recorded)
+
+    def _begin(self, what: str) -> None:
+        """Take something into the epoch."""
+        raise NotImplementedError(f"a run says what {what} begins")
+
+    def _collect(self) -> None:
+        """Take in what teachers have measured that the data sets themselves called."""
+        for task, metrics in self._teachers.left():
+            self._panels.recorded(VALIDATION).of(task).add_metrics(metrics)
+            metrics.clear()
 
 
 class Closing(Recording):

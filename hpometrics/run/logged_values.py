@@ -2,15 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import isclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
 
 from ..exceptions import MetricNameError, RunError
 from ..metrics.additive import Additive
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, check_task
-from ..metrics.reports import Metrics, Report
-from ..metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
+from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
+from ..space.dimensions import shown
+from .monitor import Told
 from .throughput import NO_TASK
+
+
+class Logged:
+    """What was logged in this epoch, one number per name."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def take(self, name: str, value: Any) -> None:
+        """Keep a number as it is; a tensor stays where it is until the epoch closes.
+
+        Raises:
+            RunError: it is not a number, the name has one already or cannot be printed on a line.
+        """
+        _check_name(name)
+        number = _number(name, value)
+        if name not in self._reasons:
+            self._check_new(name, value)
+        self._values[name] = number
+        self._reasons.pop(name, None)
+
+    def undefined(self, name: str, reason: str) -> None:
+        """Keep that a value is undefined and why.
+
+        Raises:
+            RunError: the reason is not a text, the name has a number already or cannot be printed on a line.
+        """
+        _check_name(name)
+        if name not in self._reasons:
+            self._check_new(name, reason)
+        if not isinstance(reason, str) or not reason:
+            raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
+        self._values[name], self._reasons[name] = math.nan, reason
+
+    def _check_new(self, name: str, value: Any) -> None:
+        """Refuse a second value of one name: the first would be lost without a word."""
+        if name in self._values:
+            raise RunError(
+                f"{name} was logged in this epoch already, as {shown(self._values[name])}, and now as "
+                f"{shown(value)}; log one value per epoch. To average over its batches, call "
+                f"run.record_global({name!r}, AverageMetric(value * rows, rows)) for each of them"
+            )
+
+    def state(self) -> Told:
+        """Each value as a plain number, and the reason of one that is undefined."""
+        return {name: float(value) for name, value in self._values.items()}, self._reasons
+
+    def reset(self) -> None:
+        """Begin the next epoch."""
+        self._values: dict[str, Any] = {}
+        self._reasons: dict[str, str] = {}
+
+
+def _check_name(name: str) -> None:
+    if not name.isprintable() or not name:
+        raise RunError(f"a value has a name of printable characters, got {shown(name)}")
+
+
+def _number(name: str, value: Any) -> Any:
+    """Take what is one real number; true is none, nor is what only reads as one, such as "0.3"."""
+    if type(value) is float:
+        return value
+    if isinstance(value, torch.Tensor):
+        single = value.numel() == 1 and not value.is_meta
+        if single and not value.is_complex() and value.dtype != torch.bool:
+            return value.detach()
+        came = f"a tensor of shape {tuple(value.shape)} and {value.dtype}"
+        raise RunError(f"log({name}=...) takes one number, got {came}")
+    plain = _unwrapped(value)
+    if isinstance(plain, bool) or not isinstance(plain, Real):
+        raise RunError(f"log({name}=...) takes one number, got {shown(value)}; int() or float() makes one")
+    try:
+        return float(plain)
+    except OverflowError:
+        raise RunError(
+            f"log({name}=...) takes a number that a float can hold, up to 1.8e308; got a larger one"
+        ) from None
+
+
+def _unwrapped(value: Any) -> Any:
+    """The one element of an array of another library; that of a masked one is not there."""
+    single = hasattr(value, "item") and getattr(value, "size", 0) == 1
+    return value.item() if single and not isinstance(value, np.ma.MaskedArray) else value
+
 
 Tasks = str | Sequence[str] | None
 
@@ -140,3 +232,64 @@ def _parsed(asked: str) -> MetricName | None:
     except MetricNameError:
         return None
     return name if name.task in (None, ALL_TASKS) and name.feature is None and name.split is None else None
+
+
+Function = Callable[[Any, Any, Any, Metrics], object]
+
+
+class Teachers:
+    """The teacher of each task: an object with `custom_evaluation`, or a function."""
+
+    def __init__(self) -> None:
+        self._by_task: dict[str | None, Any] = {}
+
+    def add(self, teacher: Any, task: str | None) -> None:
+        """Register the teacher of a task; a class is called without arguments.
+
+        Raises:
+            RunError: the task has one, or it is neither.
+        """
+        if task in self._by_task:
+            raise RunError(f"{_named(task)} has a teacher already; one can call others")
+        made: Any = teacher() if isclass(teacher) else teacher
+        if hasattr(made, "custom_evaluation"):
+            if not isinstance(getattr(made, "metrics", None), Metrics):
+                made.metrics = Metrics()
+        elif not callable(made):
+            raise RunError(
+                "a teacher has custom_evaluation(teacher_action, labels, model_response), or is a function "
+                f"of these and metrics; got {type(teacher).__name__}"
+            )
+        self._by_task[task] = made
+
+    def evaluate(self, task: str | None, action: Any, labels: Any, response: Any, metrics: Metrics) -> None:
+        """Let the teacher of a task measure one answer, and take in what it adds.
+
+        Raises:
+            RunError: the task has no teacher.
+        """
+        if task not in self._by_task:
+            known = ", ".join(_named(each) for each in self._by_task) or "none has"
+            raise RunError(
+                f"{_named(task)} has no teacher ({known}); run.teach(teacher, task=...) gives it one"
+            )
+        teacher = self._by_task[task]
+        if hasattr(teacher, "custom_evaluation"):
+            teacher.custom_evaluation(action, labels, response)
+        else:
+            teacher(action, labels, response, metrics)
+        for of, own in self.left():
+            if of == task:
+                metrics.add_metrics(own)
+                own.clear()
+
+    def left(self) -> Iterator[tuple[str | None, Metrics]]:
+        """What teachers have added to their own metrics and nobody has taken in, by task."""
+        for task, teacher in self._by_task.items():
+            own = getattr(teacher, "metrics", None)
+            if isinstance(own, Metrics) and own.report():
+                yield task, own
+
+
+def _named(task: str | None) -> str:
+    return "the run" if task is None else f"task {task!r}"

@@ -8,14 +8,13 @@ from typing import Any
 
 from ..direction import MINIMIZE, Objective
 from ..exceptions import ConstraintError, MetricNameError, ObjectiveError, RunError, UnknownMetricError
-from ..metrics.combined import Combined
+from ..metrics.combined import Combined, SettledCombined
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.registry.diagnostics import diagnostic, direction_of
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.register import import_metric
 from ..metrics.registry.scope import COMBINED, VALIDATION, Types, group_of, members, place
-from ..metrics.settled_combined import SettledCombined
 from ..selection.constraints import Constraint
 
 Features = Mapping[str | None, OutputFeature | None]

@@ -3,17 +3,216 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..exceptions import MetricNameError, RunError
+from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import MetricName
-from ..space.values import is_whole
-from .gradients import Gradients
-from .laps import Laps
-from .resources import Resources
+from ..space.dimensions import is_whole
+from .throughput import Laps
+
+try:
+    import resource
+except ImportError:  # there is none on Windows
+    resource = None  # type: ignore[assignment]
+
+_MIB = 2**20
+_MAXRSS_UNIT = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
+
+
+class Resources:
+    """Measures epochs, one after the other."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin an epoch; the peak of the GPU memory is that of this epoch, so `torch`'s own is reset."""
+        self._began = time.perf_counter()
+        for device in _gpus_in_use():
+            torch.cuda.reset_peak_memory_stats(device)
+
+    def close(self) -> dict[str, float]:
+        """Return this epoch's values and begin the next one.
+
+        `epoch_time` in seconds; `peak_rss`, of the process since it began, in MiB, where the system tells;
+        `gpu_mem`, peak of what torch had allocated as a share of the GPUs it has used, where it has used any.
+        """
+        values = {"epoch_time": time.perf_counter() - self._began}
+        if resource is not None:
+            values["peak_rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT / _MIB
+        if gpus := _gpus_in_use():
+            total = sum(torch.cuda.get_device_properties(gpu).total_memory for gpu in gpus)
+            values["gpu_mem"] = sum(torch.cuda.max_memory_allocated(gpu) for gpu in gpus) / total
+        self.restart()
+        return values
+
+
+def _gpus_in_use() -> list[int]:
+    """Those that torch has allocated memory on; to ask must not start CUDA in a run that does not use it."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return [gpu for gpu in range(torch.cuda.device_count()) if torch.cuda.max_memory_allocated(gpu)]
+
+
+_AT_ONCE = 256  # norms that wait to be added up, so that a step adds nothing
+_SKIPPED = -1.0  # stands for the norm of a step that a gradient scaler skips; no norm is negative
+_ROUNDED = (torch.float16, torch.bfloat16)
+
+
+class Gradients:
+    """The norms of a model's gradients over an epoch.
+
+    Args:
+        model: whose gradients are measured.
+        max_norm: gradients are scaled down to this norm, as `torch.nn.utils.clip_grad_norm_` does; None
+            leaves them as they are.
+        every: measure at the first of so many steps that have gradients, and at each one where they are
+            clipped or scaled. What is not finite at another step is not seen.
+    """
+
+    _wait: int
+    _parameters: list[torch.nn.Parameter] | None
+    _waiting: list[Tensor]
+    _sums: Tensor | None
+
+    def __init__(self, model: torch.nn.Module, max_norm: float | None = None, every: int = 1) -> None:
+        self._model, self._max_norm, self._every = model, max_norm, every
+        self._forget()
+
+    @torch.no_grad()
+    def take(self, optimizer: torch.optim.Optimizer) -> None:
+        """Measure the gradients that an optimizer is about to use, then clip them.
+
+        A fused optimizer under a gradient scaler is given gradients that are still scaled, and the scale.
+        """
+        scale: Any = getattr(optimizer, "grad_scale", None)
+        found_inf: Any = getattr(optimizer, "found_inf", None)
+        self._wait -= 1
+        if self._wait > 0 and self._max_norm is None and scale is None and found_inf is None:
+            return
+        if self._parameters is None:
+            self._parameters = list(self._model.parameters())
+        grads = [p.grad for p in self._parameters if p.grad is not None]
+        if not grads:
+            return
+        self._wait = self._every
+        norm = total_norm(grads)
+        if scale is not None:
+            norm = norm / scale.to(norm.device)
+        if self._max_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(self._parameters, self._max_norm, norm)
+        if found_inf is not None:
+            norm = torch.where(found_inf.to(norm.device) > 0, _SKIPPED, norm)
+        self._waiting.append(norm.reshape(()))
+        if len(self._waiting) == _AT_ONCE:
+            self._add_up()
+
+    def close(self) -> tuple[dict[str, float], dict[str, str], int]:
+        """Return this epoch's `gnorm` and `clip`, why one is nan, and how many steps were skipped.
+
+        Both are means over the steps that were measured.
+        """
+        self._add_up()
+        sums = self._sums
+        self._forget()
+        if sums is None:
+            return {}, {}, 0
+        total, count, infinite, above, skipped = sums.tolist()
+        values, reasons = {}, {}
+        if count:
+            values["gnorm"] = total / count if not infinite else torch.nan
+            if self._max_norm is not None:
+                values["clip"] = above / count
+        if infinite:
+            reasons["gnorm"] = f"the norm was not finite in {infinite:.0f} of {count:.0f} updates"
+        return values, reasons, int(skipped)
+
+    def _forget(self) -> None:
+        self._wait = 0  # steps until one is measured
+        self._parameters = None  # listed anew: layers may be replaced between epochs
+        self._waiting = []
+        self._sums = None
+
+    @torch.no_grad()
+    def _add_up(self) -> None:
+        if not self._waiting:
+            return
+        norms = torch.stack(self._waiting).double()
+        skipped = norms < 0
+        sums = torch.stack(
+            [
+                norms.masked_fill(skipped, 0).sum(),
+                (~skipped).sum(),
+                (~norms.isfinite()).sum(),
+                (norms > (torch.inf if self._max_norm is None else self._max_norm)).sum(),
+                skipped.sum(),
+            ]
+        )
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._waiting = []
+
+
+def total_norm(grads: list[Tensor]) -> Tensor:
+    """The L2 norm of all gradients as one vector, in at least 32 bits.
+
+    What torch does, but for gradients of one kind, as they nearly always are, without sorting them by kind.
+
+    >>> total_norm([torch.tensor([3.0, 0.0]), torch.tensor([[4.0]])])
+    tensor(5.)
+    """
+    first = grads[0]
+    if any(g.dtype is not first.dtype or g.device != first.device or g.is_sparse for g in grads):
+        dense = [g.coalesce().values() if g.is_sparse else g for g in grads]
+        return torch.nn.utils.get_total_norm(dense)
+    dtype = torch.float32 if first.dtype in _ROUNDED else None
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads, 2, dtype=dtype)))
+    return norm
+
+
+Numbers = Mapping[str, float]
+Told = tuple[Numbers, Mapping[str, str]]
+"""The values that one process tells, and why some are nan."""
+
+_RULES: dict[str, Callable[[Sequence[float]], float]] = {
+    "sum": math.fsum,
+    "mean": fmean,
+    "max": max,
+    "min": min,
+    "first": lambda values: values[0],
+}
+
+
+def over_ranks(told: Sequence[Told]) -> Told:
+    """Put together the values of processes in the order of ranks; those that lack one do not count.
+
+    A value that is nan on one rank is nan, with the rank in the reason.
+
+    >>> over_ranks([({"gnorm": 1.0, "ups": 3.0}, {}), ({"gnorm": 2.0, "ups": 2.0}, {}), ({}, {})])
+    ({'gnorm': 1.5, 'ups': 2.0}, {})
+    """
+    names = dict.fromkeys(name for values, _ in told for name in values)
+    values = {name: _together(name, [own[name] for own, _ in told if name in own]) for name in names}
+    reasons: dict[str, str] = {}
+    for rank, (_, why) in enumerate(told):
+        for name, reason in why.items():
+            reasons.setdefault(name, f"rank {rank}: {reason}")
+    return values, reasons
+
+
+def _together(name: str, values: Sequence[float]) -> float:
+    if any(map(math.isnan, values)):
+        return math.nan
+    known = diagnostic(name)
+    return _RULES["first" if known is None else known.over_ranks](values)
+
 
 Values = dict[str, float]
 Reasons = dict[str, str]

@@ -16,11 +16,10 @@ from ..loggers.registry import LoggerLike
 from ..metrics.registry.scope import VALIDATION
 from ..metrics.retrieval.per_user import PerUser
 from ..records.epoch_log import Fsync
-from ..records.readings import Reading, number_in, numbers_of
-from ..records.trial_record import EpochRecord
+from ..records.trial_record import EpochRecord, Reading, number_in, numbers_of
 from .checkpoint import Stateful, put_states, set_random_states
 from .epoch_closer import Closing
-from .lines import Line
+from .example_selection import Line
 from .reporter import DirectedReporter, as_reporter
 from .spec import RunSpec
 

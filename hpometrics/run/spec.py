@@ -10,21 +10,44 @@ from typing import Any, TypeVar, overload
 
 from ..direction import Objective
 from ..exceptions import RunError
+from ..metrics.combined import SettledCombined
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.multitask import TaskCollection, Unasked
+from ..metrics.registry.groups import DEFAULT, WORDS
+from ..metrics.registry.index import observed_of
 from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
-from ..metrics.settled_combined import SettledCombined
 from ..selection.constraints import Constraint
-from ..selection.rules import At
+from ..selection.selection import At
 from .checkpoint import Keep
-from .defaults import defaults_of
 from .example_selection import settle_examples
-from .kept_rows import keeper_of
 from .metric_spec import Asked, Features, Reported, constrained, settle_all, tracked
-from .statistics_store import KEEPING, Keeping
+from .statistics_store import KEEPING, Keeping, keeper_of
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
+
+
+_FIXED = "a fixed size"
+
+
+def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
+    """The metrics of the default group that keep no more the longer an epoch is.
+
+    A text is measured as token ids or as words, whichever its updates are. A ranking that keeps the values of
+    every user keeps those of the metrics asked for alone.
+    """
+    if getattr(output, "per_user", False):
+        return ()
+    groups = (DEFAULT.get(output.type, ""), WORDS.get(output.type, ""))
+    names = dict.fromkeys(MetricName.parse(name) for group in groups for name in group.split())
+    return tuple(name for name in names if _is_light(name, output.type))
+
+
+def _is_light(name: MetricName, feature_type: str) -> bool:
+    seen = observed_of(find_metric(name, feature_type).entries[0])
+    return seen is not None and seen.memory == _FIXED
+
 
 Train = Callable[..., Any]
 T = TypeVar("T", bound=Callable[..., Any])

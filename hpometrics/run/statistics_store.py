@@ -2,17 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import base64
+import binascii
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 
+import torch
 from torch import Tensor
 
 from .._redaction import excerpt
-from ..exceptions import RecordError
+from ..direction import Objective
+from ..exceptions import NewerFormatError, RecordError
 from ..metrics.collection import MetricCollection
+from ..metrics.features import (
+    BINARY,
+    CATEGORY,
+    NUMBER,
+    PREDICTIONS,
+    PROBABILITIES,
+    SET,
+    TIMESERIES,
+    VECTOR,
+    InputType,
+    OutputFeature,
+)
+from ..metrics.metric import Metric
+from ..metrics.statistics.scores import CLASS_SCORES, UNKNOWN, Pooled, Scores
 from ..metrics.statistics.statistic import Statistic
-from .tensor_json import tensor_from_json, tensor_to_json
+from ..records._files import STATISTICS_LIMIT, read_lines, writing
+from ..records._json import FORMAT, FORMAT_KEY, read_sealed, sealed, whole
+from ..records.epoch_log import cut_torn_line
+from ..records.trial_record import TRIAL_FILE
+
+_TYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+        torch.float16, torch.bfloat16, torch.float32, torch.float64,
+    )
+}  # fmt: skip
+_MOST_AXES = 16
+_MOST_OF_A_ROW = 1 << 24  # values: an empty tensor has no bytes to check its shape against
+
+
+def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
+    """Write a tensor.
+
+    >>> tensor_to_json(torch.tensor([[3, 1]], dtype=torch.uint8))
+    {'type': 'uint8', 'shape': [1, 2], 'bytes': 'AwE='}
+    """
+    raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    name = str(tensor.dtype).removeprefix("torch.")
+    return {"type": name, "shape": list(tensor.shape), "bytes": base64.b64encode(raw).decode("ascii")}
+
+
+def tensor_from_json(told: Mapping[str, Any]) -> Tensor:
+    """Read what `tensor_to_json` wrote.
+
+    Raises:
+        RecordError: it is something else.
+    """
+    try:
+        dtype, shape = _TYPES[told["type"]], [whole(size) for size in told["shape"]]
+        raw = base64.b64decode(told["bytes"], validate=True)
+    except (KeyError, TypeError, ValueError, binascii.Error) as err:
+        raise RecordError(f"no tensor: {excerpt(told, 80)}") from err
+    if len(shape) > _MOST_AXES or math.prod(shape) * dtype.itemsize != len(raw):
+        raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {excerpt(shape, 80)}")
+    if not raw:
+        if math.prod(filter(None, shape)) > _MOST_OF_A_ROW:
+            raise RecordError(
+                f"no tensor: no rows of shape {excerpt(shape, 80)}, of which one would fill the memory"
+            )
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)
+
 
 Keeping = Literal["small", "all", "none"]
 """`small` is what has a fixed size, up to `MOST_BYTES` an epoch; `all` also what grows with the rows."""
@@ -124,3 +194,183 @@ def _part(one: Measured, states: Mapping[str, State], left_out: Mapping[str, str
     void = one.void or (None if live is None else live.complaint)
     rows = 0 if live is None else live.rows
     return KeptPart(one.split, one.output, one.task, rows, void, states, left_out)
+
+
+class _KeptRows(Metric):
+    """Holds every row; its value is how many there are."""
+
+    objective: ClassVar[Objective | None] = None
+
+    @property
+    def _class_name(self) -> str:
+        return "kept_rows"
+
+
+class KeptScores(_KeptRows):
+    """The scores and target of every row; its value is how many there are."""
+
+    inputs: ClassVar[InputType] = PROBABILITIES
+
+    def statistics(self) -> Mapping[str, Statistic]:
+        """Keep the scores of every row."""
+        return {"rows": Scores()}
+
+    def compute(self) -> Tensor:
+        """Count them."""
+        return torch.tensor(float(self.statistic(Scores).rows))
+
+
+class KeptPairs(_KeptRows):
+    """The predicted and the right numbers of every row; its value is how many there are."""
+
+    inputs: ClassVar[InputType] = PREDICTIONS
+
+    def statistics(self) -> Mapping[str, Statistic]:
+        """Keep both numbers of every row."""
+        return {"rows": Pooled()}
+
+    def compute(self) -> Tensor:
+        """Count them."""
+        return torch.tensor(float(len(self.statistic(Pooled).rows.target)))
+
+
+_KEEPERS: Mapping[str, type[Metric]] = {
+    **dict.fromkeys((BINARY, CATEGORY, SET), KeptScores),
+    **dict.fromkeys((NUMBER, VECTOR, TIMESERIES), KeptPairs),
+}
+
+
+def keeper_of(output: OutputFeature) -> tuple[type[Metric], ...]:
+    """What keeps the rows of an output; nothing keeps those of texts, sequences and rankings."""
+    keeper = _KEEPERS.get(output.type)
+    return () if keeper is None else (keeper,)
+
+
+def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str, Tensor] | None:
+    """Give the rows that were kept as an update takes them; None where none were.
+
+    Args:
+        output: whose rows.
+        statistics: the states that were kept, by label.
+    """
+    scores, pairs = statistics.get(Scores().label), statistics.get(Pooled().label)
+    if scores:
+        given = "logits" if bool(scores["are_logits"][0]) else "probabilities"
+        shown = scores["scores"][:, 0] if output.type == BINARY else scores["scores"]
+        if scores["are_logits"][0] == CLASS_SCORES:
+            shown = _log_probabilities(shown)
+        target = _target_of(output, scores["target"])
+        return {given: shown, "target": target, **_weights(scores["weight"])}
+    if pairs:
+        shown, target = pairs["values"].unbind(1)
+        if output.type == NUMBER:
+            shown, target = shown[:, 0], target[:, 0]
+        return {"predictions": shown, "target": target, **_weights(pairs["weight"])}
+    return None
+
+
+def _log_probabilities(class_scores: Tensor) -> Tensor:
+    """The logits of kept rows: log-probabilities of the same classes rank and are decided alike."""
+    sure = torch.log1p((-class_scores).exp() / -4)
+    return torch.where(class_scores > -math.log(2), sure, class_scores)
+
+
+def _target_of(output: OutputFeature, kept: Tensor) -> Tensor:
+    """The target as it was given: a label that is not known has the output's `ignore_index`."""
+    ignored: int | None = getattr(output, "ignore_index", None)
+    if output.type != SET or ignored is None:
+        return kept
+    return kept.masked_fill(kept == UNKNOWN, ignored)
+
+
+def _weights(weight: Tensor) -> dict[str, Tensor]:
+    """The weights of rows, unless all are 1."""
+    return {} if bool((weight == 1).all()) else {"sample_weight": weight}
+
+
+STATISTICS_FILE = "statistics.jsonl"
+
+
+@dataclass(frozen=True)
+class KeptEpoch:
+    """What is kept of one epoch. It is that of the record's epoch of the same attempt."""
+
+    attempt: int
+    epoch: int
+    parts: tuple[KeptPart, ...]
+
+    def to_line(self) -> str:
+        """Write it as one line of JSON."""
+        parts = [part.to_json() for part in self.parts]
+        content = {FORMAT_KEY: FORMAT, "attempt": self.attempt, "epoch": self.epoch, "parts": parts}
+        return sealed(json.dumps(content, allow_nan=False))
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Read what `to_line` wrote.
+
+        Raises:
+            RecordError: the line is something else, or has changed since it was written.
+            NewerFormatError: a newer version wrote it.
+        """
+        try:
+            content = read_sealed(line.decode(), "a kept epoch")
+            parts = tuple(KeptPart.from_json(part) for part in content["parts"])
+            return cls(whole(content["attempt"]), whole(content["epoch"]), parts)
+        except (NewerFormatError, RecordError):
+            raise
+        except (ValueError, KeyError, TypeError) as err:
+            raise RecordError(f"no kept epoch: {excerpt(line, 80)!r}") from err
+
+
+class StatisticsLog:
+    """The statistics of one trial beside its record. An epoch is here before it is in the record.
+
+    What is written outlives the process at once; it is forced to the disk when the trial ends, as the record
+    alone is what a run goes on from.
+
+    Args:
+        directory: the trial's own; the file is made with its first epoch.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / STATISTICS_FILE
+        cut_torn_line(self.path)
+        self._written = False
+
+    def append(self, attempt: int, epoch: int, parts: Sequence[KeptPart]) -> None:
+        """Write what is kept of an epoch at the end of the file; of nothing, nothing."""
+        if not parts:
+            return
+        line = f"{KeptEpoch(attempt, epoch, tuple(parts)).to_line()}\n".encode()
+        with writing(self.path), self.path.open("ab") as file:
+            file.write(line)
+        self._written = True
+
+    def close(self) -> None:
+        """Force what was written to the disk."""
+        if self._written:
+            with writing(self.path), self.path.open("ab") as file:
+                os.fsync(file.fileno())
+            self._written = False
+
+
+def read_kept(directory: Path) -> Iterator[KeptEpoch]:
+    """Read what a trial has kept, in the order written; of an epoch that is there twice the later one counts.
+
+    Raises:
+        RecordError: a line is damaged; the message names it.
+    """
+    path = directory / STATISTICS_FILE
+    with suppress(FileNotFoundError):
+        for number, line in enumerate(read_lines(path, STATISTICS_LIMIT), 1):
+            if not line.endswith(b"\n"):
+                return  # it is still being written
+            try:
+                yield KeptEpoch.from_line(line)
+            except NewerFormatError:  # whoever reads this has read the trial's file, which is not newer
+                raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
+            except RecordError as err:
+                raise RecordError(
+                    f"{path}:{number}: {err}; move the file away to read recorded metrics alone"
+                ) from err

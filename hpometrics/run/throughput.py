@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,33 @@ from ..metrics.additive import Additive, AverageMetric, GlobalAverageMetric, Glo
 from ..metrics.features import OutputFeature, Sequence, Text
 from ..metrics.registry.scope import ALL_TASKS
 from ..metrics.reports import Report
-from .laps import Laps
+
+
+class Laps:
+    """Wall seconds by split: the time up to a mark belongs to the split that is marked.
+
+    Attributes:
+        began: when the epoch began, in seconds since the epoch of the clock, which machines share.
+        seconds: those of each split so far.
+    """
+
+    began: float
+    seconds: dict[str, float]
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin an epoch."""
+        self.began, self._last = time.time(), time.perf_counter()
+        self.seconds = {}
+
+    def mark(self, split: str) -> None:
+        """Give the time since the last mark to a split."""
+        now = time.perf_counter()
+        self.seconds[split] = self.seconds.get(split, 0.0) + now - self._last
+        self._last = now
+
 
 Count = int | Tensor
 

@@ -11,17 +11,15 @@ from typing import Any
 
 from ..exceptions import RunError
 from ..loggers.registry import LoggerLike, check_logger
-from ..metrics.ranks import process
+from ..metrics._device import process
 from ..records.epoch_log import Fsync, read_epochs, read_trial
-from ..records.exploits import Exploit
-from ..records.trial_record import TrialRecord, TrialState, write_trial
+from ..records.trial_record import Exploit, TrialRecord, TrialState, write_trial
 from ..selection.trial_attempts import Course
 from ..space.space import Space
 from .artifacts import CHECKPOINTS
 from .checkpoint import Checkpoints
 from .distributed import Ranks
-from .reporter import HoldsLast, ListReporter, Reporter, last_report
-from .seeds import derive_seed
+from .reporter import HoldsLast, ListReporter, Reporter, derive_seed, last_report
 from .spec import RunSpec, Train, engine_facts
 from .trial import attempt, earlier_trial
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._text import printable
+from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.plan import Plan, read_plan
-from ..config.problems import ProbeError, Problem, SweepFileError, show_path
-from ..records.readings import to_json
+from ..records.trial_record import to_json
 from ..results.formatting import duration, exact, number
 from ..results.summary import overview, plan_facts
 

@@ -16,8 +16,7 @@ from ..exceptions import SpaceError
 from ..metrics.combined import Combined
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, resolve
-from ..results.run_directory import RunDirectory
-from ..results.sources import sources_of
+from ..results.run_directory import RunDirectory, sources_of
 from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials

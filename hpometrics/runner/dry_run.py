@@ -11,16 +11,14 @@ from typing import Any
 
 from .._redaction import redacted
 from .._text import one_line
-from ..config.hints import value_meant
+from ..config.document import Path, Problem
+from ..config.metric_section import value_meant
 from ..config.plan import Plan
-from ..config.problems import Path, Problem
 from ..exceptions import NoFiniteValueError
 from ..metrics.registry.diagnostics import diagnostic
-from ..records.readings import Reading
-from ..records.trial_record import EpochRecord
+from ..records.trial_record import EpochRecord, Reading
 from ..run.checkpoint import Keep
-from ..run.reporter import ListReporter
-from ..run.seeds import derive_seed
+from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
 from ..run.trial import attempt
 from .context import spec_facts

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._imports import Kind, import_target, same_folder
 from .._text import one_line
+from ..config.document import Problem, SweepFileError
 from ..config.outputs import Outputs
 from ..config.plan import Plan, make_plan
-from ..config.problems import Problem, SweepFileError
 from ..config.secrets import revealed
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import Output, OutputFeature, parse_feature

@@ -19,7 +19,7 @@ from ..engines.engine import Engine
 from ..engines.evaluation import Evaluation
 from ..engines.evaluator import MetricEvaluator
 from ..engines.metrics import TupleMetric, objective_of
-from ..engines.origins import Origins
+from ..engines.records import Origins
 from ..engines.registered_metrics import RegisteredMetric, registered
 from ..engines.tunable import Varied
 from ..exceptions import ConfigError, RecordError
@@ -28,7 +28,7 @@ from ..metrics.metric import Metric
 from ..metrics.registry.names import parse_import_path
 from ..run.spec import RunSpec
 from ..selection.selection import Best
-from ..space.values import is_whole
+from ..space.dimensions import is_whole
 
 Folders = tuple[str, ...]
 Asked = tuple[str, str | None]

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from .._stdout import aside
+from ..config.document import Path as Place, Problem, SweepFileError
 from ..config.plan import Plan, read_plan
-from ..config.problems import Path as Place, Problem, SweepFileError
 from ..engines.command import Options, carry_out
 from ..run.spec import RunSpec
 from .context import spec_facts

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from ..config.fields import Metric
+from ..config.fields import Metric, slug_of
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measures
-from ..config.slugs import slug_of
 from ..config.yaml_writer import flow_yaml, write_text
 from ..exceptions import ConfigError
 from ..metrics.features import BINARY

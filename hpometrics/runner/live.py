@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from .._redaction import excerpt
 from .._text import printable, printable_lines
-from ..config.hints import value_meant
+from ..config.metric_section import value_meant
 from ..exceptions import NoFiniteValueError
-from ..records.readings import number_in
-from ..records.trial_record import TrialRecord, TrialState
+from ..records.trial_record import TrialRecord, TrialState, number_in
 from ..results.formatting import column, duration, number
 from ..results.leaderboard import params_line, spread_of, word
 from ..results.manifest import Resolved

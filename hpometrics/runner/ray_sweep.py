@@ -22,18 +22,17 @@ from ..backends.optuna.trial_queue import reclaim
 from ..backends.ray._internals import loss_of
 from ..backends.ray.cluster import start_ray
 from ..backends.ray.objective import RayObjective
-from ..backends.ray.ray_keys import FULL
-from ..backends.ray.session import environment
+from ..backends.ray.session import FULL, environment
 from ..config.models import RayBackend
 from ..exceptions import ConfigError, DiskError, RunError
-from ..records.atomic import check_room
-from ..records.deaths import Loss, format_loss
+from ..records._files import check_room
 from ..records.epoch_log import read_trial
+from ..records.recovery import Loss, format_loss
 from ..records.trial_record import TrialRecord, TrialState, write_trial
 from .context import Job
+from .leases import TrialLocks
 from .reclaim import after_death
 from .study import has_open_trials, opened_study, reserve_slots
-from .trial_locks import TrialLocks
 
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other

@@ -11,23 +11,20 @@ from .._text import printable
 from ..config.document import read_document
 from ..exceptions import ConfigError, RecordError
 from ..records._json import check_format
-from ..records.readings import number_in, to_json
-from ..records.repeats import Repeat, deviation, mean
 from ..records.reproduction import Replayed
-from ..records.trial_record import TrialRecord, TrialState
+from ..records.trial_record import Repeat, TrialRecord, TrialState, deviation, mean, number_in, to_json
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
 from ..run.checkpoint import Keep
-from ..run.progress import End
-from ..run.reporter import ListReporter
-from ..run.seeds import derive_seed
+from ..run.epoch_closer import End
+from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
 from ..run.trial import attempt
-from ..selection.picking import best_by
+from ..selection.selection import best_by
 from ..selection.trial_attempts import Course
 from .context import spec_facts
 from .engine import import_engine, settle
-from .planned_again import planned_again
+from .worker import planned_again
 
 Tell = Callable[[str], object]
 TellFacts = Callable[[dict[str, Any]], object]

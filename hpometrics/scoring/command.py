@@ -20,9 +20,8 @@ from ..metrics.registry.index import all_entries
 from .array_files import Npz
 from .batches import batches
 from .choice import choose
-from .formats import open_source
+from .formats import in_columns, open_source, refusal
 from .labels import Labels, read_labels
-from .refusal import in_columns, refusal
 from .report import ALL, Measured, Value
 from .roles import Roles, logits_alone, read_roles
 from .source import MEMORY, PredictionsError, Source

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from .._text import printable
 from ..direction import Objective
-from ..loggers.cells import cell
+from ..loggers.csv import cell
 from ..results.formatting import ARROWS, aligned
 from .labels import shown
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..exceptions import ConstraintError
-from ..records.readings import Reading
+from ..records.trial_record import Reading
 
 if TYPE_CHECKING:
     from ..records.trial_record import TrialRecord

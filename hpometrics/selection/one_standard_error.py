@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from ..direction import Objective
 from ..exceptions import NoFiniteValueError
-from ..records.repeats import mean
-from ..records.trial_record import TrialRecord, TrialState
+from ..records.trial_record import TrialRecord, TrialState, mean
 
 
 def standard_error(record: TrialRecord) -> float:

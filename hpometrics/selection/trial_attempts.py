@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..exceptions import RunError
-from ..records.readings import numbers_of
-from ..records.repeats import Repeat, mean
-from ..records.trial_record import TrialRecord, TrialState
+from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, numbers_of
 from .constraints import Constraint, judged
 
 

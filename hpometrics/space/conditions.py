@@ -7,8 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..exceptions import SpaceError
-from .dimensions import Dimension, Float
-from .values import same
+from .dimensions import Dimension, Float, same
 
 
 def holds(dimension: Dimension, picked: Mapping[str, Any]) -> bool:

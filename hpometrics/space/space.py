@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import SpaceError
+from .._text import did_you_mean
+from ..exceptions import ConfigError, SpaceError
 from .conditions import check_allowed, check_when, holds, parents_first
-from .dimensions import Choice, Dimension, Float, Int, Value, describe
-from .values import is_scalar
+from .dimensions import Choice, Dimension, Float, Int, Value, describe, is_scalar
 
 if TYPE_CHECKING:
     import optuna
 
 __all__ = ["Choice", "Float", "Int", "Space", "Value"]
+
 
 _MOST_POINTS = 100_000
 
@@ -127,8 +131,6 @@ class Space:
 
     def to_ray(self) -> dict[str, Any]:
         """Return Ray Tune domains for a Tuner of your own, whose trainable calls `decode` on its config."""
-        from .ray_space import ray_domain  # ray takes seconds to import: only for those who ask
-
         return {name: ray_domain(dimension) for name, dimension in self.dimensions.items()}
 
     def to_json(self) -> dict[str, Any]:
@@ -268,3 +270,67 @@ def _pop(name: str, dimension: Dimension, params: dict[str, Any]) -> Any:
         if spelled == dict(bundle) and given in (_ABSENT, label):
             return label
     raise SpaceError(f"space.{name}: no bundle sets {spelled!r}; the labels are {', '.join(bundles)}")
+
+
+Mutable = Float | Int | Choice
+
+
+def mutable(space: Space, names: object) -> dict[str, Mutable]:
+    """Give the dimensions of params that can change while the others stay.
+
+    Raises:
+        ConfigError: none is named; one does not exist, is a constant or a bundle, or is there by a condition,
+            or others are there by it.
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise ConfigError(f"mutate lists the params that change in training, as in [lr], got {names!r}")
+    return {name: _mutable(space, name) for name in names}
+
+
+def draws(dimension: Mutable) -> list[Any] | Callable[[], float]:
+    """Give what Ray draws new values from: the options of a choice, or a function for a number."""
+    return list(dimension.options) if isinstance(dimension, Choice) else _Draw(dimension)
+
+
+def _mutable(space: Space, name: object) -> Mutable:
+    dimension = space.dimensions.get(str(name))
+    if dimension is None:
+        near = did_you_mean(name, space.dimensions) or f"; there are {', '.join(space.dimensions)}"
+        raise ConfigError(f"mutate: there is no param {name!r}{near}")
+    if not isinstance(dimension, (Float, Int, Choice)) or getattr(dimension, "bundles", None):
+        what = "bundle" if isinstance(dimension, Choice) else "constant"
+        raise ConfigError(f"mutate: {name} is a {what}, which does not change")
+    if dimension.when or any(name in (other.when or {}) for other in space.dimensions.values()):
+        raise ConfigError(f"mutate: {name} is there by a condition, or others by it; those stay as they are")
+    return dimension
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """A value of a numeric dimension from python's random stream, the one that Ray draws from."""
+
+    dimension: Float | Int
+
+    def __call__(self) -> float:
+        low, high = self.dimension.low, self.dimension.high
+        if self.dimension.log:
+            return self.dimension.nearest(math.exp(random.uniform(math.log(low), math.log(high))))
+        return self.dimension.nearest(random.uniform(low, high))
+
+
+def ray_domain(dimension: Dimension) -> Any:
+    """Return the Ray Tune domain of a dimension's stored form; a constant is itself.
+
+    Ray counts its quantized domains from zero, so what has a step becomes a choice of its points.
+    """
+    from ray import tune  # takes seconds to import
+
+    if isinstance(dimension, Choice):
+        return tune.choice(list(dimension.options))
+    if isinstance(dimension, Float) and dimension.step is None:
+        return (tune.loguniform if dimension.log else tune.uniform)(dimension.low, dimension.high)
+    if isinstance(dimension, Int) and dimension.step == 1:
+        return (tune.lograndint if dimension.log else tune.randint)(dimension.low, dimension.high + 1)
+    if isinstance(dimension, (Float, Int)):
+        return tune.choice(list(dimension.points()))
+    return dimension.value

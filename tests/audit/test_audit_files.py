@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.interop import directions
-from hpometrics.interop.directions import known_direction
+from hpometrics.interop import terms
+from hpometrics.interop.terms import known_direction
 
 FILES = Path(__file__).parent.parent / "importing" / "files"
 
@@ -87,4 +87,4 @@ def test_names_that_say_no_direction(name):
 
 def test_short_names_are_metrics():
     """Each of them leads to one that the registry has, with a direction."""
-    assert all(known_direction(name) is not None for name in directions._SHORT)
+    assert all(known_direction(name) is not None for name in terms._SHORT)

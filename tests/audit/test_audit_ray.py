@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from intruders import EACH, ON_LINUX, SECRET, bounded, put
 from matrix import EXHAUSTIVE
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 
 STATE = "experiment_state-2026-11-22_11-18-07.json"
 

@@ -16,7 +16,7 @@ from optuna.distributions import FloatDistribution
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 
 LR = {"lr": FloatDistribution(0.0, 1.0)}
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from click.shell_completion import BashComplete
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.registry.index import index, index_aliases
 
@@ -67,7 +67,7 @@ def test_run_directories_are_left_to_the_shell(command):
 
 def test_the_shell_is_given_its_script():
     """As the README says, and an answer comes without torch."""
-    code = "import sys; from hpometrics.cli.cli import main; main(prog_name='hpometrics')"
+    code = "import sys; from hpometrics.cli.main import main; main(prog_name='hpometrics')"
 
     def told(instruction: str, **more: str) -> str:
         env = {**os.environ, COMPLETE: instruction, **more}
@@ -81,7 +81,7 @@ def test_the_shell_is_given_its_script():
 def test_completion_loads_neither_torch_nor_a_host():
     """The index is enough."""
     code = (
-        "import sys; from click.shell_completion import ZshComplete; from hpometrics.cli.cli import main\n"
+        "import sys; from click.shell_completion import ZshComplete; from hpometrics.cli.main import main\n"
         "ZshComplete(main, {}, 'hpometrics', 'X').get_completions(['metrics', 'show'], 'f1')\n"
         "print({'torch', 'optuna', 'ray', 'pydantic'} & set(sys.modules))"
     )

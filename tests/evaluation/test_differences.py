@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hpometrics import EngineParams
-from hpometrics.engines.differences import differences
+from hpometrics.engines.result import differences
 
 
 def test_only_what_differs_is_said():

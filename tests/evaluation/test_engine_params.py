@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from hpometrics import EngineParams
+from hpometrics.engines.engine import Stage
 from hpometrics.engines.engine_params import params_list
-from hpometrics.engines.stage import Stage
 from hpometrics.exceptions import EngineParamsError
 
 BASE = EngineParams(data_source={"appId": 19, "evalK": 5}, algorithms=[("naive", {"lambda": 10.0})])

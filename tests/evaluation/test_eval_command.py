@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from matrix import EXHAUSTIVE
 from sample_evaluations import DOCUMENTED
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.evaluation import EngineParams, EvaluationInstance
 
 
@@ -161,7 +161,7 @@ def test_nothing_finite_is_exit_code_3(evaluate, tmp_path):
 PROBE = """
 import sys
 from click.testing import CliRunner
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 result = CliRunner().invoke(main, ["eval", f"sample_evaluations:{sys.argv[1]}", "-q"])
 print(result.exit_code, "torch" in sys.modules, "ray" in sys.modules, "optuna" in sys.modules)
 """

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from sample_evaluations import DOCUMENTED, Guess, PrecisionEvaluation
 
 from hpometrics import MAXIMIZE, Evaluation
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.evaluation import AverageMetric, EngineParams, SumMetric
 
 

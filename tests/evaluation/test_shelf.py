@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hpometrics import EngineParams
-from hpometrics.engines.prefixes import Prefix, Prefixes
-from hpometrics.engines.shelf import Shelf
+from hpometrics.engines.cache import Prefix, Prefixes, Shelf
 
 PREFIX = Prefix("data_source", "key")
 THREADS = 4

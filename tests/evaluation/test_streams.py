@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from hpometrics.engines.streams import seeded_streams
+from hpometrics.engines.cache import seeded_streams
 
 
 def drawn():
@@ -47,7 +47,7 @@ def test_torch_is_not_loaded_for_its_stream():
     """What loads it too late to be seeded is told so."""
     code = """
 import sys, warnings
-from hpometrics.engines.streams import seeded_streams
+from hpometrics.engines.cache import seeded_streams
 with seeded_streams(0):
     pass
 print("torch" in sys.modules)

@@ -10,7 +10,7 @@ import pytest
 from sample_evaluations import DOCUMENTED, Accuracy, Classification, Guess, Precision, PrecisionAtK, guesses
 
 from hpometrics import MAXIMIZE, MINIMIZE, Category, Choice, Float, Int, ListObjective, OptunaObjective
-from hpometrics.engines.value_names import value_names
+from hpometrics.engines.registered_metrics import value_names
 from hpometrics.evaluation import (
     AverageMetric,
     Engine,

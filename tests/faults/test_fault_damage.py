@@ -19,9 +19,9 @@ from hpometrics.backends.optuna.study import study_records
 from hpometrics.config.plan import read_plan
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.runner.context import make_job
-from hpometrics.runner.mending import mend
+from hpometrics.runner.leases import TrialLocks
+from hpometrics.runner.reclaim import mend
 from hpometrics.runner.study import opened_study
-from hpometrics.runner.trial_locks import TrialLocks
 
 
 def half(path: Path) -> None:

@@ -7,7 +7,7 @@ from bare_optuna import BareOptuna
 from injured import Injured
 
 from hpometrics.exceptions import DiskError
-from hpometrics.records.atomic import check_room
+from hpometrics.records._files import check_room
 from hpometrics.records.trial_record import TrialState
 
 MIB = 1 << 20

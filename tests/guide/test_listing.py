@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpometrics.cli.listing import Filter, metrics_json, metrics_table
+from hpometrics.cli.metric_list import Filter, metrics_json, metrics_table
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.registry.index import all_entries
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.config.plan import read_plan
 from hpometrics.interop.importing import read_foreign

@@ -11,7 +11,7 @@ import pytest
 from hpometrics.loggers.report import cell, nice_report, place_of, rows_of, splits_of
 from hpometrics.metrics.additive import AverageMetric
 from hpometrics.metrics.registry.names import MetricName
-from hpometrics.metrics.tasks import aggregate_named_reports
+from hpometrics.metrics.reports import aggregate_named_reports
 
 TABLES = Path(__file__).with_name("parlai_tables.txt").read_text(encoding="utf8").rstrip("\n").split("\n\n")
 """Tables that ParlAI's tutorial on metrics prints: five of an evaluation, two of two tasks in training."""

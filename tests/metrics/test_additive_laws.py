@@ -14,8 +14,7 @@ from sample_values import DYADIC, FLOATS, INTS, TASKS, TYPES, Perplexity, drawn
 import hpometrics
 from hpometrics.loggers.report import nice_report
 from hpometrics.metrics.additive import Additive, AverageMetric, SumMetric, TimerMetric
-from hpometrics.metrics.reports import Metrics
-from hpometrics.metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
+from hpometrics.metrics.reports import Metrics, aggregate_named_reports, aggregate_unnamed_reports
 
 NUMBERS = {"dyadic": DYADIC, "ints": INTS}
 """Numbers that float64 adds exactly."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hpometrics import MetricCollection, Ranking
-from hpometrics.metrics.autograd import without_autograd
+from hpometrics.metrics._device import without_autograd
 
 SCORES, TARGET = torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1, 0]])
 

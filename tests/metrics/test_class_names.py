@@ -12,7 +12,7 @@ import torchmetrics
 from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
-from hpometrics.metrics.batches import batch_of
+from hpometrics.metrics._validation import batch_of
 from hpometrics.metrics.catalogue.torchmetrics import ROWS
 from hpometrics.metrics.catalogue.torchmetrics._packing import Given, given_by
 from hpometrics.metrics.catalogue.torchmetrics._row import Row, pair, target_first

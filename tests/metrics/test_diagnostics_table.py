@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, Run, RunSpec
-from hpometrics.cli.diagnostics import diagnostic_text, diagnostics_table
+from hpometrics.cli.metric_pages import diagnostic_text, diagnostics_table
 from hpometrics.config.fields import Metric
 from hpometrics.config.metric_section import read_measures
 from hpometrics.exceptions import NoFiniteValueError, ObjectiveError, UnknownMetricError

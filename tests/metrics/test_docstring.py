@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpometrics.metrics.registry.docstring import Docstring
+from hpometrics.metrics.registry.facts import Docstring
 
 TEXT = """One sentence.
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from hpometrics import MAXIMIZE, ListMetric, MetricCollection, MetricInputError, Ranking, get_metric
-from hpometrics.metrics import joining
+from hpometrics.metrics import _buffer
 from hpometrics.metrics.catalogue.retrieval.gain import RankingNDCG
 from hpometrics.metrics.retrieval.relevance import DenseRelevance
-from hpometrics.metrics.statistics.user_means import UserMeans
+from hpometrics.metrics.statistics.user_values import UserMeans
 
 ITEMS, ROWS = 30, 60
 NAMES = (
@@ -80,7 +80,7 @@ def test_values_are_those_of_one_batch(size, weight):
 
 def test_what_waits_is_bounded(measured, monkeypatch):
     """Lists are measured before their places exceed the most; a batch of more than half of it at once."""
-    monkeypatch.setattr(joining, "_MOST", 25 * 5)
+    monkeypatch.setattr(_buffer, "_MOST", 25 * 5)
     given(["ndcg@5"], 10)
     assert measured == [20, 20]
     measured.clear()

@@ -17,7 +17,7 @@ from hpometrics.metrics.additive import (
     SumMetric,
     TimerMetric,
 )
-from hpometrics.metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
+from hpometrics.metrics.reports import aggregate_named_reports, aggregate_unnamed_reports
 
 A = {"f1": AverageMetric(1, 2), "exs": SumMetric(2), "ppl": Perplexity(2, 1), "lr": GlobalAverageMetric(0.1)}
 B = {

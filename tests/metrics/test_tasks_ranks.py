@@ -13,8 +13,7 @@ from hpometrics.metrics.additive import (
     GlobalTimerMetric,
     SumMetric,
 )
-from hpometrics.metrics.reports import Metrics
-from hpometrics.metrics.tasks import aggregate_named_reports, aggregate_unnamed_reports
+from hpometrics.metrics.reports import Metrics, aggregate_named_reports, aggregate_unnamed_reports
 
 SHARDS = [[("a", 1, "to be"), ("b", 0, "or")], [("c", 0, "not to")], [("a", 1, "be"), ("a", 1, "so")]]
 TOKENS = 100

@@ -10,7 +10,7 @@ import torch
 
 from hpometrics import Category, MetricCollection
 from hpometrics.metrics._device import number, runs_ahead, sent
-from hpometrics.metrics.statistics.tally import tally
+from hpometrics.metrics.statistics.statistic import tally
 from hpometrics.testing import away, waits_of
 
 SCORES = torch.rand(5, 4, device="meta")

@@ -15,7 +15,7 @@ from hpometrics.metrics.statistics.confusion import Confusion
 from hpometrics.metrics.statistics.item_counts import ItemCounts
 from hpometrics.run import Run
 from hpometrics.run.rescoring import Answers
-from hpometrics.run.statistics_log import STATISTICS_FILE
+from hpometrics.run.statistics_store import STATISTICS_FILE
 
 EPOCHS = 3
 

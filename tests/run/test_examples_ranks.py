@@ -10,7 +10,7 @@ from ranks import on_ranks
 
 from hpometrics.metrics.features import Number
 from hpometrics.run import Run
-from hpometrics.run.files import read_examples
+from hpometrics.run.artifacts import read_examples
 
 RANKS = 2
 ERRORS = {0: [[1.0, 3.0], [2.0]], 1: [[3.0, 0.0]]}

@@ -9,7 +9,7 @@ from ranks import on_ranks
 
 from hpometrics.metrics.features import Category
 from hpometrics.run import Run
-from hpometrics.run.statistics_log import STATISTICS_FILE, read_kept
+from hpometrics.run.statistics_store import STATISTICS_FILE, read_kept
 
 ROWS = 5
 

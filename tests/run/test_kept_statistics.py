@@ -12,9 +12,13 @@ from hpometrics.exceptions import RecordError, RunError
 from hpometrics.metrics.features import Binary, Category, Number
 from hpometrics.records.epoch_log import read_epochs
 from hpometrics.run import Run, RunSpec, statistics_store as kept_module
-from hpometrics.run.statistics_log import STATISTICS_FILE, read_kept
-from hpometrics.run.statistics_store import GROWS
-from hpometrics.run.tensor_json import tensor_from_json, tensor_to_json
+from hpometrics.run.statistics_store import (
+    GROWS,
+    STATISTICS_FILE,
+    read_kept,
+    tensor_from_json,
+    tensor_to_json,
+)
 
 TARGET = torch.tensor([0, 1, 2, 1])
 

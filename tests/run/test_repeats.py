@@ -12,11 +12,9 @@ from hpometrics.backends.local import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.exceptions import RecordError
 from hpometrics.records.epoch_log import read_trial
-from hpometrics.records.repeats import deviation, mean
-from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.records.trial_record import TrialRecord, TrialState, deviation, mean
 from hpometrics.run import Reported, RunSpec
-from hpometrics.run.reporter import ListReporter
-from hpometrics.run.seeds import derive_seed
+from hpometrics.run.reporter import ListReporter, derive_seed
 from hpometrics.run.trials import Trials
 from hpometrics.space.dimensions import Float
 

@@ -25,7 +25,7 @@ from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry.register import get_metric
 from hpometrics.records.epoch_log import read_epochs, read_trial
 from hpometrics.records.trial_record import TrialState
-from hpometrics.run import Reported, Run, RunSpec, conditions, engine, engine_facts
+from hpometrics.run import Reported, Run, RunSpec, engine, engine_facts, trial as conditions
 from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
 

@@ -17,7 +17,7 @@ from hpometrics.metrics.features import PREDICTIONS, Binary, Category, Number, R
 from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.registry.register import get_metric
 from hpometrics.run import Run, RunSpec
-from hpometrics.run.files import read_examples
+from hpometrics.run.artifacts import read_examples
 from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
 

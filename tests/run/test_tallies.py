@@ -10,9 +10,8 @@ from ranks import on_ranks
 
 from hpometrics import Binary, Category, Run, Sequence
 from hpometrics.exceptions import MetricInputError, RunError
-from hpometrics.run.laps import Laps
 from hpometrics.run.logged_values import reading, together
-from hpometrics.run.throughput import Tallies
+from hpometrics.run.throughput import Laps, Tallies
 
 RANKS = 3
 

@@ -7,7 +7,7 @@ import torch
 from hpometrics.backends.local import ListObjective
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.run import Run
-from hpometrics.run.target_digest import TargetDigest, digest_of
+from hpometrics.run.epoch import TargetDigest, digest_of
 from hpometrics.testing.waits import waits_of
 
 TARGETS = {

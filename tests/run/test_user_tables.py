@@ -9,11 +9,10 @@ import torch
 from hpometrics.exceptions import RecordError
 from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.retrieval.per_user import PerUser
-from hpometrics.run import Run, RunSpec, user_tables as tables
-from hpometrics.run.picked_file import PickedFile
+from hpometrics.run import Run, RunSpec, artifacts as tables
+from hpometrics.run.artifacts import PickedFile, UserTables, table_of
 from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
-from hpometrics.run.user_tables import UserTables, table_of
 
 USERS = torch.arange(3)
 SPEC = RunSpec("precision@1", output=Ranking(per_user=True), epochs=4)

@@ -10,10 +10,8 @@ import torch
 
 from hpometrics import Reported, Run
 from hpometrics.exceptions import RunError
-from hpometrics.run.gradients import total_norm
-from hpometrics.run.laps import Laps
-from hpometrics.run.monitor import Watch
-from hpometrics.run.resources import Resources
+from hpometrics.run.monitor import Resources, Watch, total_norm
+from hpometrics.run.throughput import Laps
 
 LOSS = Reported("loss", "minimize")
 

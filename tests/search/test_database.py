@@ -21,9 +21,17 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from hpometrics import MINIMIZE
 from hpometrics.backends.optuna import database
-from hpometrics.backends.optuna.database import PATIENCE, REPEATED, ReconnectingStorage, is_lost, locked
+from hpometrics.backends.optuna.database import (
+    PATIENCE,
+    REPEATED,
+    ReconnectingStorage,
+    TurnLostError,
+    at_once,
+    is_lost,
+    locked,
+    repeats_turn,
+)
 from hpometrics.backends.optuna.study import open_study
-from hpometrics.backends.optuna.study_lock import TurnLostError, at_once, repeats_turn
 from hpometrics.backends.optuna.trial_queue import claim, reserve
 from hpometrics.exceptions import DiskError
 

@@ -12,7 +12,7 @@ from torch import nn
 from hpometrics import Binary, ListObjective, Reported
 from hpometrics.backends.optuna.storage import storing
 from hpometrics.exceptions import DiskError
-from hpometrics.records.atomic import atomic_write, check_room
+from hpometrics.records._files import atomic_write, check_room
 from hpometrics.records.epoch_log import EpochLog, read_trial
 from hpometrics.records.trial_record import EpochRecord, TrialState
 

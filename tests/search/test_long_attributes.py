@@ -6,8 +6,7 @@ import optuna
 import pytest
 from hypothesis import given, strategies as st
 
-from hpometrics.backends.optuna.long_attributes import get_attribute, put_attribute
-from hpometrics.backends.optuna.study import REASON, study_records, tell
+from hpometrics.backends.optuna.study import REASON, get_attribute, put_attribute, study_records, tell
 from hpometrics.exceptions import RecordError
 from hpometrics.records.trial_record import TrialRecord, TrialState
 

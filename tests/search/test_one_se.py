@@ -6,11 +6,9 @@ import pytest
 
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
-from hpometrics.records.repeats import Repeat
-from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.records.trial_record import Repeat, TrialRecord, TrialState
 from hpometrics.selection.one_standard_error import simplest_within_error, standard_error
-from hpometrics.selection.picking import best_by
-from hpometrics.selection.selection import pick_trial
+from hpometrics.selection.selection import best_by, pick_trial
 
 
 def trial(

@@ -4,11 +4,10 @@ import pytest
 import sqlalchemy
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.backends.optuna.open_trials import OpenTrial, open_trials
 from hpometrics.backends.optuna.samplers import make_sampler
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, tell
-from hpometrics.backends.optuna.trial_queue import claim, reserve
+from hpometrics.backends.optuna.trial_queue import OpenTrial, claim, open_trials, reserve
 from hpometrics.direction import MINIMIZE
 from hpometrics.records.trial_record import TrialRecord, TrialState
 

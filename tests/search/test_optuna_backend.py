@@ -12,17 +12,15 @@ import pytest
 from forked import Forked
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.backends.optuna.open_trials import open_trials
 from hpometrics.backends.optuna.reporter import OptunaReporter
 from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, study_records, tell
-from hpometrics.backends.optuna.trial_queue import claim, reclaim, reserve
+from hpometrics.backends.optuna.trial_queue import claim, open_trials, reclaim, reserve
 from hpometrics.direction import MAXIMIZE, MINIMIZE, Objective
 from hpometrics.exceptions import ObjectiveError, RecordError, RunError
 from hpometrics.records.trial_record import TrialRecord, TrialState
-from hpometrics.run.reporter import ListReporter, Report, as_reporter
-from hpometrics.run.seeds import derive_seed
+from hpometrics.run.reporter import ListReporter, Report, as_reporter, derive_seed
 from hpometrics.space.dimensions import Choice, Float, Int
 from hpometrics.space.space import Space
 

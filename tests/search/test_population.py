@@ -15,11 +15,9 @@ from hpometrics.backends.ray.schedulers import make_scheduler
 from hpometrics.backends.ray.searcher import StudySearcher
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError
-from hpometrics.records.exploits import Exploit
-from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.records.trial_record import EpochRecord, Exploit, TrialRecord, TrialState, write_trial
 from hpometrics.space.dimensions import Choice, Float, Int
-from hpometrics.space.mutation import draws, mutable
-from hpometrics.space.space import Space
+from hpometrics.space.space import Space, draws, mutable
 
 SPACE = Space(
     {

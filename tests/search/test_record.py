@@ -10,10 +10,9 @@ import pytest
 from forked import Forked
 
 from hpometrics.exceptions import RecordError
-from hpometrics.records.atomic import atomic_write
+from hpometrics.records._files import atomic_write
 from hpometrics.records.epoch_log import EpochLog, read_epochs, read_trial
-from hpometrics.records.readings import numbers_of
-from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, numbers_of, write_trial
 
 
 def strict(text: str) -> object:

@@ -9,11 +9,18 @@ from optuna.distributions import FloatDistribution
 from optuna.storages import JournalStorage
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.backends.optuna.begun_trials import as_begun, draw_first
 from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, tell
-from hpometrics.backends.optuna.trial_queue import HeldTrials, claim, reclaim, reclaim_or_claim, reserve
+from hpometrics.backends.optuna.trial_queue import (
+    HeldTrials,
+    as_begun,
+    claim,
+    draw_first,
+    reclaim,
+    reclaim_or_claim,
+    reserve,
+)
 from hpometrics.direction import MINIMIZE
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 

@@ -10,15 +10,16 @@ import pytest
 from forked import Forked
 from sqlalchemy import text
 
-from hpometrics.backends.optuna import drivers
-from hpometrics.backends.optuna.drivers import check_driver, grpc_address
+from hpometrics.backends.optuna import storage as drivers
 from hpometrics.backends.optuna.restore import is_sound
 from hpometrics.backends.optuna.storage import (
     _TABLES,
     JournalLock,
+    check_driver,
     close_storage,
     exclusive,
     foreign_part,
+    grpc_address,
     open_storage,
     storing,
 )

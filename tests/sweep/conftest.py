@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from matrix import EXHAUSTIVE
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 
 ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_stages.py")]
 
@@ -22,7 +22,7 @@ ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_sta
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each interval of a verdict fifty times: a thousand take longer than most sweeps of these tests."""
     if find_spec("torch") is not None:  # no verdict without it
-        monkeypatch.setattr("hpometrics.run.redrawing.DRAWS", 50)
+        monkeypatch.setattr("hpometrics.run.rescoring.DRAWS", 50)
 
 
 @pytest.fixture

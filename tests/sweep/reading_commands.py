@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from click.testing import CliRunner, Result
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 
 HOME = "runs/sweep"
 READERS: dict[str, list[str]] = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from matrix import EXHAUSTIVE
 
-from hpometrics.config.document import parse_document
+from hpometrics.config.document import SweepFileError, parse_document
 from hpometrics.config.plan import Plan, make_plan
-from hpometrics.config.problems import SweepFileError
 
 SWEEP = """\
 engine: {target: toy_engine:train, output: binary}

@@ -11,15 +11,14 @@ from click.testing import CliRunner
 from sample_records import trial, written
 from sample_sweeps import SWEEP, changed, plan_of
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.best import best_text
+from hpometrics.results.best import best_text, by_metric, picks, repicked
 from hpometrics.results.manifest import resolve
-from hpometrics.results.picks import by_metric, picks, repicked
 from hpometrics.results.rescoring import read_asked
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.selection.picking import best_by
+from hpometrics.selection.selection import best_by
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy, track: [roc_auc]")
 CONSTRAINED = changed("track: [accuracy]", 'track: [accuracy], constraints: ["accuracy <= 0.75"]')
@@ -96,7 +95,7 @@ def test_a_tracked_metric_needs_the_record_alone(home):
 @pytest.mark.parametrize("options", [("--at", "last"), ("--metric", "accuracy")], ids=" ".join)
 def test_what_the_record_answers_loads_neither_torch_nor_a_host(home, options):
     """Kept statistics alone are tensors."""
-    code = "import sys; from hpometrics.cli.cli import main; main(sys.argv[1:], standalone_mode=False); "
+    code = "import sys; from hpometrics.cli.main import main; main(sys.argv[1:], standalone_mode=False); "
     code += "print({'torch', 'optuna', 'ray'} & set(sys.modules))"
     ran = subprocess.run(
         [sys.executable, "-c", code, "best", str(home), *options], capture_output=True, text=True, check=True

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
 
 

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, problems_of
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.direction import MAXIMIZE
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.run.seeds import derive_seed
+from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.one_standard_error import simplest_within_error
 from hpometrics.selection.selection import pick_trial
 

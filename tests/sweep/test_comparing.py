@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner, Result
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.metrics.retrieval.comparison import compare_all, compare_strata
 from hpometrics.metrics.retrieval.per_user import PerUser
 from hpometrics.results.run_directory import RunDirectory

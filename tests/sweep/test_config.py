@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.config.document import parse_document
+from hpometrics.config.document import Path, SweepFileError, parse_document
 from hpometrics.config.plan import make_plan
-from hpometrics.config.problems import Path, SweepFileError
 from hpometrics.config.yaml_writer import dump_yaml
 from hpometrics.results.manifest import resolve
 

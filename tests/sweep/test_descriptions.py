@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
-from hpometrics.config.descriptions import Described, field_texts
-from hpometrics.config.json_schema import json_schema
+from hpometrics.config.json_schema import Described, field_texts, json_schema
 
 
 class Inner(BaseModel):

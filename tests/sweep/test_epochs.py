@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sample_sweeps import SWEEP, problems_of
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.records.epoch_log import EpochLog
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
 

@@ -23,9 +23,15 @@ import torch
 from click.testing import CliRunner, Result
 
 from hpometrics import Choice, Int, OptunaObjective
-from hpometrics.backends.optuna.shared_record import OWNER, shared_record
-from hpometrics.backends.optuna.study import PANEL, study_records, write_panel, write_result
-from hpometrics.cli.cli import main
+from hpometrics.backends.optuna.study import (
+    OWNER,
+    PANEL,
+    shared_record,
+    study_records,
+    write_panel,
+    write_result,
+)
+from hpometrics.cli.main import main
 from hpometrics.engines.records import EvaluationInstance
 from hpometrics.exceptions import NewerFormatError
 from hpometrics.records._json import FORMAT, digest_of, sealed

@@ -14,7 +14,7 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import plan_of, problems_of
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.selection.pareto import front_of
 

@@ -14,9 +14,8 @@ from hypothesis import given, settings, strategies as st
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP
 
-from hpometrics.config.document import _SIMPLE, MAX_DEPTH, _Builder, parse_document
+from hpometrics.config.document import _SIMPLE, MAX_DEPTH, SweepFileError, _Builder, parse_document
 from hpometrics.config.plan import make_plan
-from hpometrics.config.problems import SweepFileError
 from hpometrics.config.yaml_writer import dump_yaml
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.registry.names import MetricName

@@ -14,14 +14,12 @@ from sample_sweeps import SWEEP, changed, plan_of
 from hpometrics.config.document import read_document
 from hpometrics.direction import Objective
 from hpometrics.results.best import best_text
-from hpometrics.results.export import trials_csv
-from hpometrics.results.held_out import held_out
-from hpometrics.results.leaderboard import optimal, result_table
-from hpometrics.results.listing import trials_text
+from hpometrics.results.export import held_out, trials_csv
+from hpometrics.results.leaderboard import optimal, result_table, trials_text
 from hpometrics.results.manifest import resolve
 from hpometrics.results.report.writing import write_report
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.selection.picking import best_by
+from hpometrics.selection.selection import best_by
 
 TRACKED = changed("track: [accuracy]", 'track: [accuracy, "test:roc_auc"]')
 

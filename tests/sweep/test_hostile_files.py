@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 
 TRAP = "from pathlib import Path\nPath('imported').touch()\ndef train(params, run): ...\n"
 LETTERS = "abcdefgh"

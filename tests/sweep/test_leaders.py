@@ -15,7 +15,7 @@ from sample_records import FOUR, trial, written
 from sample_sweeps import SWEEP, changed
 from test_front import SWEEP as SEVERAL
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.config.document import parse_value
 from hpometrics.records.trial_record import TrialState
 
@@ -162,7 +162,7 @@ def test_json_said_twice_is_no_contradiction(run):
 def test_the_record_is_enough(run, options):
     """Neither torch nor a host is loaded, nor the model of the file."""
     code = (
-        "import sys; from hpometrics.cli.cli import main; main(sys.argv[1:], standalone_mode=False)\n"
+        "import sys; from hpometrics.cli.main import main; main(sys.argv[1:], standalone_mode=False)\n"
         "print(sorted({'torch', 'optuna', 'ray', 'pydantic', 'numpy'} & set(sys.modules)))"
     )
     ran = subprocess.run(

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 import optuna
 import pytest
 
-from hpometrics.backends.optuna.shared_record import BEAT, OWNER
 from hpometrics.backends.optuna.storage import open_storage
-from hpometrics.backends.optuna.study import REASON, open_study
+from hpometrics.backends.optuna.study import BEAT, OWNER, REASON, open_study
 from hpometrics.backends.optuna.trial_queue import claim, reserve
 from hpometrics.direction import MINIMIZE
 from hpometrics.records.trial_record import TrialRecord, TrialState

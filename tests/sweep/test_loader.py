@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hpometrics.config import document as loader
-from hpometrics.config.document import MAX_BYTES, parse_document, parse_value, read_document
-from hpometrics.config.problems import SweepFileError
-from hpometrics.config.scalars import read_plain
+from hpometrics.config.document import (
+    MAX_BYTES,
+    SweepFileError,
+    parse_document,
+    parse_value,
+    read_document,
+    read_plain,
+)
 from hpometrics.config.yaml_writer import dump_yaml
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), max_size=20)

@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 from sample_sweeps import SWEEP
 
-from hpometrics.config.document import Document, parse_document
-from hpometrics.config.overrides import override, set_workers
-from hpometrics.config.plan import make_plan
-from hpometrics.config.problems import SweepFileError
+from hpometrics.config.document import Document, SweepFileError, parse_document
+from hpometrics.config.plan import make_plan, override, set_workers
 
 
 def overridden(*assignments: str) -> Document:

@@ -8,7 +8,7 @@ from sample_sweeps import SWEEP
 
 from hpometrics.backends.ray.session import session_arguments
 from hpometrics.exceptions import ConfigError
-from hpometrics.records.owners import check_own
+from hpometrics.records._files import check_own
 
 STRANGER = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")

@@ -7,9 +7,8 @@ from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.backends.optuna.samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
 from hpometrics.config.compatibility import PRUNERS, SAMPLERS
-from hpometrics.config.document import parse_document
+from hpometrics.config.document import SweepFileError, parse_document
 from hpometrics.config.plan import make_plan
-from hpometrics.config.problems import SweepFileError
 from hpometrics.config.space_section import arranged
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.metrics.features import Binary, Category, Image, Ranking

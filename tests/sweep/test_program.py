@@ -15,7 +15,7 @@ from sample_sweeps import plan_of, problems_of
 
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner import printed
+from hpometrics.runner import command_engine as printed
 
 PROGRAM = Path(__file__).with_name("toy_program.py")
 

@@ -10,13 +10,13 @@ from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.backends.optuna.study import study_records
 from hpometrics.backends.optuna.trial_queue import claim
-from hpometrics.records.deaths import MOST_DEATHS
 from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.recovery import MOST_DEATHS
 from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.runner.context import make_job
+from hpometrics.runner.leases import TrialLocks
 from hpometrics.runner.study import opened_study, reserve_slots
-from hpometrics.runner.trial_locks import TrialLocks
 
 pytestmark = pytest.mark.ray
 
@@ -123,7 +123,7 @@ def test_a_claimed_trial_without_a_record_is_lost(folder, loss, rounds, reason):
 
     The record, the study and the lock all say what it is.
     """
-    from hpometrics.records.deaths import Loss
+    from hpometrics.records.recovery import Loss
     from hpometrics.runner.ray_sweep import settle_lost
 
     job = make_job(plan_of(SWEEP))

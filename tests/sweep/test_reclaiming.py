@@ -7,15 +7,15 @@ from sample_sweeps import SWEEP, plan_of
 
 from hpometrics.backends.optuna.study import study_records
 from hpometrics.backends.optuna.trial_queue import claim
-from hpometrics.records.deaths import MOST_DEATHS
 from hpometrics.records.epoch_log import EpochLog
+from hpometrics.records.recovery import MOST_DEATHS
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
-from hpometrics.run.conditions import machine
 from hpometrics.run.reporter import ListReporter
+from hpometrics.run.trial import machine
 from hpometrics.runner.context import make_job
+from hpometrics.runner.leases import TrialLocks
 from hpometrics.runner.reclaim import take_up, take_up_or_claim
 from hpometrics.runner.study import opened_study, reserve_slots
-from hpometrics.runner.trial_locks import TrialLocks
 
 needs_boot_id = pytest.mark.skipif(machine() is None, reason="the system does not identify its starts")
 

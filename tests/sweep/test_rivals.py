@@ -14,7 +14,7 @@ from sample_records import FOUR, trial, written
 from sample_sweeps import changed
 from test_front import SWEEP as SEVERAL
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.significance import Side, Span, Verdict
 
@@ -209,7 +209,7 @@ def test_what_was_not_kept_has_its_reason(runs):
 def test_sweeps_are_compared_without_torch_or_a_host(runs):
     """Their records are enough, as for `best`."""
     code = (
-        "import sys; from hpometrics.cli.cli import main\n"
+        "import sys; from hpometrics.cli.main import main\n"
         "main(['compare', 'a', 'b'], standalone_mode=False)\n"
         "print(sorted({'torch', 'optuna', 'ray', 'pydantic', 'numpy', 'rich'} & set(sys.modules)))"
     )

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from sample_sweeps import changed, problems_of
 
 from hpometrics._redaction import HIDDEN
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 
 TOKEN = "hf-0123456789.secret"
 ENGINE = """\

@@ -20,7 +20,7 @@ from sample_sweeps import SWEEP, WORKERS, changed, problems_of
 from servers import SERVERS
 
 from hpometrics.backends.optuna.storage import close_storage, open_storage
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
 

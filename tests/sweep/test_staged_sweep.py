@@ -10,7 +10,7 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.evaluation import EngineParams
 from hpometrics.records.trial_record import TrialState

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from forked import hpometrics
 from matrix import EXHAUSTIVE, covering, traits
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.config.plan import read_plan
 from hpometrics.metrics.features import BINARY
 from hpometrics.metrics.registry.index import index

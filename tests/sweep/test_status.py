@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 from sample_records import FOUR, trial, written
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
 
 

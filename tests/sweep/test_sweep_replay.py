@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.run.seeds import derive_seed
+from hpometrics.run.reporter import derive_seed
 
 HOME = "runs/sweep"
 LEARN = changed("toy_engine:train", "toy_engine:learn")

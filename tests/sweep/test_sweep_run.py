@@ -11,7 +11,7 @@ from sample_sweeps import SWEEP, changed
 from hpometrics.config.document import read_document
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.run.seeds import derive_seed
+from hpometrics.run.reporter import derive_seed
 
 
 def records(folder, name="sweep"):
@@ -407,7 +407,7 @@ def test_best_reads_the_record(sweep, folder):
     """The block of `run`, or all facts as YAML or JSON; a damaged `best.yaml` does not matter."""
     from click.testing import CliRunner
 
-    from hpometrics.cli.cli import main
+    from hpometrics.cli.main import main
 
     ran = sweep(SWEEP)
     (folder / "runs" / "sweep" / "best.yaml").write_text("nonsense")

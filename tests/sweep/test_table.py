@@ -13,7 +13,7 @@ from hpometrics.results.export import best_facts, best_yaml, trials_csv
 from hpometrics.results.formatting import duration, exact, number
 from hpometrics.results.leaderboard import optimal, result_table
 from hpometrics.results.manifest import resolve
-from hpometrics.selection.picking import best_by
+from hpometrics.selection.selection import best_by
 
 RESOLVED = resolve(plan_of(changed("output: binary", "params: {batch: 64}")))
 

@@ -5,7 +5,7 @@ from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.config.json_schema import json_schema
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.run.files import read_examples
+from hpometrics.run.artifacts import read_examples
 from hpometrics.run.spec import engine
 from hpometrics.runner.context import spec_facts
 from hpometrics.runner.engine import ImportedEngine

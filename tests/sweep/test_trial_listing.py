@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sample_records import written
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.cli.results import STATES
 from hpometrics.records.trial_record import TrialState
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from sample_records import trial, written
 from sample_sweeps import SWEEP, changed
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.exceptions import RecordError
 from hpometrics.results.best import best_text

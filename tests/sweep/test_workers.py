@@ -14,7 +14,7 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, WORKERS, changed, plan_of, problems_of
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.runner import processes

@@ -19,7 +19,7 @@ from ...run.reporter import ListReporter
 from ...run.spec import Train
 from ...space.space import Space
 from ..base_objective import Outcome
-from ..several import check_several
+from ..plugins import check_several
 from .compatibility import check_origin
 from .reporter import OptunaReporter
 from .samplers import make_pruner, make_sampler, own_pruner

@@ -11,9 +11,9 @@ from optuna.pruners import NopPruner
 from optuna.trial import BaseTrial
 
 from ...direction import Objective
-from ...records.readings import Reading
-from ...run.seeds import derive_seed
-from ..several import check_several
+from ...records.trial_record import Reading
+from ...run.reporter import derive_seed
+from ..plugins import check_several
 from .samplers import PRUNERS, SAMPLERS, SeededSampler, make_pruner, make_sampler, own_pruner
 from .storage import close_storage, open_storage, storing
 from .study import (

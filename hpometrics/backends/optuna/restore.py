@@ -20,10 +20,9 @@ from ...records.recovery import StudyTrial, put_aside
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.dimensions import Choice, Dimension, Float, Int
 from ...space.space import Space
-from .begun_trials import FIXED
 from .storage import JOURNAL, foreign_part, tells_of_damage
 from .study import RESULT, STATES, metrics_of, study_records, tell
-from .trial_queue import claim
+from .trial_queue import FIXED, claim
 
 
 def is_sound(path: Path) -> bool:

@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from inspect import signature
 from operator import attrgetter
 from threading import get_ident
 from typing import Any, TypeVar
@@ -15,15 +16,54 @@ from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from ..._imports import foreign
 from ...exceptions import ConfigError
-from ...run.seeds import derive_seed
+from ...run.reporter import derive_seed
 from ..plugins import PlugIn, find_class, read_spec
-from .optuna_constraints import minding_constraints
 
 T = TypeVar("T")
+
+_LISTED = "constraints"  # the system attribute of Optuna 4
+HAS_NAMES = hasattr(Trial, "set_constraint")
+"""Whether this Optuna keeps constraints by name."""
+
+
+def set_excesses(trial: BaseTrial, excesses: Mapping[str, float]) -> None:
+    """Keep with a trial by how much it exceeds each bound; one above 0 makes it infeasible."""
+    if not excesses:
+        return
+    if not HAS_NAMES:
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # Optuna 5 takes it away
+            trial.set_system_attr(_LISTED, list(excesses.values()))  # type: ignore[attr-defined]
+        return
+    for text, excess in excesses.items():
+        trial.set_constraint(text, excess)
+
+
+def is_infeasible(trial: FrozenTrial) -> bool:
+    """Check whether a trial breaks a constraint; one that knows of none breaks none."""
+    excesses = trial.constraints.values() if HAS_NAMES else _listed(trial)
+    return any(excess > 0 for excess in excesses)
+
+
+def minding_constraints(make: Callable[..., T]) -> Callable[..., T]:
+    """Have a sampler mind what `set_excesses` keeps: Optuna 4 wants a function, Optuna 5 reads it itself.
+
+    Args:
+        make: its class, with arguments; one that knows no constraints stays as it is.
+    """
+    found: Any = make.func if isinstance(make, partial) else make
+    given = make.keywords if isinstance(make, partial) else {}
+    if HAS_NAMES or "constraints_func" in given or "constraints_func" not in signature(found).parameters:
+        return make
+    return partial(make, constraints_func=_listed)
+
+
+def _listed(trial: FrozenTrial) -> Sequence[float]:
+    return tuple(trial.system_attrs.get(_LISTED) or ())
+
 
 _SEEDED = ("seed",)
 _PERCENTILE = {"warmup": "n_warmup_steps", "min_trials": "n_startup_trials", "interval": "interval_steps"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -16,14 +19,59 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaStat
 
 from ...direction import Objective
 from ...exceptions import ObjectiveError, RecordError
+from ...records._files import EPOCHS_LIMIT, atomic_write, make_private, open_regular
 from ...records._json import FORMAT, FORMAT_KEY, check_format
-from ...records.readings import Reading, numbers_of
-from ...records.trial_record import EpochRecord, TrialRecord, TrialState
-from .long_attributes import get_attribute, put_attribute
-from .optuna_constraints import set_excesses
-from .samplers import is_plain
+from ...records.epoch_log import EPOCHS_FILE, current_epochs
+from ...records.trial_record import EpochRecord, Reading, TrialRecord, TrialState, numbers_of, write_trial
+from .database import repeats_turn
+from .samplers import is_plain, set_excesses
 from .storage import exclusive
-from .study_lock import repeats_turn
+
+_HELD = 60_000
+"""Characters of JSON that every database holds in one attribute."""
+_CUT = _HELD // 2 - 1
+"""Characters of a piece, in quotes: each of them may have to be escaped."""
+_PIECES = "pieces of"
+
+
+def put_attribute(put: Callable[[str, Any], object], key: str, value: Any) -> None:
+    """Set an attribute; a long one in pieces first, so that whoever sees it sees all of it.
+
+    Args:
+        put: sets one attribute of a study or a trial, such as `trial.set_user_attr`.
+        key: of the attribute.
+        value: what JSON can hold.
+    """
+    text = json.dumps(value)
+    if len(text) <= _HELD:
+        put(key, value)
+        return
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    count = -(-len(text) // _CUT)
+    for index in range(count):
+        put(_piece(digest, index), text[index * _CUT : (index + 1) * _CUT])
+    put(key, {_PIECES: digest, "count": count})
+
+
+def get_attribute(attributes: Mapping[str, Any], key: str) -> Any:
+    """Read an attribute that `put_attribute` has set; None where there is none.
+
+    Raises:
+        RecordError: a piece is missing, or is not what was written.
+    """
+    value = attributes.get(key)
+    if not (isinstance(value, dict) and _PIECES in value):
+        return value
+    digest = value[_PIECES]
+    text = "".join(str(attributes.get(_piece(digest, index), "")) for index in range(value["count"]))
+    if hashlib.sha256(text.encode()).hexdigest() != digest:
+        raise RecordError(f"the attribute {key!r} is damaged: its pieces are not those that were written")
+    return json.loads(text)
+
+
+def _piece(digest: str, index: int) -> str:
+    return f"hpometrics:piece:{digest[:16]}:{index}"
+
 
 PREFIX = "hpometrics:"
 STUDY_FORMAT = f"{PREFIX}{FORMAT_KEY}"
@@ -315,3 +363,68 @@ def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRe
         return {"value": trial.value, "epochs": epochs}
     values = EpochRecord(_NO_EPOCH, dict(zip(metrics, trial.values, strict=True)))
     return {"value": trial.values[0], "epoch": _NO_EPOCH, "epochs": (values,)}
+
+
+OWNER = f"{PREFIX}owner"
+"""Which process works on a trial, and the id of its run directory."""
+BEAT = f"{PREFIX}beat"
+"""Counts while the owner lives."""
+
+
+class EpochSender:
+    """Copies the lines of a trial's `epochs.jsonl` into its attributes, each once.
+
+    Args:
+        trial: in a shared storage.
+        path: of the file; it grows while the trial is trained.
+        owner: the process that writes it; what another one has left of the trial stays apart.
+    """
+
+    def __init__(self, trial: Trial, path: Path, owner: str) -> None:
+        self._trial, self._path, self._owner = trial, path, owner
+        self._sent = 0
+
+    def send(self) -> None:
+        """Copy what is new."""
+        with open_regular(self._path, EPOCHS_LIMIT) as file:
+            file.seek(self._sent)
+            new = file.read()
+        for line in new[: new.rfind(b"\n") + 1].splitlines(keepends=True):
+            record = EpochRecord.from_line(line.decode())
+            put_attribute(self._trial.set_user_attr, _key(self._owner, record.epoch), line.decode().strip())
+            self._sent += len(line)
+
+
+def shared_record(trial: FrozenTrial) -> TrialRecord | None:
+    """Read the record of a finished trial; None of one that was told without.
+
+    Raises:
+        RecordError: an attribute is damaged.
+        NewerFormatError: a newer version of this package has trained it.
+    """
+    told = get_attribute(trial.user_attrs, RESULT)
+    if told is None:
+        return None
+    record = TrialRecord.from_json({**told, "number": trial.number}, current_epochs(list(_epochs(trial))))
+    return replace(record, checkpoint=None)  # it is where the trial was trained
+
+
+def write_shared(directory: Path, record: TrialRecord) -> None:
+    """Write a trial's own files as the process that trained it has them."""
+    make_private(directory)
+    with atomic_write(directory / EPOCHS_FILE) as file:
+        file.writelines(f"{epoch.to_line()}\n".encode() for epoch in record.epochs)
+    write_trial(directory, record)
+
+
+def _epochs(trial: FrozenTrial) -> Iterator[EpochRecord]:
+    owner = trial.user_attrs.get(OWNER, [""])[0]
+    front = _key(owner, 0)[:-1]
+    numbers = sorted(int(key.removeprefix(front)) for key in trial.user_attrs if key.startswith(front))
+    for number in numbers:
+        line = get_attribute(trial.user_attrs, _key(owner, number))
+        yield EpochRecord.from_line(line, f"trial {trial.number} of the study")
+
+
+def _key(owner: str, epoch: int) -> str:
+    return f"{PREFIX}epoch:{owner}:{epoch}"

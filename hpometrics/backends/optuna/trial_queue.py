@@ -3,22 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
 import optuna
 from filelock import FileLock, Timeout
+from optuna.distributions import BaseDistribution
 from optuna.pruners import HyperbandPruner
-from optuna.trial import Trial, TrialState
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from ...records.atomic import make_private
-from .begun_trials import FIXED, Draw, add_begun, as_begun, draw_first, live
-from .open_trials import OpenTrial, open_trials
+from ...records._files import make_private
+from .database import repeated, repeats_turn
 from .samplers import draws_alone
 from .storage import exclusive, is_lockable
-from .study_lock import repeats_turn
+
+Draw = Callable[[Trial], object]
+"""Draws the params of a trial from it; see `Space.suggest`."""
+
+FIXED = "fixed_params"  # what Optuna calls the params of an enqueued trial
+_NOWHERE = -1  # the id of a trial that no storage has
+
+
+def as_begun(number: int, point: Mapping[str, Any] | None = None) -> FrozenTrial:
+    """A trial that has just begun, as a storage will have it; with the params of a point if one is given."""
+    return FrozenTrial(
+        number=number,
+        trial_id=_NOWHERE,
+        state=TrialState.RUNNING,
+        value=None,
+        datetime_start=datetime.now(),
+        datetime_complete=None,
+        params={},
+        distributions={},
+        user_attrs={},
+        system_attrs={} if point is None else {FIXED: dict(point)},
+        intermediate_values={},
+    )
+
+
+def draw_first(study: optuna.Study, begun: FrozenTrial, draw: Draw) -> None:
+    """Draw the params of a trial that its storage does not have yet: it is added with them, in one visit."""
+    draw(Trial(_view(study, begun), _NOWHERE))
+
+
+def add_begun(study: optuna.Study, begun: FrozenTrial) -> int:
+    """Add it to the storage and return its id."""
+    template = begun if begun.params or begun.system_attrs else None
+    begun._trial_id = study._storage.create_new_trial(study._study_id, template)
+    return begun._trial_id
+
+
+def live(study: optuna.Study, begun: FrozenTrial) -> Trial:
+    """The trial to work with, once the storage has it."""
+    trial = Trial(_view(study, begun), begun._trial_id)
+    trial.study, trial.storage = study, study._storage
+    return trial
+
+
+def _view(study: optuna.Study, known: FrozenTrial) -> Any:
+    view: Any = copy(study)
+    view._storage = _Knowing(study._storage, known)
+    return view
+
+
+class _Knowing:
+    """A storage beside one trial of it that it is not asked for."""
+
+    def __init__(self, storage: BaseStorage, known: FrozenTrial) -> None:
+        self._storage, self._known = storage, known
+
+    def get_trial(self, trial_id: int) -> FrozenTrial:
+        return self._known if trial_id == self._known._trial_id else self._storage.get_trial(trial_id)
+
+    def set_trial_param(self, trial_id: int, name: str, value: float, distribution: BaseDistribution) -> None:
+        """Of a trial that is drawn first: its own copy is given the param."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+
+class OpenTrial(NamedTuple):
+    """A trial that waits or runs."""
+
+    number: int
+    trial_id: int
+    state: TrialState
+
+
+def open_trials(study: optuna.Study) -> tuple[int, list[OpenTrial]]:
+    """Count the trials of a study and give those that wait or run, by number.
+
+    Of a database Optuna reads all that the trial that ended last has, in seven statements; here are two.
+    """
+    backend = getattr(study._storage, "_backend", None)
+    if isinstance(backend, RDBStorage):
+        return repeated(backend, partial(_in_database, backend, study._study_id))
+    trials = study.get_trials(deepcopy=False)
+    left = [one for one in trials if not one.state.is_finished()]
+    return len(trials), [OpenTrial(one.number, one._trial_id, one.state) for one in left]
+
+
+def _in_database(backend: RDBStorage, study_id: int) -> tuple[int, list[OpenTrial]]:
+    import sqlalchemy  # a sweep in memory has no tables
+    from optuna.storages._rdb.models import TrialModel as Model
+
+    of_study = Model.study_id == study_id
+    newest = sqlalchemy.select(Model.number).where(of_study).order_by(Model.trial_id.desc()).limit(1)
+    found = (
+        sqlalchemy.select(Model.number, Model.trial_id, Model.state)
+        .where(of_study, Model.state.in_((TrialState.RUNNING, TrialState.WAITING)))
+        .order_by(Model.number)
+    )
+    with backend.engine.connect() as connection:
+        last = connection.execute(newest).scalar()  # numbers have no gap, and to count takes a scan
+        return 0 if last is None else last + 1, [OpenTrial(*row) for row in connection.execute(found)]
+
 
 Take = Callable[[int], bool]
 Release = Callable[[int], object]

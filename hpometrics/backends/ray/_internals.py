@@ -20,8 +20,8 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import SearchAlgorithm, Searcher
 
 from ...exceptions import RunError
-from ...records.deaths import Loss
-from .ray_keys import EPOCH, NUMBER
+from ...records.recovery import Loss
+from .session import EPOCH, NUMBER
 
 _TUNER = "tuner.pkl"
 _PATIENCE = 5.0  # seconds for the answer of a node

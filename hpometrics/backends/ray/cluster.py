@@ -11,7 +11,7 @@ from warnings import catch_warnings, filterwarnings
 import ray
 
 from ...exceptions import ConfigError
-from ...space.ray_space import ray_domain
+from ...space.space import ray_domain
 from .reporter import HandedOn, PausedByTune, RayReporter, StoppedByTune, TuneReporter
 from .schedulers import SCHEDULERS, make_scheduler
 from .searcher import StudySearcher

@@ -21,12 +21,12 @@ from ray.tune.schedulers import (
 from ..._imports import foreign
 from ...direction import Objective
 from ...exceptions import ConfigError, ObjectiveError
-from ...records.deaths import Losses
+from ...records.recovery import Losses
 from ...space.space import Space
 from ..plugins import PlugIn, find_class, read_spec
 from ._internals import endure, epochs_of, goes_on
 from .pbt import Population
-from .ray_keys import EPOCH, VALUE
+from .session import EPOCH, VALUE
 
 _OURS = ("metric", "mode", "time_attr", "max_t")
 _HALVING = {"min_epochs": "grace_period", "eta": "reduction_factor"}

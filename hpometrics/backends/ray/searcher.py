@@ -14,18 +14,16 @@ from optuna.trial import Trial
 from ray.tune.search import Searcher
 
 from ...direction import Objective
-from ...records.deaths import Losses
 from ...records.epoch_log import read_trial
-from ...records.readings import number_in
-from ...records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
+from ...records.recovery import Losses
+from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
 from ...selection.constraints import Constraint, judged, violation_of
-from ...selection.rules import At
-from ...selection.selection import Picker
+from ...selection.selection import At, Picker
 from ...space.space import Space
 from ..optuna.study import tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
-from .ray_keys import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
 from .reporter import checkpoint_of
+from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
 
 
 class StudySearcher(Searcher):

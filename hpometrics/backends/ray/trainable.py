@@ -22,12 +22,12 @@ from ray import tune
 from ..._redaction import redacted
 from ..._text import text_of
 from ...exceptions import DiskError, RunError
-from ...records.atomic import make_private
+from ...records._files import make_private
 from ...records.epoch_log import read_epochs
-from ...records.exploits import Exploit
+from ...records.trial_record import Exploit
 from ...space.space import Space
-from .ray_keys import DONOR, GIVEN, NUMBER, PARAMS, SINCE
 from .reporter import HandedOn, TuneReporter, checkpoint_of
+from .session import DONOR, GIVEN, NUMBER, PARAMS, SINCE
 
 if TYPE_CHECKING:
     from ...run.trials import Trials

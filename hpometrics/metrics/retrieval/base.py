@@ -20,9 +20,7 @@ from ..features import LOGITS, InputType, OutputFeature, Ranking
 from ..metric import Metric, overrides_update
 from ..statistics.cutoffs import rankings_in
 from ..statistics.statistic import Statistic
-from ..statistics.user_facts import UserFacts
-from ..statistics.user_means import UserMeans
-from ..statistics.user_values import means_of_users
+from ..statistics.user_values import UserFacts, UserMeans, means_of_users
 from .blocks import Block, MetricBlock, Tile, blocks_of
 from .lists import Cut
 from .per_user import PerUser

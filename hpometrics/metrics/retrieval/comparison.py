@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, missing_extra
-from .per_user import PerUser
-from .strata import Column
+from .per_user import Column, PerUser
 
 K = TypeVar("K")
 Floats = npt.NDArray[np.float64]

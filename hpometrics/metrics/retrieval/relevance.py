@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
-from .interactions import Interactions
+from .interactions import Interactions, Padded
 from .lists import of_each_length, of_lengths
-from .padded import Padded
 
 _BUFFER = 1 << 20  # grades of rows over all columns that are held at a time
 _BUFFER_ON_DEVICE = 1 << 28

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .interactions import Interactions
-from .padded import Padded
+from .interactions import Interactions, Padded
 
 _TILE = 1 << 19  # scores in a tile: they stay in the cache, and nothing grows with rows x items
 _TILE_ON_DEVICE = 1 << 26

@@ -14,9 +14,9 @@ from ..batch import as_tensor, rows_of
 from ..features import OutputFeature, Ranking
 from .candidates import sample_candidates
 from .interactions import Interactions
-from .queries import check_queries, side_by_side
 from .reading import (
     beside,
+    check_queries,
     placed,
     read_items,
     read_num_items,
@@ -25,6 +25,7 @@ from .reading import (
     read_seen,
     read_target,
     read_users,
+    side_by_side,
     stray_ids,
 )
 from .relevance import DenseRelevance, Relevance, SparseRelevance, may_be_odd, odd_rows

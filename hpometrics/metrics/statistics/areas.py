@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,21 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
-from .apart import Apart, Stretch, Values, can_be_apart
 from .scores import Scores
-from .sorted_scores import Ascending, Counted, Weighed, ascending_columns, ascending_pooled, is_sorted
+from .sorted_scores import (
+    Apart,
+    Ascending,
+    Counted,
+    Ranked,
+    Stretch,
+    Values,
+    Weighed,
+    ascending_columns,
+    ascending_pooled,
+    can_be_apart,
+    is_sorted,
+    places,
+)
 
 _AT_ONCE = 1 << 12  # positives that are looked up at a time
 _NAN = float("nan")
@@ -186,3 +199,144 @@ def _own_places(positive: Values, some: Values, start: int) -> Indices:
         own[1:][again] = 0
         np.maximum.accumulate(own, out=own)
     return own
+
+
+def area_up_to(column: Ranked, most: float) -> Tensor:
+    """The area from a false positive rate of 0 up to `most`, 0-d."""
+    fpr, tpr = column.rates
+    inside = fpr <= most
+    x = torch.cat([fpr[inside], fpr.new_tensor([most])])
+    return torch.trapezoid(torch.cat([tpr[inside], _height(fpr, tpr, most)]), x)
+
+
+def area_over_log(column: Ranked, least: float, most: float) -> Tensor:
+    """The mean height over the logarithm of the false positive rate from `least` to `most`, 0-d."""
+    fpr, tpr = column.rates
+    inside = (fpr > least) & (fpr < most)
+    x = torch.cat([fpr.new_tensor([least]), fpr[inside], fpr.new_tensor([most])]).log10()
+    y = torch.cat([_height(fpr, tpr, least), tpr[inside], _height(fpr, tpr, most)])
+    return torch.trapezoid(y, x) / (x[-1] - x[0])
+
+
+def _height(fpr: Tensor, tpr: Tensor, at: float) -> Tensor:
+    """The curve's true positive rate at a false positive rate, (1,); at a jump its upper end."""
+    right = int(torch.searchsorted(fpr, at, side="right"))
+    if right == len(fpr):
+        return tpr[-1:]
+    share = (at - fpr[right - 1]) / (fpr[right] - fpr[right - 1])
+    return (tpr[right - 1] + share * (tpr[right] - tpr[right - 1])).unsqueeze(0)
+
+
+def areas_of_pairs(scores: Scores) -> tuple[Tensor, Tensor]:
+    """Area under the ROC curve of each ordered pair of classes, and the weight of each class.
+
+    Returns:
+        (C, C) float64: at [a, b] how likely the score of class a is larger in a row of a than in one of b (a
+        tie counts a half), nan on the diagonal and where a class has no rows; (C,) float64.
+    """
+    return scores.derived("areas of pairs", _areas)
+
+
+def _areas(own: Scores) -> tuple[Tensor, Tensor]:
+    """Each row of b is placed once among the sorted rows of a, for all b at the same time."""
+    target, weight = own.target, own.weight
+    weight = target.new_ones(len(target), dtype=torch.float64) if weight is None else weight
+    rows = torch.zeros(own.classes, dtype=torch.float64, device=target.device).index_add_(0, target, weight)
+    losses = torch.stack([
+        torch.zeros_like(rows).index_add_(0, target, weight * _weight_below(*own.column(index)[:2], weight))
+        for index in range(own.classes)
+    ])  # fmt: skip
+    areas = 1 - losses / (rows.unsqueeze(1) * rows.unsqueeze(0))
+    areas = torch.where(rows.unsqueeze(1) * rows.unsqueeze(0) > 0, areas, torch.nan)
+    return areas.fill_diagonal_(torch.nan), rows
+
+
+def _weight_below(values: Tensor, positive: Tensor, weight: Tensor) -> Tensor:
+    """For every row, the weight of the positive rows that score below it, ties by half."""
+    order = values[positive].argsort()
+    ordered = values[positive][order]
+    sums = torch.cat([weight.new_zeros(1), weight[positive][order].cumsum(0)])
+    low, high = (places(ordered, values, side) for side in ("left", "right"))
+    return (sums[low] + sums[high]) / 2
+
+
+Criterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
+
+
+def _fbeta(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
+    fn = tp[-1] - tp
+    return _ratio((1 + beta_squared) * tp, (1 + beta_squared) * tp + fp + beta_squared * fn)
+
+
+def _jaccard(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
+    return _ratio(tp, tp[-1] + fp)
+
+
+def _accuracy(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
+    return (tp + (fp[-1] - fp)) / (tp[-1] + fp[-1])
+
+
+def _youden(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
+    return tp / tp[-1] - fp / fp[-1]
+
+
+def _balanced_accuracy(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
+    return (tp / tp[-1] + (fp[-1] - fp) / fp[-1]) / 2
+
+
+def _mcc(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
+    fn, tn = tp[-1] - tp, fp[-1] - fp
+    return _ratio(tp * tn - fp * fn, ((tp + fp) * (tp + fn)).sqrt() * ((tn + fp) * (tn + fn)).sqrt())
+
+
+def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Divide; a decision for one class only, which leaves nothing to divide by, is worth 0."""
+    return torch.where(denominator > 0, numerator / denominator, 0.0)
+
+
+CRITERIA: Mapping[Criterion, Callable[[Tensor, Tensor, float], Tensor]] = {
+    "f1": _fbeta,
+    "fbeta": _fbeta,
+    "mcc": _mcc,
+    "youden": _youden,
+    "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+    "jaccard": _jaccard,
+}
+"""A criterion's value at each cut, from the true and false positives of all cuts (the last has every row)."""
+
+
+def best_cut(column: Ranked, criterion: Criterion, beta_squared: float) -> tuple[Tensor, Tensor]:
+    """The two scores that the best cut parts: the largest to be predicted 0, the least to be predicted 1.
+
+    Either is infinite when all rows are to be predicted alike; of equal cuts the highest is taken.
+    """
+    place = int(CRITERIA[criterion](*column.cuts, beta_squared).argmax())
+    ends = column.scores.new_tensor([math.inf, -math.inf])
+    walls = torch.cat([ends[:1], column.scores, ends[1:]])
+    return walls[place + 1], walls[place]
+
+
+def probability_between(low: Tensor, high: Tensor, *, logits: bool) -> Tensor:
+    """A probability t such that `score > t` holds from `high` up and not from `low` down; nan if none does.
+
+    Args:
+        low: 0-d, in the type of the scores, which is the type in which scores are compared.
+        high: the same, above it.
+        logits: whether they are logits, compared with the logit of t.
+    """
+    for t in _candidates(low, high, logits):
+        cut = torch.tensor(t, dtype=torch.float64)
+        wall = (torch.logit(cut) if logits else cut).to(low.dtype)
+        if 0 <= t <= 1 and low <= wall < high:
+            return cut
+    return torch.tensor(torch.nan, dtype=torch.float64)
+
+
+def _candidates(low: Tensor, high: Tensor, logits: bool) -> list[float]:
+    """Half way between the two, as probabilities and as logits; their ends; the numbers next to all these."""
+    bottom, top = low.double(), high.double()
+    ends = [bottom.sigmoid(), top.sigmoid()] if logits else [bottom.clamp(min=0), top.clamp(max=1)]
+    middles = [(ends[0] + ends[1]) / 2, ((bottom + top) / 2).sigmoid()]
+    chosen = [x.item() for x in (*middles, *ends)]
+    return [*chosen, *(math.nextafter(x, side) for x in chosen for side in (0.0, 1.0))]

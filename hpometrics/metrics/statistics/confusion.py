@@ -14,8 +14,7 @@ from .._checks import MOST_CLASSES
 from .._device import on_host
 from ..batch import Outputs
 from ..features import BINARY, SET, OutputFeature
-from .statistic import Reduction, Statistic, refuse_other_width
-from .tally import tally
+from .statistic import Reduction, Statistic, refuse_other_width, tally
 
 _EXACT = 1 << 24  # ones whose sum is exact in float32
 _FEW = 64  # up to here one bincount over class pairs beats index_add_ into the matrix
@@ -197,3 +196,108 @@ def _counts_of_matrix(own: Confusion) -> Counts:
     tp = matrix.diagonal()
     fp, fn = matrix.sum(0) - tp, matrix.sum(1) - tp
     return Counts(tp, fp, fn, matrix.sum() - tp - fp - fn)
+
+
+class ClassTotals(Statistic):
+    """Per class, the tokens predicted right, predicted at all, and true: (3, C) int64, weighted float64.
+
+    It holds what ratios of counts need of a confusion matrix, in memory that grows with the vocabulary and
+    not with its square. Without a stated vocabulary it grows with the labels it meets.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"totals": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reset()
+
+    @property
+    def counts(self) -> Counts:
+        """Per-class counts."""
+        return self.derived("counts", _counts_of_totals)
+
+    def reset(self) -> None:
+        """Forget every token."""
+        super().reset()
+        self._width: int | None = None
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse scores of another number of classes than before.
+
+        Raises:
+            MetricInputError: the batch has another one.
+        """
+        if batch.num_classes is not None:
+            refuse_other_width(batch, self._width)
+
+    def update(self, batch: Outputs) -> None:
+        """Count one batch."""
+        self._width = batch.num_classes or self._width
+        size = self._width or getattr(batch.feature, "vocab_size", None) or 0
+        target, preds, weight = batch.decided
+        right = (target == preds).double() if weight is None else weight * (target == preds)
+        tallies = [
+            tally(*pair, size) if size else torch.bincount(*pair)
+            for pair in ((target, right), (preds, weight), (target, weight))
+        ]
+        longest = max(map(len, tallies))
+        totals = torch.stack([_pad_totals(tally.double(), longest) for tally in tallies])
+        self.merge_state({"totals": totals if weight is not None else totals.long()})
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take in other totals; the shorter ones are padded."""
+        if self._state and state:
+            size = max(self._state["totals"].shape[1], state["totals"].shape[1])
+            self._state["totals"] = _pad_totals(self._state["totals"], size)
+            state = {"totals": _pad_totals(state["totals"], size)}
+        super().merge_state(state)
+
+
+def _pad_totals(totals: Tensor, size: int) -> Tensor:
+    return torch.nn.functional.pad(totals, (0, size - totals.shape[-1]))
+
+
+def _counts_of_totals(own: ClassTotals) -> Counts:
+    tp, predicted, actual = own._state["totals"].double()
+    return Counts(tp, predicted - tp, actual - tp, actual.sum() - predicted - actual + tp)
+
+
+class TargetCounts(Statistic):
+    """Weight of the rows of each class of a binary or category output; (C,) float64.
+
+    With `soft`, soft labels are counted by their shares where a batch has them.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self, soft: bool = False) -> None:
+        super().__init__(soft=soft)
+        self.soft = soft
+
+    @property
+    def shares(self) -> Tensor:
+        """Each class's share of the rows."""
+        rows = self._state["rows"]
+        return rows / rows.sum()
+
+    def update(self, batch: Outputs) -> None:
+        """Count one batch."""
+        if self.soft and batch.soft is not None:
+            soft = batch.soft.double()
+            shares = soft if soft.ndim == 2 else torch.stack([1 - soft, soft], 1)
+            self.add(rows=(shares if batch.weight is None else shares * batch.weight.unsqueeze(1)).sum(0))
+            return
+        size = 2 if batch.feature.type == BINARY else batch.scores.shape[1]
+        rows = torch.zeros(size, dtype=torch.float64, device=batch.index.device)
+        self.add(rows=rows.index_add_(0, batch.index, batch.weights))
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse another number of classes than before.
+
+        Raises:
+            MetricInputError: the batch has another one.
+        """
+        if batch.feature.type != BINARY:
+            refuse_other_width(batch, len(self._state["rows"]) if self._state else None)

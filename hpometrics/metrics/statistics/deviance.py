@@ -11,10 +11,11 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from .._device import on_host
 from ..batch import Outputs
-from .columns import (
+from .errors import (
     ERROR,
     PREDS,
     TARGET,
+    ErrorSum,
     check_width,
     columns,
     exponent_of,
@@ -25,7 +26,6 @@ from .columns import (
     times_power,
     unit_of,
 )
-from .errors import ErrorSum
 from .statistic import Reduction
 
 _FITS = 900  # powers of two that float64 holds with room for sums

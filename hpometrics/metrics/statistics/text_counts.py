@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, filterfalse
 from string import ascii_lowercase, ascii_uppercase
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ...exceptions import missing_extra
 from ..batch import Outputs
+from .statistic import Reduction, Statistic
 
 Tokens = Sequence[str]
 Tokenizer = Callable[[str], list[str]]
@@ -229,3 +234,164 @@ def characters(text: str) -> list[str]:
 
 TOKENIZERS: dict[str, Tokenizer] = {"13a": words_13a, "char": characters, "none": str.split}
 """The tokenizers of machine translation, by sacrebleu's names."""
+
+
+def summary_hits(predicted: Sequence[Tokens], right: Sequence[Tokens]) -> int:
+    """The tokens of the right sentences that lie on a longest common subsequence with a predicted sentence.
+
+    For each right sentence the subsequences with all predicted ones are united; a token counts no more often
+    than it occurs on either side.
+
+    Source: Lin 2004, ACL workshop Text Summarization Branches Out, section 3.2; ROUGE 1.5.5.
+
+    >>> summary_hits([["a", "b", "f"], ["a", "c", "e"]], [["a", "b", "c", "d", "e"]])
+    4
+    """
+    left = Counter(token for sentence in predicted for token in sentence)
+    left &= Counter(token for sentence in right for token in sentence)
+    hits = 0
+    for sentence in right:
+        united = sorted(set[int]().union(*(_on_subsequence(sentence, other) for other in predicted)))
+        for place in united:
+            if left[sentence[place]] > 0:
+                left[sentence[place]] -= 1
+                hits += 1
+    return hits
+
+
+def _on_subsequence(right: Tokens, predicted: Tokens) -> list[int]:
+    """The places in `right` of one longest common subsequence, read from the end."""
+    table = _lengths(right, predicted)
+    row, column = len(right), len(predicted)
+    places = []
+    while row and column:
+        if right[row - 1] == predicted[column - 1]:
+            places.append(row - 1)
+            row, column = row - 1, column - 1
+        elif table[row][column - 1] > table[row - 1][column]:
+            column -= 1
+        else:
+            row -= 1
+    return places
+
+
+def _lengths(right: Tokens, predicted: Tokens) -> list[list[int]]:
+    """The lengths of the longest common subsequences of all prefixes."""
+    table = [[0] * (len(predicted) + 1)]
+    for token in right:
+        above, row = table[-1], [0]
+        for column, other in enumerate(predicted):
+            row.append(above[column] + 1 if token == other else max(above[column + 1], row[column]))
+        table.append(row)
+    return table
+
+
+class DistinctNgrams(Statistic):
+    """The n-grams of the predicted texts, normalised: each once, and the (weighted) count of all.
+
+    An n-gram of texts that weigh less than 1 together counts as much as they weigh. The state then has these
+    n-grams apart, with their weights.
+
+    The set is kept as Python holds it, so that adding costs what the batch has, not what the corpus has; as
+    a state it is one tensor of UTF-8, an n-gram a line.
+
+    >>> from hpometrics.metrics.features import Text
+    >>> distinct = DistinctNgrams(1)
+    >>> distinct.update(Outputs(Text(), predictions=["to be or", "not to be"], target=["", ""]))
+    >>> distinct.distinct, distinct.total
+    (4, 6.0)
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"ngrams": "own", "total": "own"}
+    weighted: ClassVar[bool] = True
+    pools_tasks: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n=n)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every row."""
+        super().reset()
+        self._seen: set[tuple[str, ...]] = set()
+        self._light: dict[tuple[str, ...], float] = {}  # those of texts that weigh less than 1, with the sum
+        self.total = 0.0
+        self._empty = True
+
+    @property
+    def empty(self) -> bool:
+        """True until the first row."""
+        return self._empty
+
+    @property
+    def distinct(self) -> float:
+        """How many different n-grams there are."""
+        light = (min(weight, 1.0) for gram, weight in self._light.items() if gram not in self._seen)
+        return len(self._seen) + math.fsum(light) if self._light else len(self._seen)
+
+    def check(self, batch: Outputs) -> None:
+        """Read the texts; nothing is added yet, so that they may be refused.
+
+        Raises:
+            MetricInputError: they are none.
+        """
+        predicted_words(batch)
+
+    def update(self, batch: Outputs) -> None:
+        """Add one batch; rows of weight 0 add nothing."""
+        n, see = self.params["n"], self._seen.update
+        weights = [1.0] * len(batch) if batch.weight is None else batch.weight.tolist()
+        for text, weight in zip(predicted_words(batch), weights, strict=True):
+            if weight:
+                found = ngrams(text, n)
+                if weight < 1:
+                    self._weigh(found, weight)
+                else:
+                    see(found)
+                self.total += weight * len(found)
+        self._empty = False
+
+    def _weigh(self, found: Iterable[tuple[str, ...]], weight: float) -> None:
+        for gram in found:
+            self._light[gram] = self._light.get(gram, 0.0) + weight
+
+    def state(self) -> dict[str, Tensor]:
+        """The n-grams as one text and their count; empty before the first row."""
+        if self._empty:
+            return {}
+        total = torch.tensor(self.total, dtype=torch.float64)
+        state = {"ngrams": _encoded(sorted(self._seen)), "total": total}
+        if self._light:
+            weights = torch.tensor([*self._light.values()], dtype=torch.float64)
+            state |= {"light": _encoded(self._light), "weights": weights}
+        return state
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Replace what was seen by that of a state."""
+        self.reset()
+        self.merge_state(state)
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take in what `state()` of another one gave."""
+        self._check_state({name: state[name] for name in state if name not in ("light", "weights")})
+        if state:
+            self._seen.update(_decoded(state["ngrams"]))
+            self.total += float(state["total"])
+            self._empty = False
+        if "light" in state:
+            for gram, weight in zip(_decoded(state["light"]), state["weights"].tolist(), strict=True):
+                self._weigh([gram], weight)
+
+    def to(self, device: torch.device | str) -> None:
+        """Stay: texts are on no device."""
+
+
+def _encoded(grams: Iterable[tuple[str, ...]]) -> Tensor:
+    lines = "\n".join(map(" ".join, grams))
+    return torch.from_numpy(np.frombuffer(lines.encode("utf8", "surrogatepass"), np.uint8).copy())
+
+
+def _decoded(encoded: Tensor) -> Iterator[tuple[str, ...]]:
+    lines = encoded.cpu().numpy().tobytes().decode("utf8", "surrogatepass")
+    return (tuple(line.split(" ")) for line in lines.split("\n") if line)

@@ -13,14 +13,12 @@ from ..._text import printable
 from ...config.yaml_writer import dump_yaml
 from ...exceptions import ConfigError, NoFiniteValueError
 from ...records.trial_record import TrialRecord, TrialState
-from ...selection.picking import best_by, ranked_by
-from ...selection.selection import Best
+from ...selection.selection import Best, best_by, ranked_by
 from ...selection.significance import Verdict
-from ..best import record_of
+from ..best import MetricPick, picks, record_of
 from ..formatting import ARROWS, column, duration, number
 from ..leaderboard import optimal_params, optimal_values, ranked_rows, word
 from ..manifest import Resolved
-from ..picks import Pick, picks
 from ..run_directory import RunDirectory
 from ..significance import kept_verdict, verdict_lines
 
@@ -190,7 +188,7 @@ class Report:
         ]
 
 
-def _picked(pick: Pick) -> list[str]:
+def _picked(pick: MetricPick) -> list[str]:
     """A row for what a metric would have picked."""
     if pick.best is None:
         return [pick.metric, *["-"] * 5]

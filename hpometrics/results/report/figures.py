@@ -2,24 +2,201 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 from warnings import catch_warnings
 
+import numpy as np
 import optuna
+import plotly.graph_objects as go
 from optuna import visualization
 from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.importance import PedAnovaImportanceEvaluator
 
-from ...backends.optuna.optuna_constraints import is_infeasible
+from ...backends.optuna.samplers import is_infeasible
 from ...direction import Objective
-from ...records.trial_record import TrialRecord
+from ...records.trial_record import TrialRecord, TrialState
+from ...selection.selection import ranked_by
+from ..leaderboard import word
 from ..manifest import Resolved
-from .curves import curves_figure
-from .figure import Figure, count_whole, drawing, thin
 from .study import space_of, study_of, study_of_several
+
+_CLEAR, _GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
+_TICKS = 6
+_MOST_DOTS = 5000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One or more drawings of one kind.
+
+    Args:
+        name: a short one, for links.
+        title: of its section.
+        caption: how to read it; where there is no drawing, the reason.
+        drawings: plotly's JSON, `{"data": [...], "layout": {...}}`.
+    """
+
+    name: str
+    title: str
+    caption: str
+    drawings: tuple[dict[str, Any], ...] = ()
+
+
+def count_whole(figure: Any, count: int) -> None:
+    """Label an axis of few trials or epochs by whole numbers; of many plotly chooses such itself."""
+    if count <= _TICKS:
+        figure.update_xaxes(tickmode="linear", tick0=0, dtick=1)
+
+
+def thin(figure: Any) -> str:
+    """Leave out dots of traces that have too many for a browser, and return the sentence that says so."""
+    most = max((0 if trace.x is None else len(trace.x) for trace in figure.data), default=0)
+    for trace in figure.data:
+        if trace.x is None or len(trace.x) <= _MOST_DOTS:
+            continue
+        places = [place * (len(trace.x) - 1) // (_MOST_DOTS - 1) for place in range(_MOST_DOTS)]
+        xs, ys, colors = trace.x, trace.y, trace.marker.color
+        trace.x, trace.y = [xs[place] for place in places], [ys[place] for place in places]
+        if colors is not None and not isinstance(colors, str):
+            trace.marker.color = [colors[place] for place in places]
+        if trace.text is not None and not isinstance(trace.text, str):
+            trace.text = [trace.text[place] for place in places]
+    return f" Of {most:,} dots {_MOST_DOTS:,} are drawn, evenly spread." if most > _MOST_DOTS else ""
+
+
+def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
+    """Give a `plotly.graph_objects.Figure` as plain JSON, in the colours and the width of the page."""
+    figure.update_layout(
+        title=None,
+        template="none",
+        width=None,
+        height=height,
+        margin={"l": 60, "r": 16, "t": 24, "b": 48},
+        paper_bgcolor=_CLEAR,
+        plot_bgcolor=_CLEAR,
+        font={"family": "system-ui, sans-serif", "size": 13},
+        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
+    )
+    figure.update_layout(modebar={"bgcolor": _CLEAR, "color": _GRID, "activecolor": _GRID})
+    axis = {"gridcolor": _GRID, "zerolinecolor": _GRID, "automargin": True, "title_font_size": 13}
+    figure.update_xaxes(nticks=_TICKS, exponentformat="e", **axis)
+    figure.update_yaxes(nticks=_TICKS, exponentformat="e", **axis)
+    plain: dict[str, Any] = json.loads(figure.to_json())
+    return plain
+
+
+_MOST_TRIALS = 200
+_MOST_POINTS = 20_000
+_COLOURS = {TrialState.COMPLETE: "#4c78a8", TrialState.PRUNED: "#e08214", TrialState.FAILED: "#d62728"}
+_TO_THE_END = (TrialState.COMPLETE, TrialState.INFEASIBLE)
+_OTHER, _BEST = "#888888", "#2ca02c"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The values of one trial; a gap is nan."""
+
+    record: TrialRecord
+    epochs: Sequence[int]
+    values: Sequence[float]
+
+    @property
+    def end(self) -> tuple[int, float]:
+        """Where the line ends: after a divergence, before it."""
+        points = list(zip(self.epochs, self.values, strict=True))
+        return next((point for point in reversed(points) if math.isfinite(point[1])), points[-1])
+
+
+def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Figure:
+    """Draw the curves of at most 200 trials: the best complete ones, then the latest of the others.
+
+    Args:
+        records: of the sweep.
+        resolved: what it is about.
+        best: the number of the best trial.
+    """
+    title = "Learning curves"
+    begun = [record for record in records if record.epochs]
+    if not begun:
+        return Figure("curves", title, "No trial has ended an epoch.")
+    shown = _shown(begun, resolved)
+    curves = [_curve(record, resolved.metric, _stride(shown)) for record in shown]
+    figure = go.Figure(list(_traces(curves, best)))
+    figure.update_layout(xaxis_title="epoch", yaxis_title=resolved.metric, hovermode="closest")
+    count_whole(figure, max(curve.epochs[-1] for curve in curves) + 1)
+    left = f" Of {len(begun)} trials {len(shown)} are drawn." if len(shown) < len(begun) else ""
+    caption = f"A line is a trial, x marks the last epoch of one that did not go to its end.{left}"
+    return Figure("curves", title, caption, (drawing(figure, 420),))
+
+
+def _shown(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
+    if len(records) <= _MOST_TRIALS:
+        return list(records)
+    complete = [r for r in ranked_by(records, resolved.optimised) if r.state is TrialState.COMPLETE]
+    others = [r for r in records if r.state is not TrialState.COMPLETE]
+    spare = max(_MOST_TRIALS // 2, _MOST_TRIALS - len(others))
+    best = complete[:spare]
+    return best + others[len(best) - _MOST_TRIALS :]
+
+
+def _stride(records: Sequence[TrialRecord]) -> int:
+    return -(-sum(len(record.epochs) for record in records) // _MOST_POINTS)
+
+
+def _curve(record: TrialRecord, metric: str, stride: int) -> Curve:
+    last = len(record.epochs) - 1
+    kept = [e for place, e in enumerate(record.epochs) if place % stride == 0 or place == last]
+    values = [epoch.number(metric) if metric in epoch.values else math.nan for epoch in kept]
+    return Curve(record, [epoch.epoch for epoch in kept], values)
+
+
+def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[go.Scatter]:
+    """Give a trace of lines and one of ends for each state, and the best trial above them."""
+    for state in TrialState:
+        alike = [curve for curve in curves if curve.record.state is state and curve.record.number != best]
+        if alike:
+            colour = _COLOURS.get(state, _OTHER)
+            yield _lines(alike, f"{word(state)} ({len(alike)})", {"color": colour, "width": 1}, 0.55)
+            if state not in _TO_THE_END:
+                yield _ends(alike, colour)
+    for curve in curves:
+        if curve.record.number == best:
+            yield _lines([curve], f"best (trial {best})", {"color": _BEST, "width": 3}, 1.0)
+
+
+def _lines(curves: Sequence[Curve], name: str, line: dict[str, str | int], opacity: float) -> go.Scatter:
+    """Draw many curves as one trace, with a gap after each: fast, and one entry of the legend."""
+    return go.Scatter(
+        x=np.array([epoch for curve in curves for epoch in (*curve.epochs, curve.epochs[-1])]),
+        y=np.array([value for curve in curves for value in (*curve.values, math.nan)]),
+        customdata=np.array([curve.record.number for curve in curves for _ in (*curve.epochs, None)]),
+        mode="lines+markers" if all(len(curve.epochs) == 1 for curve in curves) else "lines",
+        name=name,
+        legendgroup=name,
+        line=line,
+        opacity=opacity,
+        hovertemplate="trial %{customdata}, epoch %{x}: %{y:.6g}<extra></extra>",
+    )
+
+
+def _ends(curves: Sequence[Curve], colour: str) -> go.Scatter:
+    ends = [curve.end for curve in curves]
+    return go.Scatter(
+        x=[epoch for epoch, _ in ends],
+        y=[value for _, value in ends],
+        text=[f"trial {curve.record.number} {word(curve.record.state)}" for curve in curves],
+        mode="markers",
+        marker={"symbol": "x", "size": 6, "color": colour},
+        showlegend=False,
+        hovertemplate="%{text} after epoch %{x}: %{y:.6g}<extra></extra>",
+    )
+
 
 _ENOUGH = 30
 """Importances of fewer complete trials swing from one run to the next."""

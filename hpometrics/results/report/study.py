@@ -10,7 +10,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FixedTrial, FrozenTrial, TrialState as OptunaState, create_trial
 
-from ...backends.optuna.optuna_constraints import set_excesses
+from ...backends.optuna.samplers import set_excesses
 from ...config.document import Document
 from ...config.space_section import LIST, read_space
 from ...config.validate import read_config

@@ -2,10 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 from ...exceptions import ConfigError, MissingExtraError, missing_extra
+from ..formatting import aligned
+from ..leaderboard import optimal
+from .facts import Report
+
+
+def markdown_of(report: Report) -> str:
+    """Give Markdown whose tables are set in code blocks, as the terminal shows them."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"# {report.resolved.name}\n\n{report.summary}. {report.direction}\n"
+    yield f"## Optimal engine params\n\n{report.origin}\n"
+    if report.best is not None:
+        yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
+    yield "## Trials\n"
+    if report.extent:
+        yield f"{report.extent}\n"
+    yield _block(aligned(report.table))
+    if report.picks:
+        yield "## What each metric would have picked\n\nOf the same trials; epochs count from 0.\n"
+        yield _block(aligned(report.picks))
+    yield "## How trials ended\n"
+    for state in report.states:
+        yield f"- {state.word} {state.count}: {state.meaning}"
+        yield from (f"  - `{reason}`: {trials}" for reason, trials in state.reasons)
+    yield "\n## Again\n"
+    yield _block("\n".join(f"{command}  # {what}" for command, what in report.commands))
+    yield "The sweep file, with every default spelled out:\n"
+    yield _block(report.config)
+    yield "Versions:\n"
+    yield _block(aligned([["package", "version"], *map(list, report.resolved.versions.items())], "<"))
+
+
+def _block(text: str) -> str:
+    """Indent a block of code: no text in it can end it, as it could a fence."""
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines()) + "\n"
+
 
 KINDS = ("html", "md")
 
@@ -42,8 +81,6 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     if file.is_dir() or not file.parent.is_dir():
         raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
     if kind == "md":
-        from .markdown import markdown_of
-
         write_text(file, markdown_of(report))
     else:
         from .html import html_of  # with plotly and Optuna

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...exceptions import MetricInputError
-from ...metrics.batches import batch_of
+from ...metrics._validation import batch_of
 from ...metrics.features import RANKING
 from ...metrics.sample_data import cut
 from ..subjects import Subject, fed, value_of

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ...metrics._derive import class_dim
+from ...metrics._validation import batch_of
 from ...metrics.batch import Outputs
-from ...metrics.batches import batch_of
 from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
 from ...metrics.sample_data import Batch, cut, rows_of, size_of
 from ..subjects import Subject, value_of

@@ -16,7 +16,7 @@ from hpometrics.metrics.features import Category, Sequence, Set
 from hpometrics.metrics.registry.index import all_entries
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.statistics.class_totals import ClassTotals
+from hpometrics.metrics.statistics.confusion import ClassTotals
 from hpometrics.testing import LAWS, OUTPUTS, Subject, check_company, check_device
 
 FILES = tuple(f"hpometrics.metrics.catalogue.{name}:" for name in ("ratios", "rates", "agreement"))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from listed import CASES, CUTOFFS, mean, measured, same
 
-import hpometrics.metrics.catalogue.retrieval.ranked_diversity as diversity
+import hpometrics.metrics.catalogue.retrieval.coverage as diversity
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.registry.register import get_metric

@@ -25,12 +25,12 @@ from hpometrics.metrics.catalogue import torchmetrics as reference
 from hpometrics.metrics.catalogue.torchmetrics import FACADES, ROWS, UNLISTED, Reference, class_of
 from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
 from hpometrics.metrics.catalogue.torchmetrics._packing import Given
-from hpometrics.metrics.catalogue.torchmetrics.picture_range import check_range
+from hpometrics.metrics.catalogue.torchmetrics.images import check_range
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES, Image, Mask
 from hpometrics.metrics.registry import index
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.statistics.kept import Kept
+from hpometrics.metrics.statistics.statistic import Kept
 from hpometrics.testing import OUTPUTS, draw, subjects_of
 from hpometrics.testing.exemptions import UNTRIED
 from hpometrics.testing.subjects import is_here

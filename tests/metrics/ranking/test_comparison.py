@@ -10,8 +10,7 @@ import torch
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.retrieval.comparison import compare, compare_all, compare_strata, holm
-from hpometrics.metrics.retrieval.per_user import PerUser
-from hpometrics.metrics.retrieval.strata import Stratum, groups_by_popularity, strata
+from hpometrics.metrics.retrieval.per_user import PerUser, Stratum, groups_by_popularity, strata
 
 USERS = 200
 

@@ -17,8 +17,7 @@ from hpometrics.metrics.registry.index import all_entries, observed_of
 from hpometrics.metrics.retrieval import scoring as scoring_module
 from hpometrics.metrics.retrieval.checks import finite_rows, ranking_checks
 from hpometrics.metrics.retrieval.factors import FactorScores
-from hpometrics.metrics.retrieval.interactions import Interactions
-from hpometrics.metrics.retrieval.padded import Padded
+from hpometrics.metrics.retrieval.interactions import Interactions, Padded
 from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
 from hpometrics.metrics.retrieval.reading import _of_entries
 from hpometrics.metrics.retrieval.row_areas import ranks_of

@@ -10,8 +10,7 @@ from hpometrics import MetricCollection, Ranking, get_metric
 from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.retrieval.base import UserAverageTopKMetric
-from hpometrics.metrics.retrieval.per_user import PerUser
-from hpometrics.metrics.retrieval.strata import groups_by_popularity
+from hpometrics.metrics.retrieval.per_user import PerUser, groups_by_popularity
 from hpometrics.metrics.statistics.user_values import UserValues
 
 NAMES = ["precision@2", "precision@5", "ndcg@5", "mae(average=user)", "f_score@5"]

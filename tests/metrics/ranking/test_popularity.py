@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-import hpometrics.metrics.retrieval.popularity as popular
+import hpometrics.metrics.retrieval.side_data as popular
 from hpometrics import MetricCollection
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking

@@ -7,10 +7,10 @@ import torch
 
 from hpometrics import Binary, Category, MetricCollection, Set
 from hpometrics.metrics.batch import Outputs
-from hpometrics.metrics.statistics import apart, sorted_scores
-from hpometrics.metrics.statistics.apart import Apart, can_be_apart
+from hpometrics.metrics.statistics import sorted_scores, sorted_scores as apart
 from hpometrics.metrics.statistics.areas import curves_of, pooled_curve
 from hpometrics.metrics.statistics.scores import Scores
+from hpometrics.metrics.statistics.sorted_scores import Apart, can_be_apart
 
 OUTPUTS = {
     "binary": (Binary(), (600,)),

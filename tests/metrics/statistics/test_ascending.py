@@ -9,8 +9,8 @@ from hpometrics import Binary, Category, MetricCollection, Set
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.statistics import sorted_scores as ascending
 from hpometrics.metrics.statistics.areas import curves_of
-from hpometrics.metrics.statistics.ranked import ranked_column
 from hpometrics.metrics.statistics.scores import Scores
+from hpometrics.metrics.statistics.sorted_scores import ranked_column
 
 NAMES = [
     "roc_auc",

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hpometrics.metrics.statistics import beginnings
-from hpometrics.metrics.statistics.beginnings import Pairs, fits, shared_up_to
+from hpometrics.metrics.statistics import ngrams
+from hpometrics.metrics.statistics.ngrams import Pairs, fits, shared_up_to
 from hpometrics.metrics.statistics.token_ids import FIRST
 
 Text = list[int]
@@ -38,7 +38,7 @@ def draw(rng: random.Random, bits: int, words: int) -> Text:
 @pytest.mark.parametrize("seed", range(3))
 def test_by_counters(seed, longest, bits, words, block, monkeypatch):
     """Also where the numbers take all the room there is, the rows are uneven, and counted in parts."""
-    monkeypatch.setattr(beginnings, "_BLOCK", block)
+    monkeypatch.setattr(ngrams, "_BLOCK", block)
     rng = random.Random(seed)
     first, second = ([draw(rng, bits, words) for _ in range(25)] for _ in range(2))
     wanted = [

@@ -8,8 +8,7 @@ import torch
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Sequence
-from hpometrics.metrics.statistics.class_totals import ClassTotals
-from hpometrics.metrics.statistics.confusion import Confusion
+from hpometrics.metrics.statistics.confusion import ClassTotals, Confusion
 
 
 def batch(size: int, rows: int, seed: int, weighted: bool = False, output: Sequence | None = None) -> Outputs:

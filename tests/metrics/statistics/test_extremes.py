@@ -8,7 +8,7 @@ import torch
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Vector
-from hpometrics.metrics.statistics.extremes import Extremes
+from hpometrics.metrics.statistics.moments import Extremes
 
 TARGET = torch.tensor([[1.0, -5.0], [4.0, 2.0], [9.0, 0.0]])
 

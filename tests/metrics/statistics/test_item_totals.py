@@ -6,7 +6,7 @@ import torch
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
-from hpometrics.metrics.statistics.item_totals import ItemTotals
+from hpometrics.metrics.statistics.item_counts import ItemTotals
 
 NONE = -torch.inf
 

@@ -6,8 +6,7 @@ from sklearn import metrics as sklearn
 
 from hpometrics import Category, MetricCollection, get_metric
 from hpometrics.exceptions import MetricInputError
-from hpometrics.metrics.statistics.class_totals import ClassTotals
-from hpometrics.metrics.statistics.confusion import Confusion
+from hpometrics.metrics.statistics.confusion import ClassTotals, Confusion
 
 MANY = 100_000
 NAMES = ["cohen_kappa(weights=linear)", "accuracy"]

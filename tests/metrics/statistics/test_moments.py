@@ -11,8 +11,7 @@ from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Number, Vector
 from hpometrics.metrics.statistics import moments as moments_module
-from hpometrics.metrics.statistics.columns import ERROR, PREDS, TARGET
-from hpometrics.metrics.statistics.errors import Errors
+from hpometrics.metrics.statistics.errors import ERROR, PREDS, TARGET, Errors
 from hpometrics.metrics.statistics.moments import Moments
 
 SIZES = {"whole": [120], "rows": [1] * 120, "uneven": [1, 100, 17, 2], "halves": [60, 60]}

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import torch
 
-from hpometrics.metrics.statistics.order import Pairs, mean_ranks
+from hpometrics.metrics.statistics.ranks import Pairs, mean_ranks
 
 
 @pytest.mark.parametrize("values", [range(1, 20), [3, 3, 3], [5, 1, 5, 2, 1], [7]])

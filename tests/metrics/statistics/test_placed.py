@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from hpometrics.metrics.statistics.placed import _narrow, placed_sums
+from hpometrics.metrics.statistics.item_counts import _narrow, placed_sums
 
 NUMBERS = torch.tensor([[2, 0, -1], [1, 2, 0]])
 

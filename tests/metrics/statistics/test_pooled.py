@@ -10,7 +10,7 @@ from sklearn.utils.stats import _weighted_percentile
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Vector
-from hpometrics.metrics.statistics.pooled import Pooled, quantile
+from hpometrics.metrics.statistics.scores import Pooled, quantile
 
 
 def batch(rows, width=2, seed=0, **options):

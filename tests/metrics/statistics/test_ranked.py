@@ -6,11 +6,10 @@ import torch
 
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Binary, Category
-from hpometrics.metrics.statistics.cuts import probability_between
-from hpometrics.metrics.statistics.histograms import average_precision_of, roc_auc_of
-from hpometrics.metrics.statistics.ranked import ranked, ranked_column, ranked_pooled
+from hpometrics.metrics.statistics.areas import probability_between
+from hpometrics.metrics.statistics.calibration import average_precision_of, roc_auc_of
 from hpometrics.metrics.statistics.scores import Scores
-from hpometrics.metrics.statistics.sorted_scores import ascending
+from hpometrics.metrics.statistics.sorted_scores import ascending, ranked, ranked_column, ranked_pooled
 
 
 def test_by_hand():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from hpometrics.metrics.statistics.user_means import Measured
+from hpometrics.metrics.statistics.user_values import Measured
 
 VALUES = torch.tensor([[1.0, torch.nan], [3.0, 4.0], [5.0, torch.inf]]).double()
 

@@ -9,8 +9,7 @@ from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.records.trial_record import EpochRecord, TrialState
 from hpometrics.results.manifest import resolve
-from hpometrics.results.report.curves import curves_figure
-from hpometrics.results.report.figures import figures_of
+from hpometrics.results.report.figures import curves_figure, figures_of
 from hpometrics.results.report.study import space_of, study_of
 
 RESOLVED = resolve(plan_of(SWEEP))
@@ -165,7 +164,7 @@ def test_many_curves_are_thinned_to_the_best_and_the_latest(pruned):
 
 def test_many_dots_are_thinned(monkeypatch):
     """The first and the last are there, each with the color of its own number; captions say so."""
-    monkeypatch.setattr("hpometrics.results.report.figure._MOST_DOTS", 4)
+    monkeypatch.setattr("hpometrics.results.report.figures._MOST_DOTS", 4)
     drawn = figures(many(10))
     history = {trace["name"]: list(trace["x"]) for trace in drawn["history"].drawings[0]["data"]}
     assert history["roc_auc"] == history["Best Value"] == [0, 3, 6, 9]

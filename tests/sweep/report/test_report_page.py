@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from sample_records import FOUR, many, trial, written
 from sample_sweeps import SWEEP, changed, problems_of
 
-from hpometrics.cli.cli import main
+from hpometrics.cli.main import main
 from hpometrics.exceptions import MissingExtraError
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.report import writing

@@ -14,10 +14,9 @@ from ...batch import Outputs
 from ...features import BINARY, CATEGORY, PREDICTIONS, SEQUENCE, SET
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.class_totals import ClassTotals
-from ...statistics.confusion import Confusion, Counts, LabelConfusion, confusion_of
-from ...statistics.mean import WeightedMean
+from ...statistics.confusion import ClassTotals, Confusion, Counts, LabelConfusion, confusion_of
 from ...statistics.statistic import Statistic
+from ...statistics.totals import WeightedMean
 
 Average = Literal["micro", "macro", "weighted", "none"]
 BinaryAverage = Literal["binary", "micro", "macro", "weighted"]

@@ -13,7 +13,7 @@ from ...batch import Outputs
 from ...features import BINARY, CATEGORY, PROBABILITIES, SET
 from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
-from ...statistics.confidences import Confidences
+from ...statistics.calibration import Confidences
 from ...statistics.statistic import Statistic
 from .calibration import BinnedCalibration
 

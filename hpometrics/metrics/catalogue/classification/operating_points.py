@@ -10,8 +10,8 @@ from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
 from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
-from ...statistics.ranked import Ranked
-from .columns import ColumnMetric, CurveAverage
+from ...statistics.sorted_scores import Ranked
+from .curves import ColumnMetric, CurveAverage
 
 
 class OperatingPoint(ColumnMetric):

@@ -14,9 +14,9 @@ from ...batch import Outputs
 from ...features import BINARY, CATEGORY, LOGITS, PROBABILITIES, SET
 from ...metric import MeanMetric, Metric
 from ...registry.register import get_metric, register_metric
+from ...statistics.confusion import TargetCounts
 from ...statistics.statistic import Statistic
-from ...statistics.targets import TargetCounts
-from .columns import ONE_CLASS
+from .curves import ONE_CLASS
 
 
 @register_metric(

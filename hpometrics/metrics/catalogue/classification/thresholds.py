@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import torch
 from torch import Tensor
 
 from ....direction import MAXIMIZE
 from ....exceptions import MetricNameError
-from ...features import BINARY, SET
+from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
-from ...statistics.cuts import CRITERIA, Criterion
-from ...statistics.ranked import Ranked
+from ...statistics.areas import CRITERIA, Criterion, best_cut, curves_of, pooled_curve, probability_between
+from ...statistics.scores import Scores
+from ...statistics.sorted_scores import Ranked, ranked_column
+from ...statistics.statistic import Statistic
 from ._base import averages
-from .columns import ColumnMetric, CurveAverage
+from .curves import ONE_CLASS, AveragedColumns, ColumnMetric, CurveAverage
 
 
 class MaximumOverThresholds(ColumnMetric):
@@ -168,3 +173,159 @@ def checked_beta(name: str, beta: float) -> float:
     if not beta > 0:
         raise MetricNameError(f"{name}: beta is a number above 0, got {beta:g}")
     return beta
+
+
+BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
+
+
+@register_metric("best_threshold", [BINARY])
+class BestThreshold(ColumnMetric):
+    """The probability above which to predict 1, so that a criterion is largest; measured, never optimised.
+
+    Predicting 1 where the probability is greater than it (or the logit greater than its logit) gives exactly
+    the largest value that the criterion takes at any threshold. It lies half way between the two scores that
+    it parts, where the numbers allow; of several that are as good the highest is taken.
+
+    Shape:
+        preds: (N,) float, probabilities (or logits by keyword).
+        target: (N,) int.
+    Value: float in [0, 1], a probability, without a best; nan when the target holds one class only, or when
+        no probability lies between the two scores (logits above 36, a probability of 0 to be predicted 1).
+
+    Raises:
+        MetricNameError: beta is not above 0.
+    Formula: argmax over thresholds t of criterion(t)
+    Source: Youden 1950, Cancer 3(1); Lipton, Elkan & Naryanaswamy 2014, ECML PKDD.
+
+    >>> metric = BestThreshold(criterion="f1")
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+    >>> round(metric.compute().item(), 4)  # half way between 0.1 and 0.7
+    0.4
+    """
+
+    objective = None
+
+    def __init__(self, *, criterion: BestCriterion, beta: float = 1.0) -> None:
+        super().__init__()
+        self.criterion: BestCriterion = criterion
+        self.beta = checked_beta("best_threshold", beta)
+
+    def compute(self) -> Tensor:
+        """Find the cut and a probability in it; nan with a reason when there is none."""
+        scores = self.statistic(Scores)
+        threshold = _threshold(scores, 0, self.criterion, self.beta)
+        if threshold is None:
+            return self.undefined(ONE_CLASS)
+        return self.undefined(NO_PROBABILITY) if threshold.isnan() else threshold
+
+
+@register_metric("best_threshold", [SET])
+class BestThresholds(AveragedColumns):
+    """The probability of each label above which to predict it, so that a criterion is largest.
+
+    It is measured, never optimised. There is a threshold per label (`average` none): a mean of them would be
+    the threshold of no label.
+
+    Shape:
+        preds: (N, L) float, probabilities (or logits by keyword).
+        target: (N, L) int.
+    Value: L floats in [0, 1], probabilities, without a best; nan for a label that is always or never there,
+        or where no probability lies between the two scores.
+
+    Raises:
+        MetricNameError: beta is not above 0.
+    Formula: argmax over thresholds t of criterion(t), for each label
+    Source: Lipton, Elkan & Naryanaswamy 2014, ECML PKDD.
+
+    >>> metric = BestThresholds(criterion="f1", average="none")
+    >>> metric.update(torch.tensor([[0.9, 0.2], [0.3, 0.6]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> [round(value, 4) for value in metric.compute().tolist()]
+    [0.6, 0.4]
+    """
+
+    objective = None
+
+    def __init__(self, *, criterion: BestCriterion, average: Literal["none"], beta: float = 1.0) -> None:
+        super().__init__(average=average)
+        self.criterion: BestCriterion = criterion
+        self.beta = checked_beta("best_threshold", beta)
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Need every row's scores."""
+        return {"scores": Scores()}
+
+    def of_all(self) -> tuple[Tensor, Tensor]:
+        """Search label by label."""
+        scores = self.statistic(Scores)
+        nan = torch.tensor(torch.nan, dtype=torch.float64)
+        found = [_threshold(scores, index, self.criterion, self.beta) for index in range(scores.classes)]
+        thresholds = torch.stack([nan if one is None else one for one in found])
+        return thresholds, torch.ones_like(thresholds)
+
+
+NO_PROBABILITY = "no probability lies between the two scores that the best threshold parts"
+
+
+def _threshold(scores: Scores, index: int, criterion: BestCriterion, beta: float) -> Tensor | None:
+    """The best threshold of a column as a probability, nan if none fits; None with one class only."""
+    column = ranked_column(scores, index)
+    if not column.has_both:
+        return None
+    return probability_between(*best_cut(column, criterion, beta**2), logits=scores.are_logits)
+
+
+@register_metric("gini", [CATEGORY, BINARY, SET], aliases=["gini_coefficient", "somers_d", "accuracy_ratio"])
+class Gini(ColumnMetric):
+    """How much better than chance the scores rank: the ROC area stretched so that chance is 0.
+
+    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when the target holds one class only.
+    Formula: 2 * roc_auc - 1
+    Source: Somers 1962, American Sociological Review 27(6); Hand & Till 2001, Machine Learning 45.
+
+    >>> import torch
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = Gini()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.1, 0.8, 0.7, 0.2]), torch.tensor([0, 1, 1, 0]))
+    >>> metric.compute().item()
+    1.0
+    """
+
+    objective = MAXIMIZE
+
+    def of_all(self) -> tuple[Tensor, Tensor]:
+        """Stretch the areas that all curve metrics share."""
+        curves = curves_of(self.statistic(Scores))
+        return 2 * curves.roc_auc - 1, curves.positives
+
+    def of_pooled(self) -> Tensor:
+        """Stretch the area of all columns as one."""
+        return 2 * pooled_curve(self.statistic(Scores)).roc_auc - 1
+
+
+@register_metric("ks", [CATEGORY, BINARY, SET], aliases=["kolmogorov_smirnov", "ks_statistic"])
+class KolmogorovSmirnov(ColumnMetric):
+    """Largest gap between the score distributions of the rows of the class and of the others.
+
+    The gap has no sign: scores that are all the wrong way round lie as far apart as right ones. Where that
+    matters, `balanced_accuracy_max` reads the same curve on one side only.
+
+    Value: float in [0, 1], no unit, 1 is best, 0 is chance; nan when the target holds one class only.
+    Formula: max over the thresholds of abs(true positive rate - false positive rate)
+    Source: Smirnov 1939; scipy's ks_2samp of the scores of both classes.
+
+    >>> import torch
+    >>> from hpometrics.metrics.features import Binary
+    >>> metric = KolmogorovSmirnov()
+    >>> metric.output = Binary()
+    >>> metric.update(torch.tensor([0.1, 0.8, 0.7, 0.75]), torch.tensor([0, 1, 1, 0]))
+    >>> metric.compute().item()  # above 0.75 lie half of the ones and none of the zeros
+    0.5
+    """
+
+    objective = MAXIMIZE
+
+    def of_column(self, column: Ranked) -> Tensor:
+        """Look at every cut."""
+        fpr, tpr = column.rates
+        return (tpr - fpr).abs().amax()

@@ -12,8 +12,7 @@ from ....exceptions import MetricNameError
 from ...features import CLUSTERS
 from ...registry.register import register_metric
 from ...statistics.contingency import Table
-from ._base import entropy, mutual_information
-from .chance import expected_mutual_information
+from ._base import entropy, expected_mutual_information, mutual_information
 from .partitions import ClusteringMetric
 
 AverageMethod = Literal["arithmetic", "geometric", "min", "max"]

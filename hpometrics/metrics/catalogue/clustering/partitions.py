@@ -11,8 +11,7 @@ from ....direction import MAXIMIZE
 from ...features import CLUSTERS
 from ...registry.register import register_metric
 from ...statistics.contingency import Table
-from ._base import GroupingMetric, pairs
-from .assignment import best_assignment
+from ._base import GroupingMetric, best_assignment, pairs
 
 
 class ClusteringMetric(GroupingMetric):

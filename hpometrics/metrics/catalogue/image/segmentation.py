@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal, get_args
+
+import torch
 from torch import Tensor
 
 from ....direction import MAXIMIZE
-from ...features import MASK
+from ....exceptions import MetricNameError
+from ...batch import Outputs
+from ...features import MASK, PREDICTIONS
+from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.confusion import Counts
 from ..classification._base import Average, ConfusionMetric, Ratio, averages
@@ -152,3 +158,188 @@ class MeanPixelAccuracy(ConfusionMetric):
         if not occurs.any():
             return self.undefined("no pixel counted")
         return (counts.tp[occurs] / counts.support[occurs]).mean()
+
+
+ImageAverage = Literal["micro", "macro"]
+Weighting = Literal["square", "simple", "linear"]
+
+
+class ImageMetric(MeanMetric):
+    """A mean over images; images of which nothing counts are left out.
+
+    Shape:
+        preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
+        target: (N, height, width) int; pixels of `ignore_index` count for nothing.
+    """
+
+    inputs = PREDICTIONS
+
+
+class ImageRatio(ImageMetric):
+    """The mean over images of a ratio of the counts within each.
+
+    Args:
+        average: how the classes of an image become one value.
+        class: the one class to be measured.
+        include_background: whether class 0 is one of the classes that are averaged.
+
+    Value: float in [0, 1], no unit, 1 is best; nan when no image shows a class that is asked for.
+
+    Raises:
+        MetricNameError: average and class are both given, or neither.
+    """
+
+    one_of: ClassVar[tuple[str, ...]] = ("average", "class")
+    word: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        average: ImageAverage | None = None,
+        class_: int | None = None,
+        include_background: bool = True,
+    ) -> None:
+        super().__init__()
+        if (average is None) == (class_ is None) or (class_ is not None and class_ < 0):
+            raise MetricNameError(
+                f"{self.word} takes exactly one of average= ({', '.join(get_args(ImageAverage))}) and class= "
+                f"(from 0), got average={average} and class={class_}"
+            )
+        self.average, self.class_, self.include_background = average, class_, include_background
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Divide, per image, and say in which images there is anything to divide by."""
+        above, below = self.parts(self._chosen(batch.block("image_counts", image_counts)))
+        if self.average == "micro":
+            above, below = above.sum(1, keepdim=True), below.sum(1, keepdim=True)
+        held = below > 0
+        ratios = torch.where(held, above / below, 0.0)
+        return ratios.sum(1) / held.sum(1).clamp(min=1), held.any(1)
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Numerator and denominator, (N, C) each."""
+        raise NotImplementedError(f"{type(self).__name__} needs parts(counts)")
+
+    def _chosen(self, counts: Counts) -> Counts:
+        """The counts of the classes that are asked for; a class that no image of the batch shows has none."""
+        every = (counts.tp, counts.fp, counts.fn, counts.tn)
+        if self.class_ is not None:
+            return Counts(*(part[:, self.class_ : self.class_ + 1] for part in every))
+        return counts if self.include_background else Counts(*(part[:, 1:] for part in every))
+
+
+@register_metric("image_iou", [MASK])
+class ImageIou(ImageRatio):
+    """Mean over images of the intersection over union within each.
+
+    `average=macro` averages the classes that an image shows in target or predictions, `micro` pools them,
+    `class=1` takes one class, in the images that show it. Over all pixels at once it is `iou`.
+
+    Formula: mean over images of the mean over classes of tp / (tp + fp + fn)
+    Deviates: torchmetrics' MeanIoU gives every pair of image and class the same weight, so that an image of
+        many classes weighs more; its values per class are those of class=0, class=1 ... here.
+    Source: Csurka et al. 2013, BMVC.
+
+    >>> metric = ImageIou(average="macro")
+    >>> metric.update(torch.tensor([[[0, 1]], [[2, 2]]]), torch.tensor([[[0, 0]], [[2, 2]]]))
+    >>> metric.compute().item()  # ((1/2 + 0) / 2 + 1) / 2
+    0.625
+    """
+
+    objective = MAXIMIZE
+    word = "image_iou"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Intersection and union."""
+        return counts.tp, counts.tp + counts.fp + counts.fn
+
+
+@register_metric("image_dice", [MASK])
+class ImageDice(ImageRatio):
+    """Mean over images of the Dice overlap within each.
+
+    `average=macro` averages the classes that an image shows in target or predictions, `micro` pools them,
+    `class=1` takes one class, in the images that show it. Over all pixels at once it is `dice`.
+
+    Formula: mean over images of the mean over classes of 2 tp / (2 tp + fp + fn)
+    Source: Dice 1945, Ecology 26(3); torchmetrics' DiceScore by samples.
+
+    >>> metric = ImageDice(class_=1)
+    >>> metric.update(torch.tensor([[[0, 1, 1]], [[2, 2, 2]]]), torch.tensor([[[0, 0, 1]], [[2, 2, 2]]]))
+    >>> round(metric.compute().item(), 4)  # 2 * 1 / (2 + 1), in the one image that shows it
+    0.6667
+    """
+
+    objective = MAXIMIZE
+    word = "image_dice"
+
+    def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Twice the overlap and both sizes."""
+        return 2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn
+
+
+@register_metric("generalized_dice", [MASK], aliases=["generalized_dice_score"])
+class GeneralizedDice(ImageMetric):
+    """Mean over images of one Dice overlap of all classes, in which small regions weigh more.
+
+    A class weighs by the size of its region in the target of the image; one that the target does not show, as
+    much as the heaviest that it does.
+
+    Args:
+        weighting: 1 / size^2 (square), 1 / size (simple) or 1 (linear).
+        include_background: whether class 0 is one of the classes.
+
+    Value: float in [0, 1], no unit, 1 is best; nan when no image shows any of the classes in its target.
+    Formula: mean over images of 2 sum(w tp) / sum(w (2 tp + fp + fn))
+    Deviates: in torchmetrics the weight of a class that an image lacks is taken from other images of the
+        batch, so that the value depends on how the images were cut into batches.
+    Source: Sudre et al. 2017, DLMIA.
+
+    >>> metric = GeneralizedDice(weighting="simple")
+    >>> metric.update(torch.tensor([[[0, 1, 1]]]), torch.tensor([[[0, 0, 1]]]))
+    >>> round(metric.compute().item(), 4)  # 2 * (1/2 + 1) / ((1 + 2) / 2 + (2 + 1) / 1)
+    0.6667
+    """
+
+    objective = MAXIMIZE
+
+    def __init__(self, *, weighting: Weighting = "square", include_background: bool = True) -> None:
+        super().__init__()
+        self.weighting = weighting
+        self.include_background = include_background
+
+    def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
+        """Weigh the classes of each image."""
+        counts = batch.block("image_counts", image_counts)
+        first = 0 if self.include_background else 1
+        tp, size = counts.tp[:, first:], counts.support[:, first:]
+        both = size + tp + counts.fp[:, first:]
+        power = {"square": 2, "simple": 1, "linear": 0}[self.weighting]
+        weight = torch.where(size > 0, size.clamp(min=1) ** -power, 0.0)
+        weight = torch.where(size > 0, weight, weight.amax(1, keepdim=True))
+        below = (weight * both).sum(1)
+        return 2 * (weight * tp).sum(1) / torch.where(below > 0, below, 1.0), below > 0
+
+
+def image_counts(batch: Outputs) -> Counts:
+    """Counts per image and class, (N, C), of the pixels that count."""
+    counted, predictions = batch.counted, batch.predictions.long()
+    target = batch.index.where(counted, 0)
+    classes = _classes(batch, target, predictions)
+    first = torch.arange(len(target), device=target.device).view(-1, 1, 1) * classes
+    actual = _sizes(first + target, counted, classes)
+    predicted = _sizes(first + predictions, counted, classes)
+    tp = _sizes(first + target, counted & (target == predictions), classes)
+    fp, fn = predicted - tp, actual - tp
+    return Counts(tp, fp, fn, actual.sum(1, keepdim=True) - tp - fp - fn)
+
+
+def _classes(batch: Outputs, target: Tensor, predictions: Tensor) -> int:
+    stated: int | None = batch.num_classes or getattr(batch.feature, "num_classes", None)
+    return stated or int(torch.maximum(target.amax(), predictions.amax())) + 1
+
+
+def _sizes(places: Tensor, counted: Tensor, classes: int) -> Tensor:
+    """How many pixels that count lie at each place, a row per image."""
+    sums = torch.zeros(len(places) * classes, dtype=torch.float64, device=places.device)
+    return sums.index_add_(0, places.flatten(), counted.double().flatten()).view(-1, classes)

@@ -13,7 +13,7 @@ from ....exceptions import MetricInputError, NonFiniteError
 from ..._device import on_host
 from ...batch import Outputs, as_tensor
 from ...metric import Metric
-from ...statistics.columns import columns
+from ...statistics.errors import columns
 from .errors import ErrorMean
 
 

@@ -12,10 +12,10 @@ from ....exceptions import MetricNameError
 from ...features import PREDICTIONS, TIMESERIES, VECTOR
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.columns import ERROR, PREDS, TARGET
+from ...statistics.errors import ERROR, PREDS, TARGET
 from ...statistics.moments import Moments
-from ...statistics.order import Pairs, mean_ranks
-from ...statistics.pooled import Pooled
+from ...statistics.ranks import Pairs, mean_ranks
+from ...statistics.scores import Pooled
 from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMean
 from .variation import MomentMetric, unvarying

@@ -12,8 +12,8 @@ from ...batch import Outputs
 from ...features import PREDICTIONS
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.columns import TARGET
 from ...statistics.deviance import Dispersion, Residual, check_domain, deviance
+from ...statistics.errors import TARGET
 from ...statistics.moments import Moments
 from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMean

@@ -11,11 +11,10 @@ from ....direction import MINIMIZE
 from ....exceptions import MetricInputError, MetricNameError
 from ...features import TIMESERIES, OutputFeature
 from ...registry.register import register_metric
-from ...statistics.columns import is_out_of_range
+from ...statistics.errors import is_out_of_range
 from .._data import Batch, normal, shape_of, uniform
 from ._extras import ExtraMean, read_extra
-from .intervals import winkler
-from .quantiles import inner_share
+from .quantiles import inner_share, winkler
 
 Baseline = Literal["history", "horizon"]
 

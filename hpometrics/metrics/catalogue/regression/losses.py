@@ -15,7 +15,7 @@ from ...batch import Outputs, as_tensor
 from ...features import FEATURES, LOGITS, PREDICTIONS, RANKING, SEQUENCE, TEXT, OutputFeature
 from ...metric import MeanMetric
 from ...registry.register import register_metric
-from ...statistics.columns import columns
+from ...statistics.errors import columns
 from .._data import Batch, drifted, shape_of, uniform
 from .errors import REAL, ErrorMean
 from .robust import above_zero

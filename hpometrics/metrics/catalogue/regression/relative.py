@@ -11,10 +11,8 @@ from ....direction import MINIMIZE
 from ...features import PREDICTIONS
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.columns import TARGET
-from ...statistics.errors import Errors
-from ...statistics.extremes import Extremes
-from ...statistics.moments import Moments
+from ...statistics.errors import TARGET, Errors
+from ...statistics.moments import Extremes, Moments
 from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMetric, Multioutput, power_mean, root_over
 from .variation import squares, unexplained

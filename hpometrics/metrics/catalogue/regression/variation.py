@@ -12,9 +12,9 @@ from ....exceptions import MetricNameError
 from ...features import PREDICTIONS
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.columns import ERROR, TARGET, times_power
+from ...statistics.errors import ERROR, TARGET, times_power
 from ...statistics.moments import Moments
-from ...statistics.pooled import Pooled
+from ...statistics.scores import Pooled
 from ...statistics.statistic import Statistic
 from .errors import REAL
 

@@ -14,7 +14,7 @@ from ...retrieval.base import ListMetric, WholeMetric
 from ...retrieval.lists import Cut, Lists
 from ...retrieval.ranking_batch import RankingBatch
 from ...statistics.statistic import Statistic
-from ...statistics.user_means import UserMeans
+from ...statistics.user_values import UserMeans
 
 _ALONE = "no user has both a relevant item and another"
 

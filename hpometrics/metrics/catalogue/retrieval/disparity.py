@@ -13,9 +13,9 @@ from ...features import RANKING, Ranking
 from ...registry.register import register_metric
 from ...retrieval.base import BaseMetric, TopKMetric
 from ...retrieval.side_data import SideData
-from ...statistics.group_pairs import GroupPairs
+from ...statistics.item_counts import GroupPairs
 from ...statistics.statistic import Statistic
-from ..law_rankings import as_catalogue, as_training
+from .._data import as_catalogue, as_training
 
 Of = Literal["bs", "br", "bd"]
 

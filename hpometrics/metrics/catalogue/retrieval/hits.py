@@ -15,7 +15,7 @@ from ...retrieval.base import ListMetric, TopKMetric
 from ...retrieval.lists import Cut
 from ...retrieval.ranking_batch import RankingBatch
 from ...statistics.statistic import Statistic
-from ...statistics.user_means import UserMeans
+from ...statistics.user_values import UserMeans
 
 
 @register_metric("precision", [RANKING], aliases=["Precision", "P", "retrieval_precision"])

@@ -17,8 +17,8 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
-from ...statistics.slots import SlotCounts, states
 from ...statistics.statistic import Statistic
+from ...statistics.totals import SlotCounts, states
 from .words import per_row
 
 EXTRAS = ("texts", "references", "slots", "gold_slots")

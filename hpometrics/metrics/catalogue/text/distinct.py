@@ -13,9 +13,8 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
-from ...statistics.distinct import DistinctNgrams
 from ...statistics.statistic import Statistic
-from ...statistics.text_counts import ngrams, predicted_words
+from ...statistics.text_counts import DistinctNgrams, ngrams, predicted_words
 from .words import per_row
 
 NO_NGRAM = 1e-12 / 1e-5  # what ParlAI gives to a text that is shorter than the n-grams

@@ -13,9 +13,9 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, SEQUENCE, TEXT
 from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
-from ...statistics.decoded import SequenceBleuCounts, decoded
 from ...statistics.edits import aligned
 from ...statistics.statistic import Statistic
+from ...statistics.token_ids import SequenceBleuCounts, decoded
 from ...statistics.totals import RowTotals
 from .bleu import ORDERS, brevity
 

@@ -13,8 +13,7 @@ from ...batch import Outputs
 from ...features import TEXT
 from ...registry.register import register_metric
 from ...statistics.edits import common_length
-from ...statistics.sentences import summary_hits
-from ...statistics.text_counts import Tokenizer, alphanumeric_words, stemmed_words, words
+from ...statistics.text_counts import Tokenizer, alphanumeric_words, stemmed_words, summary_hits, words
 from .words import TextMetric, compared, per_row
 
 Floats = NDArray[np.float64]

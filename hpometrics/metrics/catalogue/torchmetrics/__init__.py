@@ -19,9 +19,8 @@ from ...registry.entry import path_of
 from ...registry.register import register_metric
 from . import audio, clusterings, images, labels, numbers, objects, rankings, texts
 from ._data import draw_of
-from ._row import SHAPES, Row
+from ._row import FACADES, SHAPES, UNLISTED, Row
 from ._wrapper import Reference
-from .unlisted import FACADES, UNLISTED
 
 __all__ = ["FACADES", "ROWS", "UNLISTED", "Reference", "class_of", "register_all"]
 

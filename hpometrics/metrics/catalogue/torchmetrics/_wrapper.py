@@ -13,19 +13,55 @@ from typing import Any, ClassVar
 import torch
 import torchmetrics
 from torch import Tensor
+from torchmetrics.utilities.data import dim_zero_sum
 
 from ....exceptions import MetricInputError, MissingExtraError, missing_extra
 from ..._device import number, runs_ahead
 from ...batch import Outputs
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, OutputFeature
 from ...metric import Metric
-from ...statistics.kept import SUM, Kept, Taken
-from ...statistics.statistic import Statistic
+from ...statistics.statistic import SUM, Kept, Statistic, Taken
 from ..regression._extras import check_finite
 from ._packing import Given, given_by, pack, unpack
 from ._row import Row
-from .picture_range import check_range, range_rule
-from .states import read_states, write_states
+from .images import check_range, range_rule
+
+_SUMS = f"{SUM}states"
+
+
+def read_states(inner: torchmetrics.Metric, wide: bool) -> Taken:
+    """Give its sums as one float64 tensor, and each of its lists as one; wide lists are float64 as well."""
+    sums = [getattr(inner, name).double().flatten() for name in _sums_in(inner)]
+    lists = {name: getattr(inner, name) for name, kept in inner._defaults.items() if isinstance(kept, list)}
+    joined = {f"list {name}": _joined(values) for name, values in lists.items() if values}
+    taken = {name: value.double() if wide else value for name, value in joined.items()}
+    return {**({_SUMS: torch.cat(sums)} if sums else {}), **taken}
+
+
+def write_states(inner: torchmetrics.Metric, states: Taken) -> None:
+    """Put what `read_states` gave, added up or joined, into an empty object."""
+    for name, value in states.items():
+        if name.startswith("list "):
+            setattr(inner, name.removeprefix("list "), [value])
+    names = _sums_in(inner)
+    held = [getattr(inner, name) for name in names]
+    sums = torch.split(states[_SUMS], [like.numel() for like in held]) if held else ()
+    for name, like, value in zip(names, held, sums, strict=True):
+        setattr(inner, name, value.reshape(like.shape).to(like.dtype))
+    inner._update_count, inner._computed = 1, None
+
+
+def _sums_in(inner: torchmetrics.Metric) -> list[str]:
+    return [
+        name
+        for name, reduction in inner._reductions.items()
+        if reduction is dim_zero_sum and isinstance(getattr(inner, name), Tensor)
+    ]
+
+
+def _joined(values: list[Tensor]) -> Tensor:
+    return torch.cat([value if value.ndim else value[None] for value in values])
+
 
 _REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)  # what torchmetrics raises
 _MEANINGLESS = re.compile(r"meaningless|[Nn]o (positive|negative)")
