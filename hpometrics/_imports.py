@@ -1,4 +1,4 @@
-"""Targets: how files and commands name a user's own code, `package.module:Name`, and how it is imported."""
+"""Import names lazily, user code by `package.module:Name`, and the versions that values depend on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from platform import python_version
 from types import FunctionType, ModuleType
 from typing import (
     Any,
@@ -67,13 +64,26 @@ def warn_deprecated(name: str) -> None:
     warnings.warn(text, DeprecationWarning, stacklevel=level)
 
 
-def lazy_names(package: str, home_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package.
+_IMPORT = re.compile(r"^from \.([\w.]+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+
+
+def lazy_names(package: str, init: str) -> tuple[Callable[[str], Any], dict[str, str]]:
+    """Create the `__getattr__` of a package from its stub, which is the only list of its public names.
 
     Args:
         package: its `__name__`.
-        home_of: each public name with the module below the package that has it.
+        init: its `__file__`; the stub is the `.pyi` beside it.
+
+    Returns:
+        The function, and the module below the package that defines each name.
     """
+    with open(f"{init.rpartition('.')[0]}.pyi", encoding="utf8") as file:
+        stub = file.read()
+    home_of = {
+        name: module
+        for module, *lists in _IMPORT.findall(stub)
+        for name in re.findall(r"(\w+) as \1\b", " ".join(lists))
+    }
 
     def load(name: str) -> Any:
         if name not in home_of:
@@ -84,14 +94,13 @@ def lazy_names(package: str, home_of: Mapping[str, str]) -> Callable[[str], Any]
         setattr(sys.modules[package], name, value)
         return value
 
-    return load
+    return load, home_of
 
 
 TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What a target is to be: its name in messages, and whether an object is one."""
 
     name: str
@@ -220,7 +229,9 @@ def installed_versions() -> dict[str, str]:
 @cache
 def _installed() -> dict[str, str]:
     """Read the versions once: each takes parsing a file of headers."""
-    found = {"python": python_version()}
+    from importlib.metadata import PackageNotFoundError, version  # takes longer to import than the package
+
+    found = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
         try:
             found[package] = version(package)
@@ -232,7 +243,7 @@ def _installed() -> dict[str, str]:
 def version_changes(recorded: Mapping[str, str]) -> list[str]:
     """Name each version of a record that is another one here, as in `numpy 2.0 -> 2.1`.
 
-    >>> version_changes({**installed_versions(), "numpy": "0.9"}) == [f"numpy 0.9 -> {version('numpy')}"]
+    >>> version_changes({**installed_versions(), "numpy": "0.9"})[0][:13] == "numpy 0.9 -> "
     True
     """
     here = installed_versions()

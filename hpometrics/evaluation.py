@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from .engines import *  # noqa: F403
+from . import engines
+
+__all__ = engines.__all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(engines, name)

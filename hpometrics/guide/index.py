@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 from ..metrics import catalogue
@@ -33,7 +33,7 @@ _SCALARS = re.compile(r"\[\n\s+([^\[\]{}\n]*(?:\n\s+[^\[\]{}\n]*)*)\n\s*\]")
 
 def built_in() -> list[MetricEntry]:
     """Every built-in entry, from its class, sorted by name and feature."""
-    for module in iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
+    for module in walk_packages(catalogue.__path__, f"{catalogue.__name__}."):
         importlib.import_module(module.name)
     torchmetrics.register_all()
     return sorted(index.built_in.entries.values(), key=lambda entry: (entry.name, entry.feature_type))

@@ -16,6 +16,7 @@ from .params import Param, params_of
 __all__ = ["UNSTATED", "Facts", "Param", "facts_of", "settle_facts", "unstated"]
 
 
+_CATALOGUE = "hpometrics.metrics.catalogue."
 _TITLES = "Shape Value Raises Formula Deviates Source Args"
 _SHARED = ("Args", "Shape", "Value", "Raises")  # what a family shares; the rest is each metric's own
 _TITLE = re.compile(rf"(?P<title>{'|'.join(_TITLES.split())}):(?:\s+(?P<text>\S.*))?\Z")
@@ -241,7 +242,9 @@ def _extras_of(cls: type) -> dict[str, bool]:
 
 
 def _families_of(cls: type) -> tuple[str, ...]:
-    """Name the groups it belongs to: its `family`, and the module that it is written in."""
-    stated = getattr(cls, "family", ())
-    own = (stated,) if isinstance(stated, str) else tuple(stated)
-    return tuple(dict.fromkeys((*own, cls.__module__.rpartition(".")[2].lstrip("_"))))
+    """Name the groups it belongs to: its `family`, its module and, in the catalogue, the folder of that."""
+    declared = getattr(cls, "family", ())
+    own = (declared,) if isinstance(declared, str) else tuple(declared)
+    folders = cls.__module__.removeprefix(_CATALOGUE).split(".")
+    modules = folders if cls.__module__.startswith(_CATALOGUE) else folders[-1:]
+    return tuple(dict.fromkeys((*own, *(name.lstrip("_") for name in reversed(modules)))))

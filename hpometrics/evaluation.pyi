@@ -1,0 +1,1 @@
+from .engines import *  # noqa: F403
