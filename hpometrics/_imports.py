@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import FunctionType, ModuleType
 from typing import (
     Any,
@@ -17,7 +18,7 @@ from typing import (
 )
 
 from ._text import did_you_mean, one_line
-from .exceptions import ConfigError, HpometricsError, missing_extra
+from .exceptions import ConfigError, HpometricsError, MissingExtraError, missing_extra
 
 KEPT_FOR = 2
 """Minor versions that a name works in from the first that warns, before it is gone."""
@@ -252,3 +253,10 @@ def version_changes(recorded: Mapping[str, str]) -> list[str]:
         for package, told in recorded.items()
         if here.get(package) != told
     ]
+
+
+def missing_report(kind: str) -> MissingExtraError | None:
+    """Return the error of a kind of report whose package is not installed; None if it can be written."""
+    if kind != "html" or find_spec("plotly") is not None:
+        return None
+    return missing_extra("the HTML report", "plotly", "report")

@@ -111,3 +111,7 @@ def nowhere_worse(keys: Sequence[float], others: Sequence[float]) -> bool:
 
 MINIMIZE = Objective.MINIMIZE
 MAXIMIZE = Objective.MAXIMIZE
+
+
+ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
+"""The mark of each direction behind a name in tables."""

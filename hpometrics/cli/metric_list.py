@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from textwrap import fill, wrap
 
-from ..direction import Objective
+from .._formatting import aligned
+from ..direction import ARROWS, Objective
 from ..exceptions import MetricNameError, pip_line
 from ..metrics.features import check_feature_type
 from ..metrics.registry.entry import NOISE, MetricEntry, Observed
@@ -16,7 +17,6 @@ from ..metrics.registry.facts import Facts
 from ..metrics.registry.index import all_entries, needs_of, observed_of
 from ..metrics.registry.lookup import suggestion
 from ..metrics.registry.params import Param
-from ..results.formatting import ARROWS, aligned
 
 _WORDS = {Objective.MAXIMIZE: "maximize", Objective.MINIMIZE: "minimize", None: "no direction"}
 _NOISES = ["perfect", *(f"{noise:.0%} noise".replace("%", " %") for noise in NOISE[1:])]

@@ -8,6 +8,8 @@ from dataclasses import asdict, replace
 from textwrap import wrap
 from typing import Any
 
+from .._formatting import aligned
+from ..direction import ARROWS
 from ..exceptions import MetricNameError
 from ..metrics.features import FEATURES, RANKING, check_feature_type
 from ..metrics.registry.diagnostics import DIAGNOSTICS, Diagnostic, OverRanks, diagnostic
@@ -16,7 +18,6 @@ from ..metrics.registry.groups import family_of, group_named, group_names, membe
 from ..metrics.registry.index import all_entries, load_plugins, needs_of, observed_of
 from ..metrics.registry.lookup import find_metric, possible_meanings
 from ..metrics.registry.names import MetricName
-from ..results.formatting import ARROWS, aligned
 from .metric_list import (
     aliases,
     alike,

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
 
+from .._imports import missing_report
 from .._text import did_you_mean, one_line
 from ..backends.plugins import searches_for_one
 from ..direction import Objective
 from ..exceptions import ConfigError, HpometricsError, missing_extra
-from ..results.report.writing import missing_package
 from ..space.space import Space
 from .document import Document, Path
 from .fields import Plugin
@@ -255,7 +255,7 @@ def _loggers(sweep: Draft) -> Iterator[tuple[Path, str]]:
 
 
 def _report(sweep: Draft) -> Iterator[tuple[Path, str]]:
-    missing = missing_package(sweep.results.report)
+    missing = missing_report(sweep.results.report)
     if missing is not None:
         yield ("results", "report"), f"{missing}; md needs no package"
 

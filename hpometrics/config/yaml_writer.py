@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from .._redaction import HIDDEN
 from ..records._files import atomic_write
 from .document import is_text
+from .secrets import is_secret, veiled
 
 
 class _Dumper(yaml.SafeDumper):
@@ -73,3 +76,18 @@ def write_text(path: Path, text: str) -> None:
     """Write a file so that at any moment it holds the old text or the new one."""
     with atomic_write(path) as file:
         file.write(text.encode())
+
+
+def short(value: Any) -> str:
+    """Print a param in a few characters."""
+    return f"{value:.3g}" if isinstance(value, float) else exact(value)
+
+
+def exact(value: Any) -> str:
+    """Print a param as YAML reads it, a secret as `***`."""
+    if is_secret(value):
+        return HIDDEN
+    if isinstance(value, str):
+        plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
+        return value if plain else json.dumps(value)
+    return json.dumps(veiled(value))

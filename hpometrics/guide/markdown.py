@@ -8,12 +8,12 @@ from functools import cache
 
 from ..cli.metric_list import aliases, alike, direction, evidence, features_of, form, kept, param, takes
 from ..cli.metric_pages import usage
+from ..direction import ARROWS
 from ..metrics.features import FEATURES
 from ..metrics.registry.entry import NOISE, MetricEntry
 from ..metrics.registry.groups import DEFAULT, members_of
 from ..metrics.registry.index import all_entries
 from ..metrics.registry.lookup import find_metric
-from ..results.formatting import ARROWS
 
 _MARKS = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
 _MOST_FAMILIES = 12

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .._formatting import duration, number
 from .._redaction import redacted
 from .._text import printable
 from ..direction import Objective
 from ..exceptions import ConfigError
 from ..records._files import STORAGE_LIMIT, open_regular
 from ..records.trial_record import TrialState
-from ..results.formatting import duration, number
 from .importing import read_foreign
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, Search, Tried

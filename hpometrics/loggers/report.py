@@ -8,11 +8,12 @@ from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
+from .._formatting import shape_of
 from .._text import printable
 from ..metrics._numeric import Readable
 from ..metrics.registry.names import SPLITS
 from ..records._files import atomic_write, writing
-from ..records.trial_record import EpochRecord, Reading, shape_of
+from ..records.trial_record import EpochRecord, Reading
 from .base import Standing
 
 ALL = "all"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._formatting import shape_of
 from .._imports import version_changes
-from .trial_record import shape_of
 
 SAME, DIFFERENT = 0, 1
 

@@ -32,20 +32,6 @@ def number_in(readings: Mapping[str, Reading], name: str) -> float:
     return math.nan if isinstance(value, list) else value
 
 
-def shape_of(reading: list[Reading]) -> str:
-    """Print how many numbers there are.
-
-    >>> shape_of([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), shape_of([0.5, 0.25])
-    ('2 x 3', '2 values')
-    """
-    sizes = []
-    inner: Reading = reading
-    while isinstance(inner, list):
-        sizes.append(len(inner))
-        inner = inner[0] if inner else math.nan
-    return f"{sizes[0]} values" if len(sizes) == 1 else " x ".join(map(str, sizes))
-
-
 def to_json(reading: Reading) -> Any:
     """Give plain JSON; null is a number that is not finite."""
     if isinstance(reading, list):

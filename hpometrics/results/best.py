@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._formatting import number
 from ..config.yaml_writer import dump_yaml
-from ..direction import Objective
+from ..direction import ARROWS, Objective
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
@@ -19,7 +20,6 @@ from ..selection.constraints import judged, violation_of
 from ..selection.selection import At, Best, Pick, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.significance import Verdict
 from .export import best_facts, best_yaml, least_facts
-from .formatting import ARROWS, number
 from .leaderboard import (
     arguments,
     evaluated,

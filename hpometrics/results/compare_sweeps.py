@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._formatting import aligned, column, number, spread
 from .._text import printable
 from ..config.secrets import is_secret, told_apart
-from ..direction import Objective
+from ..config.yaml_writer import exact
+from ..direction import ARROWS, Objective
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord
 from ..selection.selection import Best, best_by
 from ..selection.significance import Side, Span, Verdict
 from .best import record_of
 from .export import best_facts, values_shown
-from .formatting import ARROWS, aligned, column, exact, number, spread
 from .leaderboard import where
 from .manifest import Resolved
 from .run_directory import RunDirectory

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .._formatting import number
 from ..direction import Objective
 from ..exceptions import ConfigError
 from ..metrics.features import RANKING, parse_feature
@@ -15,7 +16,6 @@ from ..metrics.retrieval.comparison import Comparison, compare_all, compare_stra
 from ..metrics.retrieval.per_user import POPULARITY, PerUser
 from ..records.trial_record import TrialRecord, to_json
 from ..run.artifacts import table_of
-from .formatting import number
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .significance import rows_lines

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._formatting import shape_of
 from .._redaction import HIDDEN
 from ..config.secrets import is_secret, veiled
 from ..config.yaml_writer import dump_yaml
 from ..direction import Objective
 from ..loggers.csv import cell
 from ..records._json import FORMAT, FORMAT_KEY
-from ..records.trial_record import Reading, TrialRecord, shape_of
+from ..records.trial_record import Reading, TrialRecord
 from ..selection.constraints import Constraint
 from ..selection.selection import Best
 from ..selection.significance import Verdict

@@ -10,15 +10,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._formatting import aligned, column, duration, number, spread
 from .._text import did_you_mean, printable
 from ..config.secrets import SECRET, is_secret
-from ..direction import Objective
+from ..config.yaml_writer import exact, short
+from ..direction import ARROWS, Objective
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, to_json
 from ..selection.pareto import front_trials
 from ..selection.selection import Best, ranked_by
 from .export import best_facts, held_out, least_facts, trials_csv, values_shown
-from .formatting import ARROWS, aligned, column, duration, exact, number, short, spread
 from .manifest import Resolved
 from .run_directory import RunDirectory
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import pathlib
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,25 +37,6 @@ from .manifest import Change, Resolved, changes, read_resolved
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-    from ..runner.engine import SweepEngine
-
-
-_MOST_BYTES = 1 << 20
-_INSTALLED = {"site-packages", "dist-packages"}
-
-
-def sources_of(engine: SweepEngine) -> dict[str, str]:
-    """Return the digest of each file of an engine's code by its path, its own file first."""
-    from ..runner.command_engine import Program  # with torch, which a reader of results need not load
-
-    if isinstance(engine, Program):
-        parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its own before a shell
-        files: Iterable[Path] = (Path(engine.folder, part) for part in parts)
-    else:
-        files = _modules(engine.target.partition(":")[0])
-    readable = (path for path in dict.fromkeys(files) if path.is_file() and path.stat().st_size < _MOST_BYTES)
-    return {str(path): sha256(path.read_bytes()).hexdigest()[:16] for path in readable}
-
 
 def changed_sources(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the names of the files that have changed; a folder that was moved as a whole has not."""
@@ -78,20 +57,6 @@ def _beside(path: str, sources: Mapping[str, str]) -> str:
     """The path of a file as seen from the folder of the engine's own."""
     home = Path(next(iter(sources))).parent
     return str(Path(path).relative_to(home)) if Path(path).is_relative_to(home) else path
-
-
-def _modules(name: str) -> Iterator[Path]:
-    """The files of a module and of all that is imported from its folder and below."""
-    own = getattr(sys.modules.get(name), "__file__", None)
-    if own is None:
-        return
-    yield Path(own)
-    home = Path(own).parent
-    others = (module for key, module in list(sys.modules.items()) if key.partition(".")[0] != "hpometrics")
-    found = (getattr(module, "__file__", None) for module in others)
-    for path in sorted({Path(file) for file in found if file and Path(file).is_relative_to(home)}):
-        if not _INSTALLED & set(path.relative_to(home).parts):
-            yield path
 
 
 TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "error.txt", "output.txt")

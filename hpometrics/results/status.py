@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._formatting import duration, number, spread
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState
@@ -15,7 +16,6 @@ from ..selection.pareto import front_trials
 from ..selection.selection import best_by, picked_trial
 from .best import front_facts, front_line, front_text, record_of
 from .export import best_facts
-from .formatting import duration, number, spread
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._formatting import duration
 from .._text import printable
 from ..config.gpus import gpu_shares
 from ..config.metric_section import Measure, value_meant
@@ -13,9 +14,10 @@ from ..config.outputs import plain, shown
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
 from ..config.storage_url import written
+from ..config.yaml_writer import exact
+from ..direction import ARROWS
 from ..selection.selection import At
 from ..space.dimensions import Choice, Dimension, Value
-from .formatting import ARROWS, duration, exact
 
 _OPTIONS = 20
 _WORDS = {

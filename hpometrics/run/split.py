@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Any, Self
 
+from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
 from ..metrics.collection import MetricCollection
 from ..metrics.features import OutputFeature
@@ -16,7 +17,7 @@ from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
-from ..records.trial_record import Reading, shape_of
+from ..records.trial_record import Reading
 from .metric_spec import Asked
 from .spec import RunSpec
 from .statistics_store import Measured

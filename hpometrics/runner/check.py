@@ -9,11 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._formatting import duration, number
 from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.plan import Plan, read_plan
+from ..config.yaml_writer import exact
 from ..records.trial_record import to_json
-from ..results.formatting import duration, exact, number
 from ..results.summary import overview, plan_facts
 
 if TYPE_CHECKING:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +19,7 @@ from ..exceptions import SpaceError
 from ..metrics.combined import Combined
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, resolve
-from ..results.run_directory import RunDirectory, sources_of
+from ..results.run_directory import RunDirectory
 from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
@@ -191,3 +194,32 @@ def _as_asked(measure: Measure) -> str | Combined | Reported:
     if measure.reported and measure.objective is not None:
         return Reported(measure.name, measure.objective)
     return measure.combined or measure.name
+
+
+_MOST_BYTES = 1 << 20
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+def sources_of(engine: SweepEngine) -> dict[str, str]:
+    """Return the digest of each file of an engine's code by its path, its own file first."""
+    if isinstance(engine, Program):
+        parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its own before a shell
+        files: Iterable[Path] = (Path(engine.folder, part) for part in parts)
+    else:
+        files = _modules(engine.target.partition(":")[0])
+    readable = (path for path in dict.fromkeys(files) if path.is_file() and path.stat().st_size < _MOST_BYTES)
+    return {str(path): sha256(path.read_bytes()).hexdigest()[:16] for path in readable}
+
+
+def _modules(name: str) -> Iterator[Path]:
+    """The files of a module and of all that is imported from its folder and below."""
+    own = getattr(sys.modules.get(name), "__file__", None)
+    if own is None:
+        return
+    yield Path(own)
+    home = Path(own).parent
+    others = (module for key, module in list(sys.modules.items()) if key.partition(".")[0] != "hpometrics")
+    found = (getattr(module, "__file__", None) for module in others)
+    for path in sorted({Path(file) for file in found if file and Path(file).is_relative_to(home)}):
+        if not _INSTALLED & set(path.relative_to(home).parts):
+            yield path

@@ -10,12 +10,11 @@ from pathlib import Path
 from ..config.fields import Metric, slug_of
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measures
-from ..config.yaml_writer import flow_yaml, write_text
+from ..config.yaml_writer import exact, flow_yaml, write_text
 from ..exceptions import ConfigError
 from ..metrics.features import BINARY
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
-from ..results.formatting import exact
 
 _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
 

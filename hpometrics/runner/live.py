@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .._formatting import column, duration, number
 from .._redaction import excerpt
 from .._text import printable, printable_lines
 from ..config.metric_section import value_meant
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, number_in
-from ..results.formatting import column, duration, number
 from ..results.leaderboard import params_line, spread_of, word
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from .._formatting import aligned
 from .._text import printable
-from ..direction import Objective
+from ..direction import ARROWS, Objective
 from ..loggers.csv import cell
-from ..results.formatting import ARROWS, aligned
 from .labels import shown
 
 ALL = "all"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from sample_sweeps import changed, plan_of
 
+from hpometrics._formatting import duration, number
 from hpometrics.config.document import parse_document
+from hpometrics.config.yaml_writer import exact
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.results.export import best_facts, best_yaml, trials_csv
-from hpometrics.results.formatting import duration, exact, number
 from hpometrics.results.leaderboard import optimal, result_table
 from hpometrics.results.manifest import resolve
 from hpometrics.selection.selection import best_by

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ..._formatting import column, duration, number
 from ..._text import printable
 from ...config.yaml_writer import dump_yaml
+from ...direction import ARROWS
 from ...exceptions import ConfigError, NoFiniteValueError
 from ...records.trial_record import TrialRecord, TrialState
 from ...selection.selection import Best, best_by, ranked_by
 from ...selection.significance import Verdict
 from ..best import MetricPick, picks, record_of
-from ..formatting import ARROWS, column, duration, number
 from ..leaderboard import optimal_params, optimal_values, ranked_rows, word
 from ..manifest import Resolved
 from ..run_directory import RunDirectory

@@ -14,11 +14,11 @@ from ...backends.optuna.samplers import set_excesses
 from ...config.document import Document
 from ...config.space_section import LIST, read_space
 from ...config.validate import read_config
+from ...config.yaml_writer import exact
 from ...direction import Objective
 from ...exceptions import SpaceError
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.space import Space
-from ..formatting import exact
 from ..manifest import Resolved
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
-from ...exceptions import ConfigError, MissingExtraError, missing_extra
-from ..formatting import aligned
+from ..._formatting import aligned
+from ..._imports import missing_report
+from ...exceptions import ConfigError
 from ..leaderboard import optimal
 from .facts import Report
 
@@ -46,22 +46,12 @@ def _block(text: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in text.splitlines()) + "\n"
 
 
-KINDS = ("html", "md")
-
-
-def missing_package(kind: str) -> MissingExtraError | None:
-    """Give the error of a kind of report whose package is not installed; None if it can be written."""
-    if kind != "html" or find_spec("plotly") is not None:
-        return None
-    return missing_extra("the HTML report", "plotly", "report")
-
-
 def write_report(directory: Path, kind: str = "html", to: Path | None = None) -> Path:
     """Write the report of a run directory from its record, and say where it is.
 
     Args:
         directory: of the run.
-        kind: one of `KINDS`.
+        kind: `html` or `md`.
         to: the file; `report.html` or `report.md` in the directory unless given.
 
     Raises:
@@ -69,7 +59,7 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
         RecordError: a file of it is damaged.
         MissingExtraError: plotly is not installed.
     """
-    missing = missing_package(kind)
+    missing = missing_report(kind)
     if missing is not None:
         raise missing
     # check, which asks whether a report can be written, reads no results

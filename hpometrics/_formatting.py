@@ -1,22 +1,27 @@
-"""Printing: how values, params and times look wherever they are shown, and columns of them."""
+"""Format numbers, durations and columns of them, the same way wherever they are printed."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._redaction import HIDDEN
-from ..config.document import is_text
-from ..config.secrets import is_secret, veiled
-from ..direction import Objective
-from ..records.trial_record import Reading, shape_of
 
-ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
+def shape_of(reading: list[Any]) -> str:
+    """Print how many numbers there are.
+
+    >>> shape_of([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), shape_of([0.5, 0.25])
+    ('2 x 3', '2 values')
+    """
+    sizes = []
+    inner: Any = reading
+    while isinstance(inner, list):
+        sizes.append(len(inner))
+        inner = inner[0] if inner else math.nan
+    return f"{sizes[0]} values" if len(sizes) == 1 else " x ".join(map(str, sizes))
 
 
-def number(value: Reading | None) -> str:
+def number(value: float | list[Any] | None) -> str:
     """Print a value to six digits; `nan` and missing ones as a dash, a curve or a matrix by its shape.
 
     >>> number(0.91273456), number(1234567.0), number(None), number([[1.0, 2.0], [3.0, 4.0]])
@@ -27,7 +32,7 @@ def number(value: Reading | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.6g}"
 
 
-def column(value: Reading | None) -> str:
+def column(value: float | list[Any] | None) -> str:
     """Print a value with six digits, zeros included, as a column of values wants it.
 
     >>> column(0.5), column(12.3456789), column(None)
@@ -58,21 +63,6 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
-
-
-def short(value: Any) -> str:
-    """Print a param in a few characters."""
-    return f"{value:.3g}" if isinstance(value, float) else exact(value)
-
-
-def exact(value: Any) -> str:
-    """Print a param as YAML reads it, a secret as `***`."""
-    if is_secret(value):
-        return HIDDEN
-    if isinstance(value, str):
-        plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
-        return value if plain else json.dumps(value)
-    return json.dumps(veiled(value))
 
 
 def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
